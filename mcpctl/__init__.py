@@ -1,0 +1,1 @@
+"""The control command line of mcpd."""

@@ -1,0 +1,1 @@
+"""One command or one noun's verbs each."""

@@ -1,0 +1,1 @@
+"""What peers may do, and what is hidden."""

@@ -1,0 +1,91 @@
+"""Every exception raised on purpose, one tree, each with a stable slug.
+
+    McpdError
+    ├── ConfigError          the user: a configuration that cannot be used
+    ├── PathRefused          the user: a directory or socket that is not private or not ours
+    ├── AlreadyRunning       nobody: another daemon holds the lock
+    ├── DaemonUnavailable    nobody just now: no daemon, or one that does not respond
+    │   └── DaemonDraining   nobody just now: it is on its way out
+    ├── RequestFailed        the daemon answered a request of ours with an error
+    ├── SpawnFailed          the user: a command that cannot be started
+    └── IllegalTransition    ourselves: a state machine was driven wrongly
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class McpdError(Exception):
+    """Base class.
+
+    ``slug`` is stable: it is the ``kind`` of an error on the socket and what scripts match on.
+    The message is for people and may change; ``hint`` says what to type next.
+    """
+
+    slug: ClassVar[str] = "internal"
+
+    def __init__(self, message: str, *, hint: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+
+class ConfigError(McpdError):
+    """A configuration that cannot be used; the message names file, line and key."""
+
+    slug = "config_invalid"
+
+
+class PathRefused(McpdError):
+    """A directory, lock or socket that is not private, not ours, or not what it should be."""
+
+    slug = "denied"
+
+
+class AlreadyRunning(McpdError):
+    """Another daemon holds the lock; ``details["pid"]`` is its process id, or ``None``."""
+
+    slug = "already_running"
+
+
+class DaemonUnavailable(McpdError):
+    """No daemon answers on the socket; ``details["why"]`` says which kind of silence it is."""
+
+    slug = "no_daemon"
+
+
+class DaemonDraining(DaemonUnavailable):
+    """The daemon is on its way out and takes nothing new."""
+
+    slug = "draining"
+
+
+class RequestFailed(McpdError):
+    """The daemon answered a request with a JSON-RPC error."""
+
+    slug = "request_failed"
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+    @property
+    def kind(self) -> str | None:
+        """The product's name of the error, where it is one of ours."""
+        kind = self.data.get("kind") if isinstance(self.data, dict) else None
+        return kind if isinstance(kind, str) else None
+
+
+class SpawnFailed(McpdError):
+    """A command that could not be started; ``details`` has ``errno`` and ``searched``."""
+
+    slug = "spawn_failed"
+
+
+class IllegalTransition(McpdError):
+    """A state machine was given a trigger that its state does not know: a bug of ours."""
+
+    slug = "internal"

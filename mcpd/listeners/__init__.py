@@ -1,0 +1,1 @@
+"""Downstream connections: we accept."""

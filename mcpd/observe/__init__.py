@@ -1,0 +1,1 @@
+"""Facts to log lines and events."""

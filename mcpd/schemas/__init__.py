@@ -1,0 +1,1 @@
+"""Argument validation in a process of its own."""

@@ -1,0 +1,1 @@
+"""Being the one daemon of a user."""

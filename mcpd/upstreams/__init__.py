@@ -1,0 +1,1 @@
+"""Upstream connections: we dial."""
