@@ -1,0 +1,288 @@
+"""One JSON-RPC message whose payload is left as bytes: decoding, and the frames we write."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+Bytes = Raw | UnsetType
+"""A member kept as it came, or its absence."""
+
+
+class Message(msgspec.Struct, gc=False):
+    """The envelope of one frame. Which members are there is for the reader to judge."""
+
+    jsonrpc: str | UnsetType = UNSET
+    id: Bytes = UNSET
+    method: str | UnsetType = UNSET
+    params: Bytes = UNSET
+    result: Bytes = UNSET
+    error: Bytes = UNSET
+
+
+class Params(msgspec.Struct, gc=False):
+    """The members of ``params`` that any rule looks at, each as it came."""
+
+    name: Bytes = UNSET
+    uri: Bytes = UNSET
+    meta: Bytes = msgspec.field(name="_meta", default=UNSET)
+    task: Bytes = UNSET
+    ref: Bytes = UNSET
+    argument: Bytes = UNSET
+    arguments: Bytes = UNSET
+    level: Bytes = UNSET
+    cursor: Bytes = UNSET
+    request_id: Bytes = msgspec.field(name="requestId", default=UNSET)
+    progress_token: Bytes = msgspec.field(name="progressToken", default=UNSET)
+
+
+class Malformed(Exception):  # noqa: N818 - a peer's fault, caught at the edge and answered
+    """A frame that is no JSON-RPC message.
+
+    ``is_json`` tells a bad message (-32600) from bytes that could not be read at all (-32700);
+    ``id`` is the frame's id where it has a usable one.
+    """
+
+    def __init__(self, reason: str, *, is_json: bool, id: bytes | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.is_json = is_json
+        self.id = id
+
+
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_params = msgspec.json.Decoder(Params).decode
+_decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_array = msgspec.json.Decoder(list[Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+encode: Final = msgspec.json.Encoder().encode
+
+_INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)\Z")
+_SPACE: Final = " \t\n\r"
+_MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
+
+
+def decode(frame: bytes) -> Message:
+    """Read one frame.
+
+    Raises:
+        Malformed: the peer sent something that is no JSON object with the members' right types.
+    """
+    try:
+        if not frame.isascii():
+            frame.decode()  # msgspec does not look inside what it leaves raw
+        return _decode_message(frame)
+    except UnicodeDecodeError as error:
+        raise Malformed(f"invalid UTF-8 at byte {error.start}", is_json=False) from None
+    except (msgspec.MsgspecError, RecursionError):
+        return _decode_tolerantly(frame)
+
+
+def _decode_tolerantly(frame: bytes) -> Message:
+    """Take what msgspec refuses and JSON allows: lone surrogate escapes, oddly typed members."""
+    try:
+        members = members_of(frame)
+    except ValueError as error:
+        if frame.lstrip()[:1] != b"{" and _is_json(frame):
+            raise Malformed("a message is a JSON object", is_json=True) from None
+        raise Malformed(f"not JSON: {error}", is_json=False) from None
+    ident = members.get("id")
+    for name in ("jsonrpc", "method"):
+        if name in members and not members[name].startswith(b'"'):
+            usable = ident if ident is not None and is_id(ident) else None
+            raise Malformed(f"{name} must be a string", is_json=True, id=usable)
+    message = Message()
+    for name in _MEMBERS:
+        if name in members:
+            value = members[name]
+            setattr(message, name, Raw(value) if name not in ("jsonrpc", "method") else text(value))
+    return message
+
+
+def _is_json(frame: bytes) -> bool:
+    try:
+        json.loads(frame, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+_scan = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+
+
+def members_of(data: bytes) -> dict[str, bytes]:
+    """Return the members of a JSON object with their values' own bytes; the last of equal names wins.
+
+    The slow path: it accepts every JSON that the standard library does.
+
+    Raises:
+        ValueError: not a JSON object, or nested too deep.
+    """
+    source = data.decode()
+    found: dict[str, bytes] = {}
+    try:
+        for name, value in _members(source):
+            found[name] = value.encode()
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    return found
+
+
+def _members(source: str) -> Iterator[tuple[str, str]]:
+    at = _skip(source, 0, "{")
+    if source[at : at + 1] == "}":
+        at = _skip(source, at, "}")
+    else:
+        while True:
+            if source[at : at + 1] != '"':
+                raise ValueError(f"expected a member name at character {at}")
+            name, at = _scan(source, at)
+            at = _skip(source, at, ":")
+            end = _scan(source, at)[1]
+            yield name, source[at:end]
+            at = _after_space(source, end)
+            if source[at : at + 1] == "}":
+                at = _skip(source, at, "}")
+                break
+            at = _skip(source, at, ",")
+    if at != len(source):
+        raise ValueError(f"something follows the object at character {at}")
+
+
+def _skip(source: str, at: int, mark: str) -> int:
+    at = _after_space(source, at)
+    if source[at : at + 1] != mark:
+        raise ValueError(f"expected {mark!r} at character {at}")
+    return _after_space(source, at + 1)
+
+
+def _after_space(source: str, at: int) -> int:
+    while at < len(source) and source[at] in _SPACE:
+        at += 1
+    return at
+
+
+def params_of(params: Raw | bytes) -> Params | None:
+    """Look into ``params``; ``None`` where they are no object."""
+    try:
+        return _decode_params(params)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        try:
+            members = members_of(bytes(params))
+        except ValueError:
+            return None
+    found = Params()
+    for field in msgspec.structs.fields(Params):
+        if field.encode_name in members:
+            setattr(found, field.name, Raw(members[field.encode_name]))
+    return found
+
+
+def object_of(value: Raw | bytes) -> dict[str, Raw] | None:
+    """Split an object into its members, each as it came; ``None`` where it is no object."""
+    try:
+        return _decode_object(value)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        try:
+            return {name: Raw(member) for name, member in members_of(bytes(value)).items()}
+        except ValueError:
+            return None
+
+
+def batch_of(frame: bytes) -> list[bytes] | None:
+    """Split a JSON array into its elements' bytes; ``None`` where the frame is no array."""
+    try:
+        return [bytes(element) for element in _decode_array(frame)]
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def text(value: Raw | bytes | UnsetType) -> str | None:
+    """Read a JSON string; ``None`` where the value is none. Lone surrogates survive as such."""
+    if value is UNSET:
+        return None
+    try:
+        return _decode_text(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raw = bytes(value)
+        try:
+            found = json.loads(raw) if raw.startswith(b'"') else None
+        except ValueError:
+            return None
+        return found if isinstance(found, str) else None
+
+
+def is_id(raw: bytes) -> bool:
+    """Tell whether these bytes are an id as MCP has them: a string or an integer, nothing else."""
+    return raw.startswith(b'"') or _INTEGER.match(raw) is not None
+
+
+def id_key(raw: bytes) -> bytes:
+    """Return what makes two spellings of one id equal, with its type: ``"\\u0061"`` is ``"a"``."""
+    if raw.startswith(b'"'):
+        if b"\\" not in raw:
+            return raw
+        return json.dumps(json.loads(raw), ensure_ascii=True).encode()
+    return b"0" if raw == b"-0" else raw
+
+
+def quote(value: str) -> bytes:
+    """Write a JSON string; what cannot be UTF-8 (lone surrogates) goes out as escapes."""
+    try:
+        return encode(value)
+    except (UnicodeEncodeError, msgspec.MsgspecError):
+        return json.dumps(value, ensure_ascii=True).encode()
+
+
+def request(wire_id: int, method: bytes, params: Raw | bytes | None) -> bytes:
+    """Write a request of ours, newline included."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","id":%d,"method":%b}\n' % (wire_id, method)
+    head = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":' % (wire_id, method)
+    return b"".join((head, params, b"}\n"))
+
+
+def notification(method: bytes, params: Raw | bytes | None = None) -> bytes:
+    """Write a notification, newline included; ``method`` is a JSON string."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","method":%b}\n' % method
+    return b"".join((b'{"jsonrpc":"2.0","method":', method, b',"params":', params, b"}\n"))
+
+
+def result(ident: bytes, value: Raw | bytes) -> bytes:
+    """Write a response, newline included; ``ident`` is the requester's id as it came."""
+    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"result":', value, b"}\n"))
+
+
+def error(ident: bytes | None, value: Raw | bytes) -> bytes:
+    """Write an error response; without ``ident`` the member is left out."""
+    if ident is None:
+        return b"".join((b'{"jsonrpc":"2.0","error":', value, b"}\n"))
+    return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"error":', value, b"}\n"))
+
+
+_ID_AT_HEAD: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]')
+
+
+def find_id(head: bytes, tail: bytes) -> bytes | None:
+    """Find the id of a frame that was not kept, from its two ends.
+
+    Members of the payload may be called ``id`` too, so only the head up to where the payload begins
+    and the tail after its end are looked at.
+    """
+    payload = re.search(rb'"(?:params|result|error)"\s*:', head)
+    if found := _ID_AT_HEAD.search(head[: payload.start()] if payload else head):
+        return found[1]
+    last = None
+    for last in re.finditer(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*\Z', tail):
+        pass
+    return last[1] if last else None
