@@ -1,0 +1,70 @@
+# Each target is a line or two that can also be typed. Needed: Python 3.11 or newer, pip, make.
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV   ?= .venv
+JOBS   ?= 2
+REAL   ?= build/real
+BIN    := $(VENV)/bin
+SETUP  := $(VENV)/.setup-stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help setup fmt lint test check demo bench stress transcripts real clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+
+setup: $(SETUP) ## a virtual environment with mcpd and its tools, in .venv
+
+# Some distributions ship Python without the ensurepip that `venv` wants: then pip installs pip.
+$(SETUP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'make: no Python 3.11 or newer found; name one with PYTHON=...' >&2; exit 1; }
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV) || { \
+		$(PYTHON) -m venv --clear --without-pip $(VENV) && \
+		$(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test,dev]'
+	@touch $@
+
+fmt: setup ## format the code and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: setup ## ruff, mypy, import contracts, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+test: setup ## every test that needs no network and takes no minutes
+	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress'
+
+check: lint test ## what CI runs first
+
+demo: setup ## twenty sessions on two example servers, and nothing left behind
+	$(BIN)/python examples/demo.py
+
+bench: setup ## the benchmark of benchmarks/README.md
+	$(BIN)/python -m benchmarks
+
+stress: setup ## 100,000 calls with a server that crashes every 1,000
+	$(BIN)/python -m pytest tests -m stress -n 0 -s
+
+transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
+	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q
+
+# The servers of npm are installed where there is npm; their tests say why they skip elsewhere.
+$(REAL)/.stamp: tests/real/requirements.txt tests/real/package.json
+	mkdir -p $(REAL)
+	test -x $(REAL)/venv/bin/pip || $(PYTHON) -m venv $(REAL)/venv
+	$(REAL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/real/requirements.txt
+	cp tests/real/package.json $(REAL)/package.json
+	if command -v npm >/dev/null; then npm install --prefix $(REAL) --no-audit --no-fund --loglevel=error; \
+		else echo 'make: no npm here; the tests of its servers will be skipped' >&2; fi
+	@touch $@
+
+real: setup $(REAL)/.stamp ## the reference servers of npm and PyPI (downloads them)
+	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m real -n 0 $(PYTEST_ARGS)
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Tests of mcpd; tests/README.md says which kind lives where."""
