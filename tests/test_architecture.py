@@ -1,0 +1,50 @@
+"""What the import contracts cannot see."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted(p for top in ("mcpd", "mcpctl") for p in (ROOT / top).rglob("*.py"))
+SHIM = ROOT / "mcpd" / "shim.py"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_opens_by_saying_what_lives_in_it(path: Path) -> None:
+    source = path.read_text()
+    assert ast.get_docstring(ast.parse(source)) or not source.strip()
+
+
+@pytest.mark.skipif(not SHIM.exists(), reason="mcpd/shim.py does not exist yet")
+def test_the_bridge_loads_the_standard_library_only() -> None:
+    """
+    It is started once per session, and Python's own start-up is all that it may cost. Importing
+    ``mcpd.shim`` runs ``mcpd/__init__.py`` too, which no import contract counts.
+    """
+    script = "import mcpd.shim, sys; print(*sys.modules)"
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    # Editable installs and virtual environments leave modules of their own.
+    strangers = {
+        n for n in loaded - sys.stdlib_module_names if not n.startswith(("_", "sitecustom"))
+    }
+    assert strangers == {"mcpd"}
+    assert loaded.isdisjoint({"asyncio", "logging", "argparse"})
+
+
+@pytest.mark.skipif(not SHIM.exists(), reason="mcpd/shim.py does not exist yet")
+def test_the_bridge_knows_only_the_base() -> None:
+    """
+    What it may load of ours is written out, so that a new import is a decision.
+    """
+    script = "import mcpd.shim, sys; print(*(m for m in sys.modules if m.startswith('mcpd')))"
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
+    allowed = {"mcpd", "mcpd.shim", "mcpd.paths", "mcpd.launch", "mcpd.errors"}
+    assert set(done.stdout.split()) <= allowed
