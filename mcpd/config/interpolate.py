@@ -1,0 +1,122 @@
+"""Variables and ``~`` in text: text and a lookup to text and where each part of it came from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+NESTING_LIMIT = 20
+"""Defaults within defaults; nobody writes three."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """A part of a resolved text; ``variable`` names where it came from, ``None``: the file."""
+
+    text: str
+    variable: str | None = None
+
+
+class Unresolved(ValueError):
+    """Text that has no value. The message completes "KEY: …" and holds no value.
+
+    ``variable`` is the one that is not set, ``None`` when the text itself is wrong.
+    """
+
+    def __init__(self, message: str, *, variable: str | None = None) -> None:
+        super().__init__(message)
+        self.variable = variable
+
+
+def resolve(template: str, env: Mapping[str, str]) -> tuple[Piece, ...]:
+    """Resolve the variables and then a leading ``~`` of one text.
+
+    ``$VAR``, ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}`` (also for an empty variable; the
+    default may hold variables and paired braces) and ``$$``, a dollar sign. A dollar sign before
+    anything else stands for itself. ``~`` counts alone or before a slash, and only as written in
+    the file. Raises ``Unresolved``.
+    """
+    pieces = _expand(template, env, 0)
+    return _with_home(pieces, env)
+
+
+def joined(pieces: tuple[Piece, ...]) -> str:
+    """Return the resolved text."""
+    return "".join(piece.text for piece in pieces)
+
+
+def _expand(template: str, env: Mapping[str, str], depth: int) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    at = 0
+    while (dollar := template.find("$", at)) >= 0:
+        pieces.append(Piece(template[at:dollar]))
+        following = template[dollar + 1 : dollar + 2]
+        if following == "{":
+            found, at = _braced(template, dollar, env, depth)
+            pieces.extend(found)
+        elif (name := _NAME.match(template, dollar + 1)) is not None:
+            pieces.append(_variable(name[0], env))
+            at = name.end()
+        else:
+            pieces.append(Piece("$"))
+            at = dollar + (2 if following == "$" else 1)
+    pieces.append(Piece(template[at:]))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _braced(
+    template: str, dollar: int, env: Mapping[str, str], depth: int
+) -> tuple[tuple[Piece, ...], int]:
+    end = _closing(template, dollar + 2)
+    head = _BRACED.match(template, dollar + 2, end)
+    if head is None or (head[2] is None and head.end() != end):
+        raise Unresolved(
+            "this form of ${…} is not known: write ${VAR}, ${env:VAR} or ${VAR:-default}, "
+            "and $$ for a dollar sign"
+        )
+    if head[2] is None:
+        return (_variable(head[1], env),), end + 1
+    if value := env.get(head[1]):
+        return (Piece(value, head[1]),), end + 1
+    if depth >= NESTING_LIMIT:
+        raise Unresolved(f"defaults nested more than {NESTING_LIMIT} deep")
+    return _expand(template[head.end() : end], env, depth + 1), end + 1
+
+
+def _closing(template: str, start: int) -> int:
+    """Return where the brace that was opened just before ``start`` is closed."""
+    depth = 1
+    for at in range(start, len(template)):
+        depth += {"{": 1, "}": -1}.get(template[at], 0)
+        if depth == 0:
+            return at
+    raise Unresolved('"${" without its "}"; a dollar sign is written $$')
+
+
+def _variable(name: str, env: Mapping[str, str]) -> Piece:
+    if (value := env.get(name)) is None:
+        raise Unresolved(f"the variable {name} is not set, and has no default", variable=name)
+    return Piece(value, name)
+
+
+def _with_home(pieces: tuple[Piece, ...], env: Mapping[str, str]) -> tuple[Piece, ...]:
+    if not pieces or pieces[0].variable is not None or pieces[0].text[0] != "~":
+        return pieces
+    if joined(pieces) != "~" and not joined(pieces).startswith("~/"):
+        return pieces
+    base = home(env)
+    if base == "/" and joined(pieces) != "~":
+        base = ""  # the slash after ~ is there already
+    return (Piece(base, "HOME"), Piece(pieces[0].text[1:]), *pieces[1:])
+
+
+def home(env: Mapping[str, str]) -> str:
+    """Return the home directory; raise ``Unresolved`` where ``HOME`` does not name one."""
+    found = env.get("HOME", "")
+    if not found.startswith("/"):
+        raise Unresolved("~ has no meaning here: HOME is not set to a directory", variable="HOME")
+    return found.rstrip("/") or "/"

@@ -1,0 +1,192 @@
+"""Finds the configuration files, reads them, merges them and says what is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from mcpd import paths
+from mcpd.config import jsonc, tables, toml, trust
+from mcpd.config.document import Document, decode
+from mcpd.config.entry import Entry, Surroundings, build, name_fault
+from mcpd.config.findings import Findings, Table
+from mcpd.config.problems import Problem
+from mcpd.config.schema import DaemonConfig
+from mcpd.errors import ConfigError
+
+SYSTEM_DIRECTORY = "/etc/mcpd"
+FILE_NAMES = ("mcp.json", "config.toml")
+"""In one directory, the later one wins."""
+
+_SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
+_TOP = (*_SERVER_TABLES, "daemon")
+_ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
+
+
+class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry that does not count, because a later one has its name."""
+
+    name: str
+    file: str
+    line: int | None
+    by_file: str
+    by_line: int | None
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the configuration files say.
+
+    ``entries`` is in config order: by first appearance, later files' new names last. ``files``
+    are all that were looked for, least important first, ``found`` those that were there.
+    ``broken`` says that a file could not be read or parsed: nothing of this is to be applied
+    over a configuration that works.
+    """
+
+    daemon: DaemonConfig = DaemonConfig()
+    entries: dict[str, Entry] = {}
+    problems: tuple[Problem, ...] = ()
+    files: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    replaced: tuple[Replaced, ...] = ()
+    broken: bool = False
+
+    @property
+    def errors(self) -> tuple[Problem, ...]:
+        """The problems that are errors."""
+        return tuple(problem for problem in self.problems if problem.severity == "error")
+
+
+def candidates(
+    explicit: str | None, env: Mapping[str, str], *, system: str = SYSTEM_DIRECTORY
+) -> tuple[str, ...]:
+    """Return the absolute paths that are looked for, the least important first.
+
+    ``explicit`` is ``--config``; without it, and without ``MCPD_CONFIG``, these are the
+    system's and the user's files.
+    """
+    if alone := explicit or env.get("MCPD_CONFIG"):
+        return (os.path.abspath(alone),)
+    directories = (system, paths.config_home(env))
+    return tuple(os.path.join(place, name) for place in directories for name in FILE_NAMES)
+
+
+def load(
+    explicit: str | None,
+    env: Mapping[str, str],
+    *,
+    since: str | None = None,
+    system: str = SYSTEM_DIRECTORY,
+) -> Loaded:
+    """Read, merge and check the configuration. Never raises for what the files hold.
+
+    ``env`` is where variables come from and ``since`` tells people how long a daemon has had
+    it. Blocks for the time it takes to read; a file near the limit takes seconds.
+    """
+    merge = _Merge(Surroundings(env=env, cwd=paths.home(env), since=since))
+    must_exist = bool(explicit or env.get("MCPD_CONFIG"))
+    for file in candidates(explicit, env, system=system):
+        merge.add(file, must_exist=must_exist)
+    return merge.result()
+
+
+class _Merge:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._entries: dict[str, Entry] = {}
+        self._files: list[str] = []
+        self._daemon: list[Table] = []
+        self._findings: list[Findings] = []
+        self._found: list[str] = []
+        self._replaced: list[Replaced] = []
+        self._is_broken = False
+
+    def add(self, file: str, *, must_exist: bool) -> None:
+        findings = Findings(file, None)
+        self._files.append(file)
+        self._findings.append(findings)
+        try:
+            document = _read(file, must_exist=must_exist)
+        except ConfigError as error:
+            self._is_broken = True
+            if os.path.lexists(file):
+                self._found.append(file)
+            findings.refusal(error)
+            return
+        if document is None:
+            if os.path.islink(file):
+                findings.warning((), "a link to nothing")
+            return
+        self._found.append(file)
+        findings.document = document
+        self._take(document, findings)
+
+    def result(self) -> Loaded:
+        return Loaded(
+            daemon=tables.daemon(self._daemon),  # its findings are among the problems below
+            entries=self._entries,
+            problems=self._problems(),
+            files=tuple(self._files),
+            found=tuple(self._found),
+            replaced=tuple(self._replaced),
+            broken=self._is_broken,
+        )
+
+    def _problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong, file by file from the top; replaced entries no longer count."""
+        found = [problem for each in self._findings for problem in each.problems]
+        found += [problem for entry in self._entries.values() for problem in entry.problems]
+        found.sort(key=lambda problem: (self._files.index(problem.file), problem.line or 0))
+        return tuple(found)
+
+    def _take(self, document: Document, findings: Findings) -> None:
+        top = document.data
+        if not isinstance(top, dict):
+            self._is_broken = True
+            findings.error((), 'expected a table: { "mcpServers": { … } }')
+            return
+        for path in document.repeated:
+            findings.warning(path, "written twice in this table; the last one counts")
+        whole = Table(top, (), findings, None)
+        whole.warn_of_unknown((*_TOP, "$schema"))
+        if isinstance(top.get("daemon", {}), dict):
+            self._daemon.append(Table(top.get("daemon", {}), ("daemon",), findings, None))
+        else:
+            whole.error("daemon", "expected a table")
+        for spelling in [key for key in top if key in _SERVER_TABLES]:
+            if isinstance(top[spelling], dict):
+                for name, content in top[spelling].items():
+                    self._put(spelling, name, content, findings)
+            else:
+                whole.error(spelling, "expected a table of servers, each under its name")
+
+    def _put(self, spelling: str, name: str, content: object, findings: Findings) -> None:
+        if fault := name_fault(name):
+            findings.error((spelling, name), fault)
+            return
+        own = Findings(findings.file, findings.document)
+        entry = build(content, (spelling, name), name, own, self._around)
+        if earlier := self._entries.get(name):
+            self._replaced.append(
+                Replaced(
+                    name=name,
+                    file=earlier.file,
+                    line=earlier.line,
+                    by_file=entry.file,
+                    by_line=entry.line,
+                )
+            )
+        self._entries[name] = entry  # a name keeps the place of its first appearance
+
+
+def _read(file: str, *, must_exist: bool) -> Document | None:
+    ending = os.path.splitext(file)[1].lower()
+    if ending not in _ENDINGS:
+        raise ConfigError("expected a file whose name ends in .json or .toml")
+    content = trust.read(file)
+    if content is None:
+        if must_exist:
+            raise ConfigError("there is no such file")
+        return None
+    return _ENDINGS[ending](decode(content))

@@ -1,0 +1,218 @@
+"""The tables of a file, in every spelling and with every alias, turned into the schema's values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcpd.config.findings import Findings, Table
+from mcpd.config.problems import KeyPath
+from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.values import (
+    Reader,
+    count,
+    environment,
+    filled,
+    flag,
+    kind,
+    one_of,
+    roots,
+    seconds,
+    size,
+    size_from,
+    text,
+    texts,
+)
+
+MILLISECONDS_FROM: Final = 1000
+"""A bare ``timeout`` above this is in milliseconds: clients differ, and nobody waits that long."""
+
+SERVER: Final[Mapping[str, Reader]] = {
+    "command": filled,
+    "args": texts,
+    "env": environment,
+    "cwd": filled,
+    "inherit_env": one_of("all", "minimal", "none"),
+    "env_file": text,
+    "enabled": flag,
+    "start": one_of("lazy", "eager"),
+    "sharing": one_of("auto", "shared", "session", "workspace"),
+    "era": one_of("auto", "legacy", "modern"),
+    "startup_timeout": seconds,
+    "startup_timeout_max": seconds,
+    "call_timeout": seconds,
+    "call_timeout_max": seconds,
+    "idle_timeout": seconds,
+    "stop_grace": seconds,
+    "stop_scope": one_of("tree", "group"),
+    "max_concurrency": count,
+    "queue_timeout": seconds,
+    "memory_max": size,
+    "retry": one_of("safe", "never"),
+    "validate_arguments": flag,
+    "interactive": one_of("auto", "shared", "exclusive", "off"),
+    "question_timeout": seconds,
+    "question_wait": seconds,
+    "parked_timeout": seconds,
+    "roots": roots,
+}
+RESTART: Final[Mapping[str, Reader]] = {
+    "policy": one_of("on-failure", "never"),
+    "backoff": seconds,
+    "backoff_max": seconds,
+    "max_failures": count,
+    "window": seconds,
+    "failed_retry": seconds,
+}
+TOOLS: Final[Mapping[str, Reader]] = {"allow": texts, "deny": texts}
+DAEMON: Final[Mapping[str, Reader]] = {
+    "log_level": one_of("debug", "info", "warning", "error"),
+    "max_message_bytes": size_from(1024),
+    "max_request_bytes": size_from(1024),
+    "max_outbox_bytes": size,
+    "max_buffered_bytes": size_from(1024),
+    "max_concurrent_starts": count,
+    "list_wait": seconds,
+    "drain_timeout": seconds,
+    "watch": flag,
+    "ignore_env": texts,
+    "log_max_bytes": size_from(1024),
+    "log_backups": count,
+}
+
+_SECONDS_ALIASES: Final = (
+    ("startup_timeout_sec", "startup_timeout"),
+    ("tool_timeout_sec", "call_timeout"),
+    ("timeout", "call_timeout"),
+)
+_DENY_ALIASES: Final = ("disabled_tools", "excluded_tools")
+_TRANSPORTS: Final = ("type", "transport", "transportType")
+_LOCAL: Final = ("stdio", "local")
+_URLS: Final = ("url", "httpUrl", "serverUrl")
+_KNOWN: Final = (
+    *SERVER,
+    "restart",
+    "tools",
+    "disabled",
+    "enabled_tools",
+    *_DENY_ALIASES,
+    *(alias for alias, _ in _SECONDS_ALIASES),
+    *_TRANSPORTS,
+)
+_REMOTE: Final = "remote servers are not supported yet, only those with a command"
+
+
+def server(
+    content: object, path: KeyPath, name: str, findings: Findings
+) -> tuple[ServerConfig | None, bool]:
+    """Read one server's table, whatever its dialect; record in its own ``findings`` what is wrong.
+
+    Returns:
+        The values, ``None`` if anything is wrong; and whether the entry is enabled, known
+        even then.
+    """
+    if not isinstance(content, dict):
+        findings.error(path, f"expected a table, not {kind(content)}", server=name)
+        return None, True
+    table = Table(content, path, findings, name)
+    enabled = _enabled(table)
+    if _is_remote(table):
+        return None, enabled
+    found = table.read_all({key: SERVER[key] for key in SERVER if key != "enabled"})
+    if "command" not in content:
+        table.error(None, "command is missing: expected the program to run")
+    _read_seconds_aliases(table, found)
+    restart = RestartConfig(**_known(table.inner("restart", RESTART)))
+    tools = _tools(table)
+    table.warn_of_unknown(_KNOWN)
+    if found.get("roots") == "session" and found.get("sharing") == "shared":
+        table.warning("roots", '"session" needs sharing = "session" or "workspace"')
+    if any(problem.severity == "error" for problem in findings.problems):
+        return None, enabled
+    return ServerConfig(**_known(found), enabled=enabled, restart=restart, tools=tools), enabled
+
+
+def daemon(tables: list[Table]) -> DaemonConfig:
+    """Read the daemon's tables, later ones over earlier ones key by key.
+
+    A key that is wrong is recorded and leaves what was there before.
+    """
+    found: dict[str, object] = {}
+    for table in tables:
+        found |= table.read_all(DAEMON)
+        table.warn_of_unknown(DAEMON)
+    return DaemonConfig(**_known(found))
+
+
+def _known(found: dict[str, object]) -> dict[str, Any]:
+    """Let the type checker believe what the readers have checked."""
+    return found
+
+
+def _enabled(table: Table) -> bool:
+    """Return whether neither ``enabled`` nor its alias says no; off is the safe reading."""
+    enabled, disabled = table.read("enabled", flag), table.read("disabled", flag)
+    if enabled is not None and enabled == disabled:
+        table.warning("disabled", "contradicts enabled, which is given too; the server is off")
+    return enabled is not False and disabled is not True
+
+
+def _is_remote(table: Table) -> bool:
+    for key in _URLS:
+        if key in table.content:
+            table.error(key, _REMOTE)
+            return True
+    for key in _TRANSPORTS:
+        given = table.content.get(key, "stdio")
+        if isinstance(given, str) and given.lower() in _LOCAL:
+            continue
+        table.error(key, f"expected one of {', '.join(_LOCAL)}; {_REMOTE}")
+        return True
+    return False
+
+
+def _read_seconds_aliases(table: Table, found: dict[str, object]) -> None:
+    for alias, key in _SECONDS_ALIASES:
+        value = table.read(alias, seconds)
+        if not isinstance(value, float):
+            continue
+        if alias == "timeout" and value > MILLISECONDS_FROM and _is_bare(table.content[alias]):
+            value /= 1000
+            table.warning(
+                alias,
+                f"over {MILLISECONDS_FROM}, so it is taken as milliseconds: {value:g} s; "
+                f'write {key} = {value:g}, or a unit, as in "{value:g}s"',
+            )
+        if key in table.content or key in found:
+            first = key if key in table.content else "another of its names"
+            table.warning(alias, f"means {key}, which is given too; {first} counts")
+        else:
+            found[key] = value
+
+
+def _is_bare(value: object) -> bool:
+    return not isinstance(value, str)
+
+
+def _tools(table: Table) -> ToolsConfig:
+    """Read ``tools``, a table or a list of what is allowed, and its aliases."""
+    if isinstance(table.content.get("tools"), list):
+        found = _present(allow=table.read("tools", texts))
+    else:
+        found = table.inner("tools", TOOLS)
+    allowed = table.read("enabled_tools", texts)
+    if allowed is not None and "allow" in found:
+        table.warning("enabled_tools", "means tools.allow, which is given too; tools.allow counts")
+    elif allowed is not None:
+        found["allow"] = allowed
+    for alias in _DENY_ALIASES:
+        denied = table.read(alias, texts)
+        if isinstance(denied, tuple):  # what is denied anywhere is denied
+            earlier = found.get("deny", ())
+            assert isinstance(earlier, tuple)  # the reader returns nothing else
+            found["deny"] = (*earlier, *denied)
+    return ToolsConfig(**_known(found))
+
+
+def _present(**values: object) -> dict[str, object]:
+    return {key: value for key, value in values.items() if value is not None}

@@ -1,0 +1,192 @@
+"""Readers: what a key's value must be, and what it means (durations, sizes, words, lists)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+Reader = Callable[[object], Any]
+"""Turns a value of a file into one of the schema; raises ``Expected``."""
+
+SECONDS_LIMIT = 1e9
+"""About 30 years: beyond it event loops overflow, and nobody means it."""
+
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|m|min|h|d)")
+_DURATION_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b)", re.IGNORECASE)
+_SIZE_UNITS = {
+    "b": 1,
+    "kb": 1000,
+    "mb": 1000**2,
+    "gb": 1000**3,
+    "kib": 1024,
+    "mib": 1024**2,
+    "gib": 1024**3,
+}
+
+
+class Expected(ValueError):
+    """A value is not what its key wants; the text completes "expected …", without the value.
+
+    ``path`` leads from the value to the part of it that is wrong.
+    """
+
+    def __init__(self, wanted: str, *, path: tuple[str | int, ...] = ()) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+        self.path = path
+
+
+def kind(value: object) -> str:
+    """Name the kind of a value as people who write JSON or TOML do."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case dict():
+            return "a table"
+        case _:
+            return "a date or time"
+
+
+def flag(value: object) -> bool:
+    """Read ``true`` or ``false``."""
+    if isinstance(value, bool):
+        return value
+    raise Expected(f"true or false, not {kind(value)}")
+
+
+def text(value: object) -> str:
+    """Read a string that an operating system can take: no NUL, nothing outside Unicode."""
+    if not isinstance(value, str):
+        raise Expected(f"a string, not {kind(value)}")
+    if "\0" in value:
+        raise Expected("a string without NUL characters")
+    if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+        raise Expected("a string of whole characters (it has half of a surrogate pair)")
+    return value
+
+
+def filled(value: object) -> str:
+    """Read a string that says something."""
+    found = text(value)
+    if not found.strip():
+        raise Expected("a string that is not empty")
+    return found
+
+
+def texts(value: object) -> tuple[str, ...]:
+    """Read a list of strings."""
+    if isinstance(value, str):
+        raise Expected('a list of strings, not a string: ["…", "…"]')
+    if not isinstance(value, list):
+        raise Expected(f"a list of strings, not {kind(value)}")
+    found = []
+    for number, element in enumerate(value):
+        try:
+            found.append(text(element))
+        except Expected as wrong:
+            hint = "" if isinstance(element, (str, dict, list)) else ': write it in quotes, "…"'
+            raise Expected(wrong.wanted + hint, path=(number,)) from None
+    return tuple(found)
+
+
+def seconds(value: object) -> float:
+    """Read a duration: seconds as a number, or text with a unit (``ms``, ``s``, ``m``, ``h``)."""
+    found: float | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        found = float(value) if abs(value) <= SECONDS_LIMIT else math.inf
+    elif isinstance(value, str) and (parts := _DURATION.fullmatch(value.strip())):
+        found = float(parts[1]) * _DURATION_UNITS[parts[2]]
+    if found is None:
+        raise Expected('seconds as a number, or text with a unit such as "250ms", "30s", "5m"')
+    if not 0 <= found <= SECONDS_LIMIT:  # false for NaN
+        raise Expected("seconds from 0 to 1000000000")
+    return found
+
+
+def size(value: object) -> int:
+    """Read a size: bytes as a number, or text with a unit (``kB``, ``KiB``, ``MiB``, ``GiB``)."""
+    found: float | None = None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        found = value
+    elif isinstance(value, str) and (parts := _SIZE.fullmatch(value.strip())):
+        found = round(float(parts[1]) * _SIZE_UNITS[parts[2].lower()])
+    if found is None:
+        raise Expected('bytes as a number, or text with a unit such as "512KiB", "16MiB"')
+    return _whole(found, "bytes")
+
+
+def size_from(least: int) -> Reader:
+    """Return a reader of a size of at least ``least`` bytes."""
+
+    def read(value: object) -> int:
+        found = size(value)
+        if found < least:
+            raise Expected(f"at least {least} bytes")
+        return found
+
+    return read
+
+
+def count(value: object) -> int:
+    """Read a whole number from 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Expected(f"a whole number, not {kind(value)}")
+    return _whole(value, "a whole number")
+
+
+def _whole(value: float, what: str) -> int:
+    if not 0 <= value < 2**53 or value != int(value):
+        raise Expected(f"{what}, whole and not negative")
+    return int(value)
+
+
+def one_of(*words: str) -> Reader:
+    """Return a reader of one of some words; its error names them all."""
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in words:
+            return value
+        raise Expected("one of " + ", ".join(words))
+
+    return read
+
+
+def environment(value: object) -> dict[str, str]:
+    """Read a table of variables: names that can be set, values that are strings."""
+    if not isinstance(value, dict):
+        raise Expected(f"a table of strings, not {kind(value)}")
+    found = {}
+    for name, content in value.items():
+        if not name or "=" in name or "\0" in name:
+            raise Expected('a name of a variable: not empty, and without "="', path=(name,))
+        try:
+            text(name)
+            found[name] = text(content)
+        except Expected as wrong:
+            hint = "" if isinstance(content, (str, dict, list)) else ': write it in quotes, "…"'
+            raise Expected(wrong.wanted + hint, path=(name,)) from None
+    return found
+
+
+def roots(value: object) -> tuple[str, ...] | str:
+    """Read a list of URIs, or the word ``session``."""
+    if value == "session":
+        return "session"
+    if isinstance(value, str):
+        raise Expected('a list of URIs, or "session"')
+    found = texts(value)
+    for number, uri in enumerate(found):
+        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
+            raise Expected('a URI such as "file:///home/ada/src"', path=(number,))
+    return found
