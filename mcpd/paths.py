@@ -1,0 +1,126 @@
+"""Where the socket, its locks, the state and the configuration are."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing and collections.abc cost the bridge start-up time
+    from collections.abc import Mapping
+
+MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
+"""What ``sun_path`` holds beside its NUL: 104 bytes on macOS, 108 on Linux."""
+
+MAX_FILE_NAME_BYTES = 100
+
+_HASH_DIGITS = 16
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def socket_path(override: str | None = None, env: Mapping[str, str] = os.environ) -> str:
+    """Return the absolute path of the daemon's socket, never longer than ``sun_path`` holds.
+
+    ``override`` is ``--socket``; then ``MCPD_SOCKET``, ``XDG_RUNTIME_DIR``, ``/run/user/UID``
+    where that is ours, ``/tmp/mcpd-UID``. A path that is too long gives a short one in a
+    private directory, derived from it alone, so that client and daemon arrive at the same.
+    """
+    wanted = override or env.get("MCPD_SOCKET")
+    if not wanted:
+        runtime = env.get("XDG_RUNTIME_DIR", "")
+        wanted = (
+            f"{runtime}/mcpd/mcpd.sock"
+            if runtime.startswith("/")
+            else _own_directory() + "/mcpd.sock"
+        )
+    path = os.path.abspath(wanted)
+    if len(os.fsencode(path)) <= MAX_SOCKET_BYTES:
+        return path
+    return f"{_own_directory()}/{_hash(os.fsencode(path))}.sock"
+
+
+def is_default_directory(socket: str, env: Mapping[str, str] = os.environ) -> bool:
+    """Tell whether ``socket`` lies in a directory that is mcpd's by its name."""
+    uid = os.geteuid()
+    ours = [f"/run/user/{uid}/mcpd", f"/tmp/mcpd-{uid}"]
+    runtime = env.get("XDG_RUNTIME_DIR", "")
+    if runtime.startswith("/"):
+        ours.append(os.path.abspath(f"{runtime}/mcpd"))
+    return os.path.dirname(os.path.abspath(socket)) in ours
+
+
+def lock_path(socket: str) -> str:
+    """Return the lock that the daemon of ``socket`` holds for its life."""
+    return socket + ".lock"
+
+
+def start_lock_path(socket: str) -> str:
+    """Return the lock under which clients start a daemon for ``socket``."""
+    return socket + ".start"
+
+
+def state_dir(env: Mapping[str, str] = os.environ) -> str:
+    """Return the directory of logs, catalog cache, ledgers and verdicts."""
+    if env.get("MCPD_STATE_DIR"):
+        return os.path.abspath(env["MCPD_STATE_DIR"])
+    return _xdg(env, "XDG_STATE_HOME", ".local/state")
+
+
+def config_home(env: Mapping[str, str] = os.environ) -> str:
+    """Return the directory of the user's ``config.toml`` and ``mcp.json``."""
+    return _xdg(env, "XDG_CONFIG_HOME", ".config")
+
+
+def home(env: Mapping[str, str] = os.environ) -> str:
+    """Return the home directory: ``HOME``, else the user database's, else a private one."""
+    told = env.get("HOME", "")
+    if told.startswith("/"):
+        return told
+    import pwd  # only where HOME is missing: services, containers
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:
+        return f"/tmp/mcpd-{os.geteuid()}"
+
+
+def file_name(server_name: str) -> str:
+    """Return ``server_name`` as a file name: letters, digits, ``_``, ``-`` and ``%XX`` alone.
+
+    Over ``MAX_FILE_NAME_BYTES`` it is cut and ends in a hash of the whole name.
+    """
+    raw = server_name.encode("utf-8", "surrogatepass")
+    parts = [chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in raw]
+    if sum(map(len, parts)) <= MAX_FILE_NAME_BYTES:
+        return "".join(parts)
+    room = MAX_FILE_NAME_BYTES - 1 - _HASH_DIGITS
+    kept = ""
+    for part in parts:
+        if len(kept) + len(part) > room:
+            break
+        kept += part
+    return f"{kept}-{_hash(raw)}"
+
+
+def _xdg(env: Mapping[str, str], name: str, below_home: str) -> str:
+    told = env.get(name, "")
+    base = (
+        told if told.startswith("/") else f"{home(env)}/{below_home}"
+    )  # XDG: ignore relative ones
+    return os.path.abspath(f"{base}/mcpd")
+
+
+def _own_directory() -> str:
+    """Return the private directory that needs no environment to be found."""
+    uid = os.geteuid()
+    try:
+        is_ours = os.stat(f"/run/user/{uid}").st_uid == uid
+    except OSError:
+        is_ours = False
+    return f"/run/user/{uid}/mcpd" if is_ours else f"/tmp/mcpd-{uid}"
+
+
+def _hash(data: bytes) -> str:
+    from hashlib import sha256  # loads OpenSSL: not at start-up
+
+    return sha256(data).hexdigest()[:_HASH_DIGITS]
