@@ -1,1 +1,1 @@
-"""Child processes."""
+"""Child processes: started, watched, stopped with their whole tree, and remembered on disk."""

@@ -1,0 +1,197 @@
+"""What the kernel says of processes: who they are, whose they are, and signals that hit no other.
+
+Standard library only and cheap to import: the guardian, which must stay small, uses it too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+TAG = "MCPD_INSTANCE"
+"""The environment variable that marks a process as belonging to a server of a daemon."""
+
+HAVE_PROC = os.path.exists("/proc/self/stat")
+
+GONE = ("Z", "X")
+"""States of processes that run no more: zombies, and those just being removed."""
+
+
+class ProcId(NamedTuple):
+    """A process that no other can be mistaken for: pids are recycled, the pair is not."""
+
+    pid: int
+    started: int
+    """Kernel ticks from boot to its start; not touched by changes of the wall clock."""
+
+
+class Stat(NamedTuple):
+    """One line of the process table."""
+
+    pid: int
+    ppid: int
+    pgid: int
+    sid: int
+    state: str
+    started: int
+
+    @property
+    def id(self) -> ProcId:
+        """Return what tells it from every other process."""
+        return ProcId(self.pid, self.started)
+
+    @property
+    def lives(self) -> bool:
+        """Return whether it still runs; a zombie does not."""
+        return self.state not in GONE
+
+
+def stat(pid: int) -> Stat | None:
+    """Return what is known of ``pid``, or ``None`` when there is no such process.
+
+    Source: proc(5), ``/proc/PID/stat``. The name, which may hold anything, ends at the last ``)``.
+    """
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            text = file.read(4096)
+    except OSError:
+        return None if HAVE_PROC else _portable_stat(pid)
+    return _parse(pid, text)
+
+
+def _parse(pid: int, text: bytes) -> Stat | None:
+    fields = text.rpartition(b")")[2].split(None, 20)
+    if len(fields) < 20:
+        return None
+    return Stat(
+        pid, int(fields[1]), int(fields[2]), int(fields[3]), fields[0].decode(), int(fields[19])
+    )
+
+
+def identify(pid: int) -> ProcId | None:
+    """Return the identity of ``pid``, zombies included, or ``None``."""
+    found = stat(pid)
+    return None if found is None else found.id
+
+
+def lives(process: ProcId) -> bool:
+    """Return whether exactly this process still runs."""
+    found = stat(process.pid)
+    return found is not None and found.started == process.started and found.lives
+
+
+def scan() -> list[Stat]:
+    """Return the whole process table.
+
+    Ten microseconds or so for each process: not for the event loop of a busy machine.
+    """
+    found = (stat(pid) for pid in _all_pids())
+    return [each for each in found if each is not None]
+
+
+def _all_pids() -> list[int]:
+    if HAVE_PROC:
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    from mcpd.supervise import portable
+
+    return portable.pids()
+
+
+def tag_of(pid: int) -> str | None:
+    """Return the tag that ``pid`` was started with; ``None`` without one, or when it is hidden."""
+    if not HAVE_PROC:
+        from mcpd.supervise import portable
+
+        return portable.tag_of(pid, TAG)
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+    except OSError:
+        return None
+    needle = f"{TAG}=".encode()
+    for variable in environ.split(b"\0"):
+        if variable.startswith(needle):
+            return os.fsdecode(variable[len(needle) :])
+    return None
+
+
+def arguments(pid: int) -> list[str]:
+    """Return the command line of ``pid``; empty when it is hidden or gone."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return os.fsdecode(file.read()).split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def pipes(pid: int) -> set[int]:
+    """Return the inode numbers of the pipes that ``pid`` has as stdin, stdout and stderr."""
+    found = set()
+    for fd in (0, 1, 2):
+        with contextlib.suppress(OSError):
+            target = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if target.startswith("pipe:["):
+                found.add(int(target[6:-1]))
+    return found
+
+
+def send(process: ProcId, signum: int) -> bool:
+    """Send a signal to exactly this process; return whether it was there to be signalled.
+
+    With a pidfd the check and the signal are about one process, whatever happens in between.
+    A process that we may not signal (setuid) counts as not there.
+    """
+    try:
+        fd = os.pidfd_open(process.pid) if sys.platform == "linux" else -1
+    except ProcessLookupError:
+        return False
+    except OSError:  # no descriptor left, or a kernel without pidfds
+        fd = -1
+    try:
+        if not lives(process):
+            return False
+        if fd >= 0 and sys.platform == "linux":
+            signal.pidfd_send_signal(fd, signum)
+        else:
+            os.kill(process.pid, signum)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        if fd >= 0:
+            os.close(fd)
+    return True
+
+
+def boot_id() -> str:
+    """Return what names this boot of the machine; pids and ticks mean nothing in another."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def pid_namespace() -> str:
+    """Return what names the pid namespace we live in; pids mean nothing in another."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def ticks_now() -> int:
+    """Return the present as kernel ticks since boot, comparable with ``ProcId.started``."""
+    if sys.platform == "linux":
+        return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    return int(time.clock_gettime(time.CLOCK_REALTIME) * 100)
+
+
+def _portable_stat(pid: int) -> Stat | None:
+    from mcpd.supervise import portable
+
+    fields = portable.stat(pid)
+    return None if fields is None else Stat(pid, *fields)

@@ -1,0 +1,127 @@
+"""Why a command cannot be started, in words that say what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from mcpd.errors import SpawnFailed
+
+INSTALL = {
+    ("npx", "npm", "node"): "install Node.js",
+    ("uvx", "uv"): "install uv (https://docs.astral.sh/uv)",
+    ("bunx", "bun"): "install Bun",
+    ("deno",): "install Deno",
+    ("docker",): "install Docker",
+    ("podman",): "install Podman",
+    ("pipx",): "install pipx",
+    ("python", "python3"): "install Python",
+}
+"""What usually is missing when a command is."""
+
+
+def command_not_found(command: str, searched: list[str]) -> SpawnFailed:
+    """Say that a command is in none of the directories ``searched``."""
+    where = ", ".join(searched) or "nowhere: PATH is empty"
+    return SpawnFailed(
+        f"command not found: {command!r} (looked in {where})",
+        hint=_missing_hint(command),
+        errno=errno.ENOENT,
+        searched=searched,
+    )
+
+
+def _missing_hint(command: str) -> str:
+    if not command.strip():
+        return "set `command` to the program to run"
+    if " " in command.strip():
+        first, *rest = command.split()
+        return f"`command` is one program, without its arguments: {first!r}, with args = {rest!r}"
+    if "/" in command:
+        return "check the path; a relative one is taken from the server's `cwd`"
+    install = next((text for names, text in INSTALL.items() if command in names), None)
+    known = (
+        f"if `command -v {command}` in a terminal finds it, write that path as `command`, add its "
+        f"directory to PATH in the server's `env`, or start the daemon from that terminal"
+    )
+    return f"{install}; {known}" if install else known
+
+
+def not_executable(command: str, program: str, searched: list[str]) -> SpawnFailed:
+    """Say that a command was found as something that cannot be run."""
+    if os.path.isdir(program):
+        return SpawnFailed(
+            f"{program} is a directory, not a program",
+            hint=f"set `command` to a program inside {program}",
+            errno=errno.EISDIR,
+            searched=searched,
+        )
+    return SpawnFailed(
+        f"command {command!r} may not be run: {program} is not executable",
+        hint=f"chmod +x {program}",
+        errno=errno.EACCES,
+        searched=searched,
+    )
+
+
+def cwd_missing(cwd: str) -> SpawnFailed:
+    """Say that the directory to start in is not there."""
+    there = os.path.exists(cwd)
+    return SpawnFailed(
+        f"the server's cwd is not a directory: {cwd}"
+        if there
+        else f"the server's cwd does not exist: {cwd}",
+        hint=f"set `cwd` to a directory, or: mkdir -p {cwd}" if not there else "change `cwd`",
+        errno=errno.ENOTDIR if there else errno.ENOENT,
+        searched=[],
+    )
+
+
+def exec_refused(command: str, program: str, cwd: str, error: OSError | ValueError) -> SpawnFailed:
+    """Say why a program that was found could not be started after all."""
+    searched = [os.path.dirname(program)]
+    if isinstance(error, ValueError):  # a NUL, a lone surrogate, a `=` in a variable's name
+        return SpawnFailed(
+            f"command {command!r}: its arguments or environment cannot be passed on: {error}",
+            hint="look for control characters in `args` and `env`",
+            errno=errno.EINVAL,
+            searched=searched,
+        )
+    number = error.errno or 0
+    what, hint = os.strerror(number), None
+    if number == errno.ENOENT:
+        interpreter = _interpreter(program)
+        if interpreter is not None:
+            what = f"its interpreter {interpreter!r} (first line of {program}) is not there"
+            hint = f"install {os.path.basename(interpreter)}, or correct the first line"
+        else:
+            what = f"{program} was built for another system (its loader is not there)"
+            hint = "install the build for this machine"
+    elif number == errno.ENOEXEC:
+        what = f"{program} is neither a program for this machine nor a script with a `#!` line"
+        hint = "add a first line like `#!/bin/sh`, or set `command` to its interpreter"
+    elif number == errno.EACCES:
+        what = f"{program}, its interpreter or the directory {cwd} may not be used by this user"
+        hint = f"ls -l {program}; ls -ld {cwd}"
+    elif number == errno.E2BIG:
+        hint = "shorten `args` or `env`"
+    elif number in (errno.EMFILE, errno.ENFILE):
+        hint = "raise the limit on open files (ulimit -n) and restart the daemon"
+    return SpawnFailed(
+        f"command {command!r} cannot be started: {what}",
+        hint=hint,
+        errno=number,
+        searched=searched,
+    )
+
+
+def _interpreter(program: str) -> str | None:
+    """Return what the ``#!`` line of a script names, or ``None`` when it has none."""
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    return os.fsdecode(line[2:].strip().split(None, 1)[0]) if line[2:].strip() else ""
