@@ -114,7 +114,7 @@ def reach(
     try:
         return connect(path)
     except DaemonUnavailable as error:
-        if not _may_start(error):
+        if not may_start(error):
             raise
     if progress is not None:
         progress("starting mcpd")
@@ -131,7 +131,7 @@ def reach(
             try:
                 return connect(path)
             except DaemonUnavailable as error:
-                if not _may_start(error):
+                if not may_start(error):
                     raise
                 obstacle = error.message
             if is_starter:
@@ -321,7 +321,8 @@ def _detach(null: int, log: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _may_start(error: DaemonUnavailable) -> bool:
+def may_start(error: DaemonUnavailable) -> bool:
+    """Tell whether starting a daemon is an answer to that silence."""
     return error.details["why"] in ("absent", "refused", "exposed")
 
 

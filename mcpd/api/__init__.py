@@ -1,1 +1,1 @@
-"""What crosses the control socket."""
+"""What crosses the control socket, as types: a promise, unlike the internals on either side."""

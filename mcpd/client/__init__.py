@@ -1,1 +1,1 @@
-"""The only door to the daemon."""
+"""The only door of command-line programs to the daemon: blocking, standard library alone."""

@@ -1,0 +1,73 @@
+"""The snapshot of ``mcpd/status`` and of ``mcpctl status --json``: a public format."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+State = Literal[
+    "stopped", "starting", "ready", "backoff", "failed", "stopping", "disabled", "misconfigured"
+]
+
+
+class DaemonStatus(TypedDict):
+    """The daemon itself."""
+
+    pid: int
+    version: str
+    uptime_s: float
+    socket: str
+    sessions: int
+    """All sessions, on whatever endpoint."""
+
+
+class InstanceStatus(TypedDict):
+    """One process of a server that has one per session or workspace."""
+
+    key: str
+    pid: int | None
+    state: State
+    sessions: int
+    uptime_s: float | None
+    rss_bytes: int | None
+
+
+class ServerStatus(TypedDict):
+    """One configured or ad-hoc server."""
+
+    name: str
+    state: State
+    held: bool
+    """Stopped by a person, until ``start``, ``restart`` or a change of its entry."""
+    enabled: bool
+    transport: str
+    sharing: str
+    sharing_reason: str | None
+    era: str | None
+    protocol_version: str | None
+    server_info: dict[str, Any] | None
+    pid: int | None
+    pids: list[int]
+    """The whole tree."""
+    generation: int
+    """Counts every process."""
+    uptime_s: float | None
+    restarts: int
+    """Counts the unplanned ones."""
+    sessions: int
+    """Those on the server's own endpoint."""
+    in_flight: int
+    calls: int
+    errors: int
+    """``calls`` and ``errors`` count ``tools/call``."""
+    rss_bytes: int | None
+    """Of the whole tree."""
+    tools: int | None
+    last_error: str | None
+    instances: NotRequired[list[InstanceStatus]]
+
+
+class Status(TypedDict):
+    """The result of ``mcpd/status``."""
+
+    daemon: DaemonStatus
+    servers: list[ServerStatus]

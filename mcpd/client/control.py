@@ -1,0 +1,266 @@
+"""A blocking client of the control socket: one request at a time, notifications in between."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from mcpd import launch
+from mcpd.api import version
+from mcpd.client import messages
+from mcpd.errors import DaemonUnavailable, RequestFailed
+
+if TYPE_CHECKING:
+    from mcpd.api.messages import Hello
+
+HELLO_TIMEOUT_S = 2.0
+"""A daemon that is merely busy answers in milliseconds."""
+
+START_TIMEOUT_S = 20.0
+WRITE_TIMEOUT_S = 30.0
+TICK_S = 0.2
+CHUNK_BYTES = 1 << 18
+
+Notify = Callable[[str, Any], None]
+"""Told of a notification: method and params."""
+
+
+class Answer(NamedTuple):
+    """A result as a value, and as the text that came."""
+
+    value: Any
+    text: str
+
+
+class Control:
+    """One connection to the daemon. Not for several threads."""
+
+    def __init__(self, connection: socket.socket, path: str) -> None:
+        self.path = path
+        self.pid, _ = launch.peer_of(connection)
+        """Of whoever listens; a service manager's where it made the socket."""
+        self.hello: Hello
+        self._connection = connection
+        self._buffer = bytearray()
+        self._searched = 0  # no newline stands before this place of the buffer
+        self._last_id = 0
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        start: bool = False,
+        config: str | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Connect and greet; with ``start``, start a daemon where none runs.
+
+        Raises ``DaemonUnavailable``; ``details["why"]`` is as ``launch.connect`` says, or
+        ``unresponsive`` (with ``pid``), ``incompatible`` or ``gone``.
+        """
+        patience = HELLO_TIMEOUT_S
+        try:
+            connection = launch.connect(path)
+        except DaemonUnavailable as error:
+            if not (start and launch.may_start(error)):
+                raise
+            connection = launch.reach(
+                path, config=config, timeout=START_TIMEOUT_S, progress=progress
+            )
+            patience = START_TIMEOUT_S  # it listens before it has loaded everything
+        control = cls(connection, path)
+        try:
+            control._greet(patience)
+        except BaseException:
+            control.close()
+            raise
+        return control
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up; what was in flight is cancelled by the daemon."""
+        self._connection.close()
+
+    def request(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_notification: Notify | None = None,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> Any:
+        """Return the result of a request, as a value; see ``exchange``."""
+        return self.exchange(
+            method, params, timeout=timeout, on_notification=on_notification, on_wait=on_wait
+        ).value
+
+    def exchange(
+        self,
+        method: str,
+        params: dict[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        on_notification: Notify | None = None,
+        on_wait: Callable[[float], None] | None = None,
+    ) -> Answer:
+        """Send a request and wait for its answer, ``timeout`` seconds at most.
+
+        ``on_notification`` is given what comes meanwhile, ``on_wait`` the seconds waited, a few
+        times a second. Raises ``RequestFailed`` for an error, ``DaemonUnavailable`` for a daemon
+        that hangs up or takes too long. An interrupt cancels the request and goes on rising.
+        """
+        ident = self._send_request(method, params)
+        try:
+            return self._wait(ident, timeout, on_notification, on_wait)
+        except (KeyboardInterrupt, SystemExit, TimeoutError) as reason:
+            self._cancel(ident)
+            if isinstance(reason, TimeoutError):
+                raise self._unresponsive(timeout or 0) from None
+            raise
+
+    def stream(
+        self, method: str, params: dict[str, Any] | None = None, *, notification: str
+    ) -> tuple[Any, Iterator[Any]]:
+        """Send a request whose answer goes on: return its result, and what follows, for ever.
+
+        The iterator gives the params of each ``notification``. It ends with
+        ``DaemonUnavailable`` (``gone``) when the daemon hangs up.
+        """
+        early: deque[Any] = deque()
+
+        def keep(name: str, params: Any) -> None:
+            if name == notification:
+                early.append(params)
+
+        result = self.request(method, params, on_notification=keep)
+        return result, self._follow(self._last_id, notification, early)
+
+    def _follow(self, ident: int, notification: str, early: deque[Any]) -> Iterator[Any]:
+        try:
+            while True:
+                while early:
+                    yield early.popleft()
+                message = self._read_message(None, None)
+                if message.members.get("method") == notification:
+                    early.append(message.members.get("params"))
+        finally:
+            self._cancel(ident)
+
+    def _greet(self, timeout: float) -> None:
+        hello = self.request("mcpd/hello", timeout=timeout)
+        said = hello.get("api") if isinstance(hello, dict) else None
+        complaint = version.complaint(said)
+        if complaint is not None:
+            raise DaemonUnavailable(complaint, why="incompatible", path=self.path)
+        self.hello = hello
+
+    def _send_request(self, method: str, params: dict[str, Any] | None) -> int:
+        self._last_id += 1
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": self._last_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        self._write(message)
+        return self._last_id
+
+    def _cancel(self, ident: int) -> None:
+        message = {
+            "jsonrpc": "2.0",
+            "method": "notifications/cancelled",
+            "params": {"requestId": ident, "reason": "no longer wanted"},
+        }
+        try:
+            self._write(message)
+        except DaemonUnavailable:
+            return  # hanging up cancels as well
+
+    def _write(self, message: dict[str, Any]) -> None:
+        self._connection.settimeout(WRITE_TIMEOUT_S)
+        try:
+            self._connection.sendall(messages.encode(message))
+        except TimeoutError:
+            raise self._unresponsive(WRITE_TIMEOUT_S) from None
+        except OSError:
+            raise self._gone() from None
+
+    def _wait(
+        self,
+        ident: int,
+        timeout: float | None,
+        on_notification: Notify | None,
+        on_wait: Callable[[float], None] | None,
+    ) -> Answer:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            members, texts = self._read_message(deadline, on_wait)
+            if "method" in members:
+                if on_notification is not None:
+                    on_notification(members["method"], members.get("params"))
+            elif "error" in members and members.get("id") in (ident, None):
+                raise _failure(members["error"])
+            elif members.get("id") == ident and "result" in members:
+                return Answer(members["result"], texts["result"])
+
+    def _read_message(
+        self, deadline: float | None, on_wait: Callable[[float], None] | None
+    ) -> messages.Message:
+        line = self._read_line(deadline, on_wait)
+        try:
+            return messages.decode(line)
+        except ValueError as error:
+            message = f"the daemon on {self.path} wrote something else than a message: {error}"
+            raise DaemonUnavailable(message, why="incompatible", path=self.path) from None
+
+    def _read_line(self, deadline: float | None, on_wait: Callable[[float], None] | None) -> bytes:
+        """Return the next line; ``TimeoutError`` at ``deadline`` (monotonic)."""
+        began = time.monotonic()
+        while True:
+            end = self._buffer.find(b"\n", self._searched)
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._searched = 0
+                return line
+            self._searched = len(self._buffer)
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            if on_wait is not None:
+                left = TICK_S if left is None else min(TICK_S, left)
+            self._connection.settimeout(left)
+            try:
+                chunk = self._connection.recv(CHUNK_BYTES)
+            except TimeoutError:
+                if on_wait is not None:
+                    on_wait(time.monotonic() - began)
+                continue
+            except OSError:
+                raise self._gone() from None
+            if not chunk:
+                raise self._gone()
+            self._buffer += chunk
+
+    def _gone(self) -> DaemonUnavailable:
+        return DaemonUnavailable("the daemon has hung up", why="gone", path=self.path)
+
+    def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
+        who = "" if self.pid is None else f", pid {self.pid}"
+        message = f"the daemon is unresponsive{who}: no answer within {waited_s:g} s"
+        return DaemonUnavailable(message, why="unresponsive", pid=self.pid, path=self.path)
+
+
+def _failure(error: Any) -> RequestFailed:
+    if not isinstance(error, dict):
+        return RequestFailed(-32603, f"an error that says only {error!r}")
+    code = error.get("code")
+    message = str(error.get("message", "an error without a message"))
+    return RequestFailed(code if isinstance(code, int) else -32603, message, error.get("data"))
