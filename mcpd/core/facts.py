@@ -1,0 +1,157 @@
+"""What happened, as values; logs and events are made from these. Units are in the names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mcpd.ids import SessionId, SlotId
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a request could not be served, as it will be told to whoever asked.
+
+    ``kind`` is one of the product's error kinds, ``details`` further members of the error's data.
+    """
+
+    kind: str
+    message: str
+    server: str | None = None
+    is_retryable: bool = False
+    hint: str | None = None
+    details: dict[str, Any] = {}
+
+
+class ServerStarting(msgspec.Struct, frozen=True):
+    """A process is about to be spawned."""
+
+    server: str
+    slot: SlotId
+    generation: int
+
+
+class ServerReady(msgspec.Struct, frozen=True):
+    """The handshake is done and the tools are listed."""
+
+    server: str
+    slot: SlotId
+    generation: int
+    pid: int
+    duration_s: float
+
+
+class ServerCrashed(msgspec.Struct, frozen=True):
+    """A process ended, or was given up, without being asked to."""
+
+    server: str
+    slot: SlotId
+    generation: int
+    failure: Failure
+
+
+class ServerBackoff(msgspec.Struct, frozen=True):
+    """The next start waits."""
+
+    server: str
+    slot: SlotId
+    delay_s: float
+    failures: int
+
+
+class ServerFailed(msgspec.Struct, frozen=True):
+    """Too many deaths: nothing more is tried until somebody says so."""
+
+    server: str
+    slot: SlotId
+    failure: Failure
+
+
+class ServerStopping(msgspec.Struct, frozen=True):
+    """A process is being stopped."""
+
+    server: str
+    slot: SlotId
+    reason: str
+
+
+class ServerStopped(msgspec.Struct, frozen=True):
+    """A process and its whole tree are gone."""
+
+    server: str
+    slot: SlotId
+    reason: str
+    step: str | None = None
+
+
+class CatalogChanged(msgspec.Struct, frozen=True):
+    """A list of a server is another one than before."""
+
+    server: str
+    kind: str
+    count: int
+
+
+class ServerNoise(msgspec.Struct, frozen=True):
+    """A server wrote something on stdout that is no message for anybody."""
+
+    server: str
+    reason: str
+    text: str
+    is_first: bool
+
+
+class ServerWarning(msgspec.Struct, frozen=True):
+    """A server did something odd that cost nobody anything, or little."""
+
+    server: str
+    text: str
+
+
+class ServerLogged(msgspec.Struct, frozen=True):
+    """A log message of a server that could be attributed to no session."""
+
+    server: str
+    level: str
+    text: str
+
+
+class SessionOpened(msgspec.Struct, frozen=True):
+    """A connection became a session."""
+
+    session: SessionId
+    server: str | None
+    client: str | None
+
+
+class SessionClosed(msgspec.Struct, frozen=True):
+    """A session ended."""
+
+    session: SessionId
+    server: str | None
+    reason: str
+
+
+class FrameRejected(msgspec.Struct, frozen=True):
+    """A client sent something that was answered by us with an error."""
+
+    session: SessionId
+    reason: str
+
+
+Fact = (
+    ServerStarting
+    | ServerReady
+    | ServerCrashed
+    | ServerBackoff
+    | ServerFailed
+    | ServerStopping
+    | ServerStopped
+    | CatalogChanged
+    | ServerNoise
+    | ServerWarning
+    | ServerLogged
+    | SessionOpened
+    | SessionClosed
+    | FrameRejected
+)

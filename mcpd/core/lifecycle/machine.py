@@ -1,0 +1,353 @@
+"""When a process is started and stopped: wish, state, backoff and tally to actions.
+
+Inputs are method calls with the time; each returns the actions to take, in order. The shell
+reports back what came of them. Nothing here knows a pid.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.backoff import delay
+from mcpd.core.lifecycle.states import State, Trigger, step
+from mcpd.core.lifecycle.tally import Tally
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What an entry says about starting and stopping; times in seconds, 0 as in the product."""
+
+    startup_timeout: float
+    idle_timeout: float
+    restarts: bool
+    backoff: float
+    backoff_max: float
+    max_failures: int
+    window: float
+    failed_retry: float
+
+
+class Spawn(msgspec.Struct, frozen=True):
+    """Start a process, when its turn has come, as this generation."""
+
+    generation: int
+
+
+class End(msgspec.Struct, frozen=True):
+    """End the process and its tree; report ``gone`` when that is proven. ``is_dead``: the process
+    itself has ended, and only what it left behind is to go."""
+
+    is_dead: bool
+    reason: str
+
+
+class Down(msgspec.Struct, frozen=True):
+    """There is no process to send to any more: fail what waits, or hold it for the next start.
+
+    ``is_planned`` tells a stop from a death; ``comes_back`` that a next start has a time.
+    """
+
+    failure: Failure
+    is_planned: bool
+    comes_back: bool
+
+
+class Note(msgspec.Struct, frozen=True):
+    """The state is another one; ``delay_s`` is that of a backoff."""
+
+    state: State
+    failure: Failure | None = None
+    delay_s: float | None = None
+    failures: int = 0
+
+
+Action = Spawn | End | Down | Note
+
+
+class Wish(Enum):
+    """What is to come after a stop."""
+
+    NOTHING = "nothing"
+    START = "start"
+
+
+class Machine:
+    """One server process and its successors. At most one tree is alive at a time."""
+
+    def __init__(self, server: str, rules: Rules) -> None:
+        self._server = server
+        self.rules = rules
+        self.state = State.STOPPED
+        self.generation = 0
+        self.restarts = 0
+        self.last_error: str | None = None
+        self.last_failure: Failure | None = None
+        self.ready_at: float | None = None
+        self.spawned_at: float | None = None
+        self._tally = Tally(most=rules.max_failures, window=rules.window)
+        self._failures = 0  # in a row, for the backoff
+        self._has_answered = False
+        self._has_process = False
+        self._has_tree = False  # something of the last process may be alive
+        self._then = Wish.NOTHING  # what follows STOPPING
+        self._is_last_try = False  # a failed server's one try per failed_retry
+        self._is_idle_since: float | None = 0.0
+        self._start_by: float | None = None  # deadline of the start-up
+        self._retry_at: float | None = None  # end of the backoff
+        self._failed_at = 0.0
+        self._clean_ends = 0
+        self._not_before = 0.0  # after a clean exit soon after the start
+
+    # -- what users and people want -------------------------------------------------------------
+
+    def want(self, now: float) -> list[Action]:
+        """Somebody uses the server: start it if nothing speaks against it."""
+        match self.state:
+            case State.STOPPED:
+                if now < self._not_before:
+                    self._retry_at = self._not_before
+                    return self._go(Trigger.DELAY, delay_s=self._not_before - now)
+                return self._start()
+            case State.FAILED:
+                wait = self.rules.failed_retry
+                if wait > 0 and now >= self._failed_at + wait:
+                    self._is_last_try = True
+                    return self._start()
+                return []
+            case State.STOPPING:
+                self._then = Wish.START
+                return []
+            case _:
+                return []
+
+    def start(self, now: float) -> list[Action]:
+        """A person says start: at once, with a clean slate."""
+        self._forgive()
+        match self.state:
+            case State.STOPPED | State.FAILED | State.BACKOFF:
+                return self._start()
+            case State.STOPPING:
+                self._then = Wish.START
+        return []
+
+    def stop(self, now: float, failure: Failure, *, then: Wish = Wish.NOTHING) -> list[Action]:
+        """End the process; what is in flight or waits fails with ``failure``."""
+        self._then = then
+        match self.state:
+            case State.STOPPED:
+                self._forgive()
+                return self._start() if then is Wish.START else []
+            case State.STOPPING:
+                return []
+            case State.BACKOFF | State.FAILED:
+                self._retry_at = None
+                self._forgive()
+                actions = self._go(Trigger.STOP)
+                actions.append(Down(failure, is_planned=True, comes_back=then is Wish.START))
+                return actions if self._has_tree else actions + self._after_stop(now)
+        self._start_by = None
+        actions = self._go(Trigger.STOP)
+        actions.append(Down(failure, is_planned=True, comes_back=then is Wish.START))
+        if not self._has_process:
+            return actions + ([] if self._has_tree else self._after_stop(now))
+        actions.append(End(is_dead=False, reason=failure.message))
+        return actions
+
+    # -- what the shell reports -----------------------------------------------------------------
+
+    def spawned(self, now: float) -> list[Action]:
+        """The process exists: its time to get ready begins."""
+        self._has_process = self._has_tree = True
+        self.spawned_at = now
+        if self.state is State.STOPPING:  # stopped while it waited for its turn
+            return [End(is_dead=False, reason="stopped")]
+        self._start_by = now + self.rules.startup_timeout
+        return []
+
+    def spawn_failed(self, now: float, failure: Failure) -> list[Action]:
+        """There is no process, and there will be none of this try."""
+        if self.state is State.STOPPING:
+            return self._after_stop(now)
+        return self._died(now, failure)
+
+    def start_refused(self, now: float, failure: Failure) -> list[Action]:
+        """The process lives and cannot be used: its handshake failed, or it took too long."""
+        if self.state is not State.STARTING:
+            return []
+        actions = self._died(now, failure)
+        actions.append(End(is_dead=False, reason=failure.message))
+        return actions
+
+    def ready(self, now: float) -> list[Action]:
+        """The handshake is done and the tools are listed."""
+        if self.state is not State.STARTING:
+            return []
+        self._start_by = None
+        self.ready_at = now
+        self._is_last_try = False
+        return self._go(Trigger.READY)
+
+    def answered(self) -> None:
+        """The process has answered a call: from now on its death lengthens the backoff only."""
+        self._has_answered = True
+
+    def exited(self, now: float, failure: Failure, *, is_clean: bool) -> list[Action]:
+        """The process has ended by itself; what it left behind is to go."""
+        self._has_process = False
+        if self.state not in (State.STARTING, State.READY):
+            return []  # the stop that is under way will report
+        end = End(is_dead=True, reason=failure.message)
+        was_ready = self.state is State.READY
+        if was_ready and self.ready_at is not None and now - self.ready_at >= self.rules.window:
+            self._failures = self._clean_ends = 0
+        if was_ready and (is_clean or not self.rules.restarts):
+            self._start_by = None
+            self._remember(failure)
+            if is_clean:
+                self._clean_ends += 1
+                self._not_before = now + delay(
+                    self._clean_ends - 1,
+                    first=self.rules.backoff,
+                    most=self.rules.backoff_max,
+                    roll=1.0,
+                )
+            actions = self._go(Trigger.ENDED, failure)
+            return [*actions, Down(failure, is_planned=False, comes_back=False), end]
+        return [*self._died(now, failure), end]
+
+    def gone(self, now: float) -> list[Action]:
+        """Nothing of the last tree is alive."""
+        self._has_process = self._has_tree = False
+        if self.state is State.STOPPING:
+            return self._after_stop(now)
+        if self.state is State.STARTING:
+            return [Spawn(self.generation)]  # it waited for this
+        return []
+
+    # -- idleness and time ----------------------------------------------------------------------
+
+    def busy(self) -> None:
+        """Somebody uses the server."""
+        self._is_idle_since = None
+
+    def idle(self, now: float) -> None:
+        """Nobody uses the server any more."""
+        self._is_idle_since = now
+
+    def next_deadline(self) -> float | None:
+        """Return when ``tick`` has something to do, in monotonic seconds."""
+        times = [at for at in (self._start_by, self._retry_at, self._idle_at()) if at is not None]
+        return min(times, default=None)
+
+    def tick(self, now: float, roll: float) -> list[Action]:
+        """Do what is due; ``roll`` is kept for the delays that follow from it."""
+        self._roll = roll
+        if self._start_by is not None and now >= self._start_by:
+            took = self.rules.startup_timeout
+            return self.start_refused(
+                now,
+                Failure(
+                    kind="startup_timeout",
+                    message=f"{self._server} was not ready within {took:g} s",
+                    server=self._server,
+                    is_retryable=True,
+                    hint=f"see `mcpctl logs {self._server}`; startup_timeout gives it more time",
+                ),
+            )
+        if self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            return self._start()
+        idle_at = self._idle_at()
+        if idle_at is not None and now >= idle_at:
+            message = f"{self._server} was idle"
+            return self.stop(now, Failure("server_stopped", message, self._server, True))
+        return []
+
+    _roll = 1.0
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _idle_at(self) -> float | None:
+        if self._is_idle_since is None or self.rules.idle_timeout <= 0:
+            return None
+        if self.state is State.READY:
+            return max(self._is_idle_since, self.ready_at or 0.0) + self.rules.idle_timeout
+        if self.state is State.BACKOFF:
+            return self._is_idle_since + self.rules.idle_timeout
+        return None
+
+    def _start(self) -> list[Action]:
+        self._retry_at = None
+        self.generation += 1
+        self._has_answered = False
+        self.spawned_at = None
+        actions = self._go(Trigger.START)
+        if not self._has_tree:  # a new process never starts while the old tree is alive
+            actions.append(Spawn(self.generation))
+        return actions
+
+    def _died(self, now: float, failure: Failure) -> list[Action]:
+        self._start_by = None
+        self._remember(failure)
+        was_ready = self.state is State.READY
+        if self._is_last_try or (not self._has_answered and self._tally.add(now)):
+            self._is_last_try = False
+            self._failed_at = now
+            actions = self._go(Trigger.GAVE_UP, failure)
+            return [*actions, Down(failure, is_planned=False, comes_back=False)]
+        if not self.rules.restarts:
+            actions = self._go(Trigger.ENDED, failure)
+            return [*actions, Down(failure, is_planned=False, comes_back=False)]
+        self._failures += 1
+        if was_ready:
+            self.restarts += 1
+        wait = delay(
+            self._failures,
+            first=self.rules.backoff,
+            most=self.rules.backoff_max,
+            roll=self._roll,
+        )
+        self._retry_at = now + wait
+        actions = self._go(Trigger.DIED, failure, delay_s=wait)
+        return [*actions, Down(failure, is_planned=False, comes_back=True)]
+
+    def _after_stop(self, now: float) -> list[Action]:
+        actions = self._go(Trigger.GONE)
+        if self._then is Wish.START:
+            self._then = Wish.NOTHING
+            actions += self._start()
+        return actions
+
+    def _forgive(self) -> None:
+        self._tally.clear()
+        self._failures = self._clean_ends = 0
+        self._not_before = 0.0
+        self._is_last_try = False
+
+    def _remember(self, failure: Failure) -> None:
+        self.last_failure = failure
+        self.last_error = failure.message
+
+    def _go(
+        self, trigger: Trigger, failure: Failure | None = None, delay_s: float | None = None
+    ) -> list[Action]:
+        self.state = step(self.state, trigger)
+        if self.state is not State.READY:
+            self.ready_at = None
+        return [Note(self.state, failure, delay_s, self._failures)]
+
+
+def crash_loop(server: str, last: Failure | None) -> Failure:
+    """Return what a failed server answers, with the reason of its last death."""
+    details: dict[str, Any] = dict(last.details) if last is not None else {}
+    why = f": {last.message}" if last is not None else ""
+    return Failure(
+        kind="crash_loop",
+        message=f"{server} has failed too often and is not started any more{why}",
+        server=server,
+        hint=f"when the cause is mended: mcpctl restart {server}",
+        details=details,
+    )

@@ -1,0 +1,79 @@
+"""The states of a server's process, and the one table of what leads from one to another.
+
+A server is *wanted* by its users or by a person, which is kept apart; the state says only what
+is true of the process. Whatever happens is a trigger, and ``step`` is the only way to a new state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from mcpd.errors import IllegalTransition
+
+
+class State(Enum):
+    """What is true of the process."""
+
+    STOPPED = "stopped"  # there is none, and nothing is planned
+    STARTING = "starting"  # one waits for its turn, is being spawned, or is not ready yet
+    READY = "ready"  # it has done its handshake and listed its tools
+    BACKOFF = "backoff"  # it died; the next start has a time
+    FAILED = "failed"  # it died too often; nothing is planned
+    STOPPING = "stopping"  # it has been told to end, and its tree is not yet proven gone
+
+
+class Trigger(Enum):
+    """What can happen to it."""
+
+    START = "start"
+    READY = "ready"
+    DIED = "died"
+    ENDED = "ended"
+    GAVE_UP = "gave-up"
+    STOP = "stop"
+    GONE = "gone"
+    DELAY = "delay"
+
+
+TRANSITIONS: Final[Mapping[State, Mapping[Trigger, State]]] = {
+    State.STOPPED: {
+        Trigger.START: State.STARTING,
+        Trigger.DELAY: State.BACKOFF,
+        Trigger.STOP: State.STOPPED,
+    },
+    State.STARTING: {
+        Trigger.READY: State.READY,
+        Trigger.DIED: State.BACKOFF,
+        Trigger.ENDED: State.STOPPED,
+        Trigger.GAVE_UP: State.FAILED,
+        Trigger.STOP: State.STOPPING,
+    },
+    State.READY: {
+        Trigger.DIED: State.BACKOFF,
+        Trigger.ENDED: State.STOPPED,
+        Trigger.GAVE_UP: State.FAILED,
+        Trigger.STOP: State.STOPPING,
+    },
+    State.BACKOFF: {
+        Trigger.START: State.STARTING,
+        Trigger.STOP: State.STOPPING,
+    },
+    State.FAILED: {
+        Trigger.START: State.STARTING,
+        Trigger.STOP: State.STOPPING,
+    },
+    State.STOPPING: {
+        Trigger.GONE: State.STOPPED,
+        Trigger.STOP: State.STOPPING,
+    },
+}
+
+
+def step(state: State, trigger: Trigger) -> State:
+    """Return the state after ``trigger``; raise ``IllegalTransition`` if there is none."""
+    try:
+        return TRANSITIONS[state][trigger]
+    except KeyError:
+        raise IllegalTransition(f"{trigger.value} while {state.value}") from None

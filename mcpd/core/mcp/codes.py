@@ -1,0 +1,67 @@
+"""One table between our error kinds and JSON-RPC codes, and the error objects we write."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from mcpd.core.facts import Failure
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+UNSUPPORTED_VERSION: Final = -32022
+
+_CODES: Final = {
+    "invalid_arguments": INVALID_PARAMS,
+    "tool_not_found": INVALID_PARAMS,
+    "server_not_found": INVALID_PARAMS,
+    "invalid_params": INVALID_PARAMS,
+    "invalid_message": INVALID_REQUEST,
+    "unknown_method": METHOD_NOT_FOUND,
+}
+
+
+def code_of(kind: str) -> int:
+    """Return the JSON-RPC code of one of our kinds."""
+    return _CODES.get(kind, INTERNAL_ERROR)
+
+
+def error_object(failure: Failure, code: int | None = None) -> bytes:
+    """Write the ``error`` member for a failure of ours; ``data`` is what programs act on."""
+    data: dict[str, Any] = {"kind": failure.kind, "retryable": failure.is_retryable}
+    if failure.server is not None:
+        data["server"] = failure.server
+    if failure.hint is not None:
+        data["hint"] = failure.hint
+    data.update(failure.details)
+    body = {
+        "code": code_of(failure.kind) if code is None else code,
+        "message": failure.message,
+        "data": data,
+    }
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:  # a lone surrogate in a name that we quote
+        return msgspec.json.encode(_printable(body))
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_printable(key): _printable(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_printable(member) for member in value]
+    return value
+
+
+def plain_error(code: int, message: str, data: Any = None) -> bytes:
+    """Write the ``error`` member for what MCP or JSON-RPC itself defines."""
+    body: dict[str, Any] = {"code": code, "message": message}
+    if data is not None:
+        body["data"] = data
+    return msgspec.json.encode(_printable(body))

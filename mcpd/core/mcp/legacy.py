@@ -1,0 +1,151 @@
+"""The handshake eras, as functions from message to message (revisions 2024-11-05 to 2025-11-25).
+
+The only module that knows that a session is opened with ``initialize``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
+from mcpd.core.wire.envelope import object_of, text
+
+ERA: Final = Era.LEGACY
+HANDSHAKE_METHOD: Final = b'"initialize"'
+LIST_CHANGED: Final = ("tools", "prompts", "resources")
+
+
+class Introduction(msgspec.Struct, frozen=True):
+    """What a server said of itself, as it will be said on to clients.
+
+    ``info`` and ``instructions`` are JSON as the server wrote it; ``capabilities`` are its own.
+    """
+
+    version: str
+    capabilities: dict[str, Raw]
+    info: bytes
+    instructions: bytes | None = None
+
+    def has(self, capability: str, member: str | None = None) -> bool:
+        """Tell whether the server declared a capability, or a member of it as true."""
+        found = self.capabilities.get(capability)
+        if found is None or bytes(found) in (b"null", b"false"):
+            return False
+        if member is None:
+            return True
+        return bytes((object_of(found) or {}).get(member, Raw(b""))) == b"true"
+
+    def to_cache(self) -> dict[str, Any]:
+        """Return it as plain data for the disk."""
+        return {
+            "version": self.version,
+            "capabilities": {name: bytes(raw).decode() for name, raw in self.capabilities.items()},
+            "info": self.info.decode(),
+            "instructions": None if self.instructions is None else self.instructions.decode(),
+        }
+
+    @classmethod
+    def from_cache(cls, data: dict[str, Any]) -> Introduction:
+        """Read what ``to_cache`` wrote; raises ``KeyError`` or ``TypeError`` for anything else."""
+        instructions = data["instructions"]
+        return cls(
+            version=str(data["version"]),
+            capabilities={name: Raw(raw.encode()) for name, raw in data["capabilities"].items()},
+            info=data["info"].encode(),
+            instructions=None if instructions is None else instructions.encode(),
+        )
+
+
+class HandshakeRefused(Exception):  # noqa: N818 - the server's answer, told on as a failure
+    """The server's answer to the handshake cannot be used; the text says why."""
+
+
+def handshake_params(name: str, version: str, *, declares_roots: bool) -> bytes:
+    """Return the parameters of our one ``initialize``.
+
+    Sampling and elicitation are declared because servers hide tools otherwise; roots only where
+    the entry has some, because a filesystem server replaces its directories with them.
+    """
+    capabilities: dict[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+    if declares_roots:
+        capabilities["roots"] = {}
+    return msgspec.json.encode(
+        {
+            "protocolVersion": NEWEST_LEGACY,
+            "capabilities": capabilities,
+            "clientInfo": {"name": name, "version": version},
+        }
+    )
+
+
+def read_handshake(result: Raw | bytes, server: str) -> Introduction:
+    """Read a server's answer to ``initialize``.
+
+    Raises:
+        HandshakeRefused: the server's fault: no object, or a revision that is none of ours.
+    """
+    members = object_of(result)
+    if members is None:
+        raise HandshakeRefused("the result of initialize is not an object")
+    version = text(members.get("protocolVersion", Raw(b"null")))
+    if version not in LEGACY:
+        raise HandshakeRefused(f"it speaks protocol version {version!r}, which mcpd does not know")
+    capabilities = object_of(members.get("capabilities", Raw(b"{}"))) or {}
+    info = bytes(members.get("serverInfo", Raw(b"")))
+    if object_of(info or b"null") is None:
+        info = msgspec.json.encode({"name": server, "version": "0"})
+    instructions = members.get("instructions")
+    if instructions is not None and text(instructions) is None:
+        instructions = None
+    return Introduction(
+        version=version,
+        capabilities={name: Raw(bytes(raw)) for name, raw in capabilities.items()},
+        info=info,
+        instructions=None if instructions is None else bytes(instructions),
+    )
+
+
+def initialize_result(
+    version: str, capabilities: bytes, info: bytes, instructions: bytes | None
+) -> bytes:
+    """Write the result of a client's ``initialize``."""
+    head = b'{"protocolVersion":"%b","capabilities":%b,"serverInfo":%b'
+    tail = b"}" if instructions is None else b',"instructions":%b}' % instructions
+    return head % (version.encode(), capabilities, info) + tail
+
+
+def capabilities_shown(introduction: Introduction) -> bytes:
+    """Return a server's capabilities as its own endpoint shows them.
+
+    Lists say ``listChanged``, because restarts, filters and reloads change them; ``tasks`` goes,
+    because it is not relayed.
+    """
+    shown: dict[str, Raw] = {}
+    for name, raw in introduction.capabilities.items():
+        if name == "tasks":
+            continue
+        members = object_of(raw) if name in LIST_CHANGED else None
+        if members is not None:
+            raw = Raw(msgspec.json.encode({**members, "listChanged": True}))
+        shown[name] = raw
+    return msgspec.json.encode(shown)
+
+
+AGGREGATE_CAPABILITIES: Final = msgspec.json.encode(
+    {
+        "tools": {"listChanged": True},
+        "prompts": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "completions": {},
+        "logging": {},
+    }
+)
+"""What the aggregate declares, whatever its servers can."""
+
+
+def level_params(level: str) -> bytes:
+    """Return the parameters of ``logging/setLevel``."""
+    return msgspec.json.encode({"level": level})

@@ -1,0 +1,31 @@
+"""Known revisions of MCP, their order and their era."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class Era(Enum):
+    """Which family of revisions a peer speaks (2026-07-28, basic/versioning)."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Oldest first: the revisions that open a session with a handshake."""
+
+NEWEST_LEGACY: Final = LEGACY[-1]
+MAY_OMIT_ID: Final = "2025-11-25"
+"""From here on an error whose request is unknown has no id at all; before, the id is null."""
+
+
+def negotiate(asked: str | None, newest: str) -> str:
+    """Return the revision for a session that asks for ``asked`` in front of a server at ``newest``.
+
+    Never newer than the server's: the client would rely on what cannot come.
+    """
+    if asked in LEGACY and (newest not in LEGACY or LEGACY.index(asked) <= LEGACY.index(newest)):
+        return asked
+    return newest
