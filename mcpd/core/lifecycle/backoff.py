@@ -11,5 +11,5 @@ def delay(failures: int, *, first: float, most: float, roll: float) -> float:
     """
     if failures <= 0 or first <= 0:
         return 0.0
-    ceiling = min(most, first * 2 ** min(failures - 1, 60))
+    ceiling = min(most, first * 2.0 ** min(failures - 1, 60))
     return ceiling * roll

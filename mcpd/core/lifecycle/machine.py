@@ -87,6 +87,8 @@ class Machine:
         self.last_failure: Failure | None = None
         self.ready_at: float | None = None
         self.spawned_at: float | None = None
+        self.roll = 1.0
+        """A random number in [0, 1) for the next backoff; the shell throws it before each input."""
         self._tally = Tally(most=rules.max_failures, window=rules.window)
         self._failures = 0  # in a row, for the backoff
         self._has_answered = False
@@ -158,19 +160,19 @@ class Machine:
 
     # -- what the shell reports -----------------------------------------------------------------
 
+    def may_spawn(self, generation: int) -> bool:
+        """Tell whether a ``Spawn`` that waited for its turn is still wanted."""
+        return self.state is State.STARTING and generation == self.generation
+
     def spawned(self, now: float) -> list[Action]:
         """The process exists: its time to get ready begins."""
         self._has_process = self._has_tree = True
         self.spawned_at = now
-        if self.state is State.STOPPING:  # stopped while it waited for its turn
-            return [End(is_dead=False, reason="stopped")]
         self._start_by = now + self.rules.startup_timeout
         return []
 
     def spawn_failed(self, now: float, failure: Failure) -> list[Action]:
         """There is no process, and there will be none of this try."""
-        if self.state is State.STOPPING:
-            return self._after_stop(now)
         return self._died(now, failure)
 
     def start_refused(self, now: float, failure: Failure) -> list[Action]:
@@ -242,9 +244,8 @@ class Machine:
         times = [at for at in (self._start_by, self._retry_at, self._idle_at()) if at is not None]
         return min(times, default=None)
 
-    def tick(self, now: float, roll: float) -> list[Action]:
-        """Do what is due; ``roll`` is kept for the delays that follow from it."""
-        self._roll = roll
+    def tick(self, now: float) -> list[Action]:
+        """Do what is due."""
         if self._start_by is not None and now >= self._start_by:
             took = self.rules.startup_timeout
             return self.start_refused(
@@ -265,8 +266,6 @@ class Machine:
             message = f"{self._server} was idle"
             return self.stop(now, Failure("server_stopped", message, self._server, True))
         return []
-
-    _roll = 1.0
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -308,7 +307,7 @@ class Machine:
             self._failures,
             first=self.rules.backoff,
             most=self.rules.backoff_max,
-            roll=self._roll,
+            roll=self.roll,
         )
         self._retry_at = now + wait
         actions = self._go(Trigger.DIED, failure, delay_s=wait)

@@ -272,6 +272,8 @@ def error(ident: bytes | None, value: Raw | bytes) -> bytes:
 
 _ID_AT_HEAD: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]')
 
+_ID_AT_TAIL: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*\Z')
+
 
 def find_id(head: bytes, tail: bytes) -> bytes | None:
     """Find the id of a frame that was not kept, from its two ends.
@@ -282,7 +284,5 @@ def find_id(head: bytes, tail: bytes) -> bytes | None:
     payload = re.search(rb'"(?:params|result|error)"\s*:', head)
     if found := _ID_AT_HEAD.search(head[: payload.start()] if payload else head):
         return found[1]
-    last = None
-    for last in re.finditer(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*\Z', tail):
-        pass
+    last = _ID_AT_TAIL.search(tail)
     return last[1] if last else None

@@ -21,9 +21,9 @@ class Oversized(msgspec.Struct, frozen=True):
 class Framer:
     """Cuts one peer's bytes into frames at 0x0A alone.
 
-    Linear in the bytes fed: nothing is scanned twice, and a frame is joined once. A carriage return
-    before the newline, a byte order mark at the very start and blank lines are tolerated.
-    A frame of exactly ``limit_bytes`` passes; of a longer one nothing but its ends is ever buffered.
+    Linear in the bytes fed: nothing is scanned twice, and a frame is joined once. A carriage
+    return before the newline, a byte order mark at the very start and blank lines are tolerated.
+    A frame of exactly ``limit_bytes`` passes; of a longer one only its ends are ever buffered.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -38,7 +38,8 @@ class Framer:
         """Return the frames that ``data`` completes, without their line ends."""
         if self._is_start and data:
             data = self._without_bom(data)
-        if not self._size and data.find(b"\n") == len(data) - 1 and 1 < len(data) <= self.limit_bytes:
+        size = len(data)
+        if not self._size and 1 < size <= self.limit_bytes and data.find(b"\n") == size - 1:
             frame = data[:-1] if data[-2] != 13 else data[:-2]  # the usual case: one whole frame
             return [frame] if frame.strip() else []
         frames: list[bytes | Oversized] = []

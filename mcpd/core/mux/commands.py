@@ -1,0 +1,150 @@
+"""What the mux asks the outside to do: one closed union of frozen structs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.facts import Fact, Failure
+from mcpd.core.mcp.legacy import Introduction
+from mcpd.ids import SessionId, SlotId
+
+
+class ToSession(msgspec.Struct, frozen=True, gc=False):
+    """Write to a client. A notification is what a slow one loses first."""
+
+    session: SessionId
+    data: bytes
+    is_notification: bool = False
+
+
+class ToServer(msgspec.Struct, frozen=True, gc=False):
+    """Write to a server; ``wire_id`` is 0 for what is no request. ``is_urgent`` overtakes."""
+
+    slot: SlotId
+    data: bytes
+    wire_id: int = 0
+
+
+class CloseSession(msgspec.Struct, frozen=True):
+    """End a connection, after what is queued for it was written."""
+
+    session: SessionId
+    reason: str
+
+
+class OpenSlot(msgspec.Struct, frozen=True):
+    """There is a new place for a process of this entry; nothing is started yet.
+
+    ``key`` is ``None`` for the shared process, else what it is for (shown in ``instances``).
+    ``after`` is a place whose tree must be gone before anything is started here.
+    """
+
+    slot: SlotId
+    server: str
+    key: str | None
+    cwd: str | None
+    after: SlotId | None
+
+
+class CloseSlot(msgspec.Struct, frozen=True):
+    """Nobody will use this place again: stop what runs there and forget it."""
+
+    slot: SlotId
+    reason: str
+
+
+class Want(msgspec.Struct, frozen=True):
+    """Somebody waits for this server: start it unless something speaks against it."""
+
+    slot: SlotId
+
+
+class Busy(msgspec.Struct, frozen=True):
+    """The server has users."""
+
+    slot: SlotId
+
+
+class Idle(msgspec.Struct, frozen=True):
+    """The server has no users any more."""
+
+    slot: SlotId
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """The handshake is done and the lists are read."""
+
+    slot: SlotId
+
+
+class StartRefused(msgspec.Struct, frozen=True):
+    """The process lives and cannot be used."""
+
+    slot: SlotId
+    failure: Failure
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """The process has answered its first call."""
+
+    slot: SlotId
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A control request that the daemon answers: with ``ControlDone``, or an event of its own."""
+
+    session: SessionId
+    key: bytes
+    method: str
+    params: bytes | None
+
+
+class ControlCancelled(msgspec.Struct, frozen=True):
+    """A control request or a stream is over for its client."""
+
+    session: SessionId
+    key: bytes
+
+
+class Validate(msgspec.Struct, frozen=True):
+    """Check arguments against a schema; answer with ``Validated``."""
+
+    ticket: int
+    schema: bytes
+    arguments: bytes
+
+
+class KeepCatalog(msgspec.Struct, frozen=True):
+    """Put on disk what a server said of itself and listed, under its entry's name."""
+
+    server: str
+    launch: str
+    introduction: Introduction
+    catalog: Catalog
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """Something happened that somebody may want to know."""
+
+    fact: Fact
+
+
+Command = (
+    ToSession
+    | ToServer
+    | CloseSession
+    | OpenSlot
+    | CloseSlot
+    | Want
+    | Busy
+    | Idle
+    | Ready
+    | StartRefused
+    | Answered
+    | Control
+    | ControlCancelled
+    | Validate
+    | KeepCatalog
+    | Tell
+)

@@ -1,0 +1,180 @@
+"""What happens outside, as the mux is told of it: one closed union of frozen structs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpd.core.facts import Failure
+from mcpd.core.mux.entries import Entry
+from mcpd.core.wire.framing import Oversized
+from mcpd.ids import SessionId, SlotId
+
+
+class SessionOpened(msgspec.Struct, frozen=True, gc=False):
+    """A connection was accepted."""
+
+    session: SessionId
+
+
+class FrameFromSession(msgspec.Struct, frozen=True, gc=False):
+    """A client sent a line."""
+
+    session: SessionId
+    frame: bytes | Oversized
+
+
+class SessionClosed(msgspec.Struct, frozen=True):
+    """A connection has ended, whoever ended it."""
+
+    session: SessionId
+    reason: str
+
+
+class ServerUp(msgspec.Struct, frozen=True):
+    """A process exists and its pipes are connected."""
+
+    slot: SlotId
+
+
+class FrameFromServer(msgspec.Struct, frozen=True, gc=False):
+    """A server wrote a line on its stdout."""
+
+    slot: SlotId
+    frame: bytes | Oversized
+
+
+class ServerDown(msgspec.Struct, frozen=True):
+    """There is no process to send to any more, or there was none to begin with.
+
+    ``is_planned``: it was told to stop. ``comes_back``: the next start follows by itself.
+    """
+
+    slot: SlotId
+    failure: Failure
+    is_planned: bool
+    comes_back: bool
+
+
+class WriteRefused(msgspec.Struct, frozen=True):
+    """A server does not read, and what is kept for it has reached its bound."""
+
+    slot: SlotId
+    wire_id: int
+
+
+class EntriesChanged(msgspec.Struct, frozen=True):
+    """The configuration, whole, in its order; an ad-hoc server is an entry like any other."""
+
+    entries: tuple[Entry, ...]
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """A person stopped a server (``failure``: what requests get), or lets it go on (``None``)."""
+
+    server: str
+    failure: Failure | None
+
+
+class Attach(msgspec.Struct, frozen=True):
+    """``mcpd/attach``, checked: what the session is on from now on."""
+
+    session: SessionId
+    key: bytes
+    server: str | None
+    client: str | None
+    workspace: str | None
+    roots: tuple[str, ...]
+    may_control: bool
+
+
+class CallTool(msgspec.Struct, frozen=True):
+    """``mcpd/call``; ``timeout`` is the whole time in seconds, ``None`` for none of its own."""
+
+    session: SessionId
+    key: bytes
+    server: str
+    tool: str
+    arguments: bytes | None
+    timeout: float | None
+    wants_progress: bool
+
+
+class ListItems(msgspec.Struct, frozen=True):
+    """``mcpd/tools``, ``mcpd/prompts`` or ``mcpd/resources``; ``kinds`` are values of ``Kind``."""
+
+    session: SessionId
+    key: bytes
+    kinds: tuple[str, ...]
+    server: str | None
+
+
+class ReadResource(msgspec.Struct, frozen=True):
+    """``mcpd/read``."""
+
+    session: SessionId
+    key: bytes
+    server: str | None
+    uri: str
+
+
+class GetPrompt(msgspec.Struct, frozen=True):
+    """``mcpd/prompt``; ``arguments`` is a JSON object or nothing."""
+
+    session: SessionId
+    key: bytes
+    server: str
+    name: str
+    arguments: bytes | None
+
+
+class ControlDone(msgspec.Struct, frozen=True):
+    """The daemon has answered a control request: ``result`` is JSON, or there is a failure.
+
+    ``is_stream``: notifications follow, until the request is cancelled.
+    """
+
+    session: SessionId
+    key: bytes
+    result: bytes | None = None
+    failure: Failure | None = None
+    is_stream: bool = False
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Where arguments do not fit a schema, and what it wants there."""
+
+    path: str
+    message: str
+
+
+class Validated(msgspec.Struct, frozen=True):
+    """Arguments were checked; ``note`` says why they could not be."""
+
+    ticket: int
+    violations: tuple[Violation, ...] = ()
+    note: str | None = None
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A deadline has come."""
+
+
+Event = (
+    SessionOpened
+    | FrameFromSession
+    | SessionClosed
+    | ServerUp
+    | FrameFromServer
+    | ServerDown
+    | WriteRefused
+    | EntriesChanged
+    | Hold
+    | Attach
+    | CallTool
+    | ListItems
+    | ReadResource
+    | GetPrompt
+    | ControlDone
+    | Validated
+    | Tick
+)
