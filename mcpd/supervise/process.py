@@ -7,12 +7,19 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, Protocol
 
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.procfs import ProcId, Stat
 
 Scope = Literal["tree", "group"]
+
+
+class Watcher(Protocol):
+    """Who sees all children at once, and so can tell whose a process is: the reaper."""
+
+    async def look(self) -> Mapping[Child, Sequence[Stat]]:
+        """Return what runs of each child's tree now."""
 
 
 class Child:
@@ -49,8 +56,12 @@ class Child:
         """Kernel ticks from boot to when the reaper took its status."""
         self.known: set[ProcId] = set()
         """Descendants seen at one look or another; kept as they may leave every mark behind."""
+        self.unmarked: set[ProcId] = set()
+        """Those of ``known`` that neither its session nor its tag would find again."""
         self.ended = False
         """Whether nothing is left of its tree; set by the ladder."""
+        self.watcher: Watcher | None = None
+        """Set when the reaper takes it on."""
         self._callbacks: list[Callable[[Child], None]] = []
 
     @property
