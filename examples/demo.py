@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -124,6 +124,19 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def still_here(root: Path) -> set[int]:
+    """Return the processes that were started with `root` in their environment.
+
+    Where there is no /proc nothing is found, and the pids that were seen must do.
+    """
+    found = set()
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if bytes(root) in environ.read_bytes():
+                found.add(int(environ.parent.name))
+    return found
+
+
 def run(root: Path) -> set[int]:
     """Show it all; return every pid that was seen."""
     env = private_environment(root)
@@ -166,13 +179,14 @@ def main() -> None:
     root = Path(tempfile.mkdtemp(prefix="mcpd-demo-", dir="/tmp"))
     try:
         pids = run(root)
-        left = sorted(filter(is_alive, pids))
+        left = sorted(still_here(root).union(filter(is_alive, pids)))
         socket_left = (root / "mcpd.sock").exists()
     finally:
         shutil.rmtree(root)
     if left or socket_left:
         raise SystemExit(f"left behind: processes {left}, socket: {socket_left}")
-    print(f"\nStopped. None of the processes {sorted(pids)} runs; socket and directory are gone.")
+    print(f"\nStopped: {sorted(pids)} are gone, nothing that they started runs,")
+    print("and neither the socket nor the directory is there any more.")
 
 
 if __name__ == "__main__":
