@@ -35,7 +35,11 @@ def test_only_the_top_level_member_changes(item: bytes, expected: bytes):
         (b'{"name":"a","name":"a"}', b'{"name":"Q","name":"Q"}'),
         (b'{"name":"a","x":[],"name":{"y":1}}', b'{"name":"Q","x":[],"name":"Q"}'),
         (b'{"x":1,"name":"a","x":2}', b'{"x":1,"name":"Q","x":2}'),
-        (b'{"name":1,"name":2          }', b'{"name":"Q","name":"Q"          }'),
+        # Lengths alone would agree with another reading of this one.
+        (
+            b'{"name":1,"b":22,"name":{"z":0,         "b":7}}',
+            b'{"name":"Q","b":22,"name":"Q"}',
+        ),
     ],
 )
 def test_of_a_member_that_occurs_twice_both_change(item: bytes, expected: bytes):
