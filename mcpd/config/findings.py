@@ -118,7 +118,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that somebody who wrote ``word`` probably meant."""
     from difflib import get_close_matches  # only a mistake pays for it
 
-    spelled = {_plain(name): name for name in known}
+    spelled: dict[str, str] = {}
+    for name in known:
+        spelled.setdefault(_plain(name), name)
     found = get_close_matches(_plain(word), list(spelled), n=1, cutoff=0.6)
     return spelled[found[0]] if found else None
 

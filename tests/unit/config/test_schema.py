@@ -1,0 +1,29 @@
+"""The schema, and that the readers know all of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from mcpd.config import tables
+from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+
+
+@pytest.mark.parametrize(
+    ("struct", "readers"),
+    [
+        (DaemonConfig, tables.DAEMON),
+        (RestartConfig, tables.RESTART),
+        (ToolsConfig, tables.TOOLS),
+        (ServerConfig, {**tables.SERVER, "restart": None, "tools": None}),
+    ],
+)
+def test_every_key_of_the_schema_can_be_written(
+    struct: type[msgspec.Struct], readers: dict[str, object]
+) -> None:
+    assert set(struct.__struct_fields__) == set(readers)
+
+
+def test_an_outbox_holds_two_messages_unless_told_otherwise() -> None:
+    assert DaemonConfig(max_message_bytes=5000).outbox_bytes == 10000
+    assert DaemonConfig(max_outbox_bytes=7000).outbox_bytes == 7000
