@@ -59,7 +59,7 @@ class Introduction(msgspec.Struct, frozen=True):
         )
 
 
-class HandshakeRefused(Exception):  # noqa: N818 - the server's answer, told on as a failure
+class HandshakeRefused(Exception):
     """The server's answer to the handshake cannot be used; the text says why."""
 
 

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 
-
 class Route(Enum):
     """Who answers a request, and by what the server is found."""
 

@@ -41,7 +41,7 @@ class Params(msgspec.Struct, gc=False):
     progress_token: Bytes = msgspec.field(name="progressToken", default=UNSET)
 
 
-class Malformed(Exception):  # noqa: N818 - a peer's fault, caught at the edge and answered
+class Malformed(Exception):
     """A frame that is no JSON-RPC message.
 
     ``is_json`` tells a bad message (-32600) from bytes that could not be read at all (-32700);

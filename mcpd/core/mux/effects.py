@@ -1,0 +1,70 @@
+"""What the parts of the mux share while they handle one event: the time, the timers, the output."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+
+from mcpd.core.facts import Fact
+from mcpd.core.mux.commands import Command, Tell
+from mcpd.core.mux.entries import Settings
+
+
+class Timer:
+    """A deadline that can be called off."""
+
+    __slots__ = ("act", "at")
+
+    def __init__(self, at: float, act: Callable[[], None]) -> None:
+        self.at = at
+        self.act: Callable[[], None] | None = act
+
+    def cancel(self) -> None:
+        """Call it off; harmless when it is over."""
+        self.act = None
+
+
+class Effects:
+    """Collects commands and holds the clock: ``now`` is monotonic seconds, set for each event."""
+
+    def __init__(
+        self, settings: Settings, suggest: Callable[[str, Iterable[str]], list[str]]
+    ) -> None:
+        self.settings = settings
+        self.suggest = suggest
+        self.now = 0.0
+        self.commands: list[Command] = []
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+
+    def emit(self, command: Command) -> None:
+        """Ask the outside to do something, after what was asked before."""
+        self.commands.append(command)
+
+    def tell(self, fact: Fact) -> None:
+        """Say that something happened."""
+        self.commands.append(Tell(fact))
+
+    def after(self, seconds: float, act: Callable[[], None]) -> Timer:
+        """Do something later."""
+        timer = Timer(self.now + seconds, act)
+        heapq.heappush(self._timers, (timer.at, next(self._order), timer))
+        return timer
+
+    def next_deadline(self) -> float | None:
+        """Return when something is due, in monotonic seconds."""
+        while self._timers and self._timers[0][2].act is None:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
+
+    def run_due(self) -> None:
+        """Do what is due by now."""
+        while self._timers and self._timers[0][0] <= self.now:
+            act = heapq.heappop(self._timers)[2].act
+            if act is not None:
+                act()
+
+    def timer_count(self) -> int:
+        """Return how many timers are kept, called-off ones included."""
+        return len(self._timers)

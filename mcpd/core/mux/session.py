@@ -1,0 +1,77 @@
+"""One downstream connection: what it is attached to, what it negotiated, what it is owed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mcpd.core.mcp.methods import LEVELS
+from mcpd.core.mcp.versions import MAY_OMIT_ID
+from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.upstream import Upstream
+from mcpd.ids import SessionId
+
+
+class Owed:
+    """One request of a session that has not been answered.
+
+    ``ident`` is its id as it came. ``pending`` is the request sent on for it, where there is one;
+    ``cancel`` undoes whatever else is under way for it.
+    """
+
+    __slots__ = ("cancel", "ident", "is_control", "key", "pending", "timer")
+
+    def __init__(self, ident: bytes, key: bytes) -> None:
+        self.ident = ident
+        self.key = key
+        self.is_control = False
+        self.pending: Pending | None = None
+        self.timer: Timer | None = None
+        self.cancel: Callable[[], None] | None = None
+
+
+class Session:
+    """The state of one connection; what a client must not notice is that there is more of it."""
+
+    def __init__(self, ident: SessionId) -> None:
+        self.id = ident
+        self.server: str | None = None
+        """The server whose endpoint it is on; ``None`` is the aggregate."""
+        self.is_attached = False
+        self.is_session = False
+        """Whether it has attached or spoken MCP; until then it is a control connection."""
+        self.may_control = True
+        self.client: str | None = None
+        self.workspace: str | None = None
+        self.roots: tuple[str, ...] = ()
+        self.version: str | None = None
+        """The negotiated revision, once ``initialize`` was answered."""
+        self.capabilities: frozenset[str] = frozenset()
+        self.is_initialized = False
+        self.level: str | None = None
+        self.owed: dict[bytes, Owed] = {}
+        self.streams: set[bytes] = set()
+        """Keys of control requests that go on as notifications."""
+        self.upstreams: dict[str, Upstream] = {}
+        """What it uses, by the name of the server."""
+        self.subscribed: dict[str, str] = {}
+        """Resource URIs it is subscribed to, each with its server."""
+        self.changed_at: dict[str, float] = {}
+        self.change_timers: dict[str, Timer] = {}
+
+    @property
+    def may_omit_id(self) -> bool:
+        """Whether an error for an unreadable request goes without an id, and not with a null."""
+        return self.version is not None and self.version >= MAY_OMIT_ID
+
+    def wants_log(self, level: str) -> bool:
+        """Tell whether a log message of this level is for it; ``info`` and above by default."""
+        if level not in LEVELS:
+            return True
+        return LEVELS.index(level) >= LEVELS.index(self.level or "info")
+
+    def uses(self, upstream: Upstream) -> str | None:
+        """Return the name under which it uses this process, ``None`` where it does not."""
+        return next((name for name, used in self.upstreams.items() if used is upstream), None)
+
+
