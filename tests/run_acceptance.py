@@ -30,7 +30,16 @@ def pytest_command(folder: Path, run: list[str], left_out: list[str], more: list
     return [
         *(sys.executable, "-m", "pytest", "-c", str(folder / "pytest.ini")),
         *("--rootdir", str(folder), "-p", "no:cacheprovider", "-p", "no:randomly"),
-        *("-p", "no:hypothesispytest", "--timeout", "300", "-n", os.environ.get("JOBS", "2")),
+        *(
+            "-p",
+            "no:asyncio",
+            "-p",
+            "no:hypothesispytest",
+            "--timeout",
+            "300",
+            "-n",
+            os.environ.get("JOBS", "2"),
+        ),
         *("--dist", "worksteal"),
         *(f"--deselect={entry}" for entry in left_out),
         *(str(folder / entry) for entry in run),
