@@ -130,31 +130,16 @@ class Control:
 
     def stream(
         self, method: str, params: dict[str, Any] | None = None, *, notification: str
-    ) -> tuple[Any, Iterator[Any]]:
-        """Send a request whose answer goes on: return its result, and what follows, for ever.
+    ) -> Stream:
+        """Send a request whose answer goes on in ``notification``s, until we hang up."""
+        return Stream(self, method, params, notification)
 
-        The iterator gives the params of each ``notification``. It ends with
-        ``DaemonUnavailable`` (``gone``) when the daemon hangs up.
-        """
-        early: deque[Any] = deque()
-
-        def keep(name: str, params: Any) -> None:
-            if name == notification:
-                early.append(params)
-
-        result = self.request(method, params, on_notification=keep)
-        return result, self._follow(self._last_id, notification, early)
-
-    def _follow(self, ident: int, notification: str, early: deque[Any]) -> Iterator[Any]:
-        try:
-            while True:
-                while early:
-                    yield early.popleft()
-                message = self._read_message(None, None)
-                if message.members.get("method") == notification:
-                    early.append(message.members.get("params"))
-        finally:
-            self._cancel(ident)
+    def next_notification(self) -> tuple[str, Any]:
+        """Wait for a notification and return its method and params."""
+        while True:
+            members, _ = self._read_message(None, None)
+            if "method" in members:
+                return members["method"], members.get("params")
 
     def _greet(self, timeout: float) -> None:
         hello = self.request("mcpd/hello", timeout=timeout)
@@ -256,6 +241,39 @@ class Control:
         who = "" if self.pid is None else f", pid {self.pid}"
         message = f"the daemon is unresponsive{who}: no answer within {waited_s:g} s"
         return DaemonUnavailable(message, why="unresponsive", pid=self.pid, path=self.path)
+
+
+class Stream:
+    """What a request brings after its result: the params of one kind of notification."""
+
+    def __init__(
+        self, control: Control, method: str, params: dict[str, Any] | None, notification: str
+    ) -> None:
+        self._control = control
+        self._notification = notification
+        self._waiting: deque[Any] = deque()
+        self.result = control.request(method, params, on_notification=self._keep)
+
+    def so_far(self) -> list[Any]:
+        """Return what the daemon had to tell when it was asked, without waiting for more.
+
+        That was written before it reads another request, so it is all here with its answer.
+        """
+        self._control.request("mcpd/hello", on_notification=self._keep)
+        found = list(self._waiting)
+        self._waiting.clear()
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        """Give one after another; raise ``DaemonUnavailable`` when the daemon hangs up."""
+        while True:
+            while self._waiting:
+                yield self._waiting.popleft()
+            self._keep(*self._control.next_notification())
+
+    def _keep(self, method: str, params: Any) -> None:
+        if method == self._notification:
+            self._waiting.append(params)
 
 
 def _failure(error: Any) -> RequestFailed:

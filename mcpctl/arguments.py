@@ -1,0 +1,186 @@
+"""``KEY=VALUE`` words into a tool's arguments, by the types of its schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from mcpctl import failures
+
+MAX_REFERENCES = 8
+SCALARS = ("string", "integer", "number", "boolean", "null")
+
+ReadFile = Callable[[str], str]
+"""Returns a file's text."""
+
+
+class Word(NamedTuple):
+    """One ``KEY=VALUE`` or ``KEY:=JSON``."""
+
+    key: str
+    text: str
+    is_json: bool
+
+
+def parse_word(word: str) -> Word:
+    """Split a word at its first ``=``; raises ``RequestFailed`` where there is none."""
+    key, equals, text = word.partition("=")
+    is_json = key.endswith(":")
+    key = key[:-1] if is_json else key
+    if not equals or not key:
+        raise failures.usage(
+            f"{word!r} is not an argument: write KEY=VALUE, or KEY:=JSON", argument=word
+        )
+    return Word(key, text, is_json)
+
+
+def need_schema(words: Sequence[Word]) -> bool:
+    """Tell whether the types of ``words`` depend on a schema."""
+    return any(not word.is_json for word in words)
+
+
+def collect(
+    words: Sequence[Word], schema: Any, read_file: ReadFile, start: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return ``start`` with the arguments that ``words`` say.
+
+    ``schema`` is the tool's, or ``None``: then all values are texts. A key that is given twice
+    is a list where the schema wants one, else an error. Raises ``RequestFailed``.
+    """
+    arguments = dict(start or {})
+    lists: set[str] = set()
+    seen: set[str] = set()
+    for word in words:
+        value = _value(word, schema, read_file)
+        wanted = _property(schema, word.key)
+        is_item = not word.is_json and "array" in _types(wanted) and not isinstance(value, list)
+        if word.key in seen and not (is_item and word.key in lists):
+            raise failures.usage(f"{word.key} is given twice", path=f"/{word.key}")
+        seen.add(word.key)
+        if not is_item:
+            arguments[word.key] = value
+        elif word.key in lists:
+            arguments[word.key].append(value)
+        else:
+            arguments[word.key] = [value]
+            lists.add(word.key)
+    return arguments
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """Return the JSON object of ``--args``; ``where`` it came from is named in an error."""
+    value = _json(text, where)
+    if not isinstance(value, dict):
+        raise failures.usage(f"{where} is JSON, but not an object: {_short(text)}")
+    return value
+
+
+def _value(word: Word, schema: Any, read_file: ReadFile) -> Any:
+    if word.is_json:
+        return _json(word.text, word.key)
+    text = word.text
+    if text.startswith("@@"):
+        text = text[1:]
+    elif text.startswith("@"):
+        text = read_file(text[1:])
+    return _typed(text, word.key, _property(schema, word.key))
+
+
+def _typed(text: str, key: str, wanted: dict[str, Any]) -> Any:
+    """Return ``text`` as the first type that ``wanted`` allows and that it fits.
+
+    A schema that allows texts gets a text: ``KEY:=JSON`` is for those who want another type.
+    """
+    types = _types(wanted)
+    if "array" in types and not text.lstrip().startswith("["):
+        return _typed(text, key, _resolve(wanted.get("items"), wanted.get("$root")))
+    if not types or "string" in types:
+        return text
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    if any(_is_of(value, name) for name in types):
+        return value
+    raise failures.usage(
+        f"{key} must be {_alternatives(types)}, not {_short(text)}",
+        path=f"/{key}",
+        violations=[{"path": f"/{key}", "message": f"must be {_alternatives(types)}"}],
+    )
+
+
+def _property(schema: Any, key: str) -> dict[str, Any]:
+    """Return the schema of one argument, with the whole one as ``$root`` for references."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    found = properties.get(key) if isinstance(properties, dict) else None
+    return _resolve(found, schema)
+
+
+def _resolve(schema: Any, root: Any) -> dict[str, Any]:
+    """Follow ``$ref`` within the document."""
+    for _ in range(MAX_REFERENCES):
+        reference = schema.get("$ref") if isinstance(schema, dict) else None
+        if not isinstance(reference, str) or not reference.startswith("#"):
+            break
+        schema = root
+        for step in reference[1:].split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            schema = schema.get(name) if isinstance(schema, dict) else None
+    return {**schema, "$root": root} if isinstance(schema, dict) else {}
+
+
+def _types(schema: dict[str, Any]) -> list[str]:
+    """Return the types that ``schema`` names, in its alternatives too; none: any."""
+    named = schema.get("type")
+    if isinstance(named, str):
+        return [named]
+    if isinstance(named, list):
+        return [name for name in named if isinstance(name, str)]
+    values = schema.get("enum") or ([schema["const"]] if "const" in schema else [])
+    if values:
+        return [name for name in SCALARS if any(_is_of(value, name) for value in values)]
+    found: list[str] = []
+    for alternative in schema.get("anyOf") or schema.get("oneOf") or []:
+        found += _types(_resolve(alternative, schema.get("$root")))
+    return found
+
+
+def _is_of(value: Any, name: str) -> bool:
+    match name:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return type(value) is int or (type(value) is float and value.is_integer())
+        case "number":
+            return type(value) in (int, float)
+        case "null":
+            return value is None
+        case "object":
+            return isinstance(value, dict)
+        case "array":
+            return isinstance(value, list)
+    return False
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise failures.usage(f"{where} is not JSON: {error}: {_short(text)}") from None
+    except RecursionError:
+        raise failures.usage(f"{where} is nested too deeply") from None
+
+
+def _alternatives(types: list[str]) -> str:
+    names = list(dict.fromkeys(types))
+    articles = {"integer": "an integer", "object": "a JSON object", "array": "a JSON array"}
+    return " or ".join(
+        articles.get(name, "null" if name == "null" else f"a {name}") for name in names
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:60] + "…")

@@ -1,0 +1,160 @@
+"""The command line: which commands there are, and the last handler before the exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+
+from mcpctl import exits, failures, render
+from mcpctl.context import App
+from mcpd import __version__
+from mcpd.errors import McpdError
+
+COMMANDS = {
+    "status": "mcpctl.commands.status",
+    "list": "mcpctl.commands.config",
+    "tools": "mcpctl.commands.catalog",
+    "resources": "mcpctl.commands.catalog",
+    "prompts": "mcpctl.commands.catalog",
+    "read": "mcpctl.commands.use",
+    "prompt": "mcpctl.commands.use",
+    "call": "mcpctl.commands.call",
+    "connect": "mcpctl.commands.connect",
+    "start": "mcpctl.commands.servers",
+    "stop": "mcpctl.commands.servers",
+    "restart": "mcpctl.commands.servers",
+    "up": "mcpctl.commands.daemon",
+    "down": "mcpctl.commands.daemon",
+    "reload": "mcpctl.commands.config",
+    "logs": "mcpctl.commands.logs",
+    "events": "mcpctl.commands.logs",
+    "completion": "mcpctl.commands.shell",
+}
+"""Where each command lives; its function there is called ``COMMAND_command``."""
+
+
+COMPLETE = "_MCPCTL_COMPLETE"
+"""Set by a shell that wants to complete a command line."""
+
+
+class Commands(click.Group):
+    """The commands, each loaded when it is wanted: a call must not pay for the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return them in the order of ``--help``."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        found: click.Command = getattr(module, f"{cmd_name}_command")
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that ``args`` begin with, or say which ones look like it."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, n=2)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"There is no command {args[0]!r}.{meant}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Every command has its own --help, with an example.",
+)
+@click.option("--socket", metavar="PATH", help="The daemon's socket.  [env: MCPD_SOCKET]")
+@click.option(
+    "--config",
+    metavar="FILE",
+    help="The configuration for a daemon that is started.  [env: MCPD_CONFIG]",
+)
+@click.version_option(__version__, "--version", message="mcpctl %(version)s")
+@click.pass_context
+def group(context: click.Context, socket: str | None, config: str | None) -> None:
+    """Control mcpd, the one daemon for every MCP server on this machine.
+
+    \b
+    mcpctl status                          what runs
+    mcpctl tools                           what it offers
+    mcpctl call files.read_file path=x.md  use it
+    """
+    context.obj = App(socket, config)
+
+
+def main(argv: list[str]) -> int:
+    """Run ``mcpctl`` and return its exit status."""
+    signal.signal(signal.SIGTERM, _terminated)
+    _never_fail_to_print()
+    try:
+        if COMPLETE in os.environ:
+            group.main(argv, prog_name="mcpctl", complete_var=COMPLETE)
+        # Not main(): it would decide by itself how interrupts and closed pipes end.
+        with group.make_context("mcpctl", list(argv)) as context:
+            status = group.invoke(context)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else exits.DONE
+    except BrokenPipeError:
+        return _quietly()
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return exits.INTERRUPTED
+    except click.ClickException as error:
+        return _complain(argv, failures.usage(error.format_message()), error)
+    except McpdError as error:
+        return _complain(argv, error)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.write("mcpctl: this is a bug of ours; please report it with the lines above\n")
+        return exits.BUG
+
+
+def _complain(argv: list[str], error: McpdError, wrong: click.ClickException | None = None) -> int:
+    """Say what went wrong, in the form that was asked for."""
+    try:
+        if "--json" in argv:
+            sys.stdout.write(render.document(failures.document(error), None, sys.stdout))
+            sys.stdout.flush()
+        elif wrong is not None:
+            wrong.show()
+        else:
+            text = "\n".join(failures.lines(error))
+            shown = render.escaped(text) if render.is_terminal(sys.stderr) else text
+            sys.stderr.write(f"mcpctl: {shown}\n")
+    except BrokenPipeError:
+        _quietly()
+    return exits.of_error(error)
+
+
+def _quietly() -> int:
+    """End after a reader of ours went away: that is no error, and Python must not complain."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    return exits.DONE
+
+
+def _never_fail_to_print() -> None:
+    """Spell out what the terminal's encoding lacks; a lone surrogate stays valid JSON so."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure: Any = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(exits.TERMINATED)

@@ -1,0 +1,134 @@
+"""``mcpctl call``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpctl import arguments, completion, content, failures, options
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
+    from mcpd.client.control import Answer, Control
+
+ANSWER_GRACE_S = 5.0
+"""How much longer than ``--timeout`` we wait for the daemon to say that it is over."""
+
+
+@options.command("call", starts=True)
+@click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="SERVER TOOL [KEY=VALUE]...",
+    shell_complete=completion.call,
+)
+@click.option("--args", "base", metavar="JSON", help="All arguments as an object; - reads stdin.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds in all."
+)
+def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: float | None) -> int:
+    """Call a tool and print the text it answers.
+
+    SERVER.TOOL is read too. KEY=VALUE takes its type from the tool's schema, KEY:=JSON is
+    literal, KEY=@FILE reads a file, KEY=@@x is the text "@x".
+
+    \b
+    mcpctl call files.read_file path=README.md
+    mcpctl call git git_log repo_path=. max_count=3
+    mcpctl call notes add --args '{"title": "x"}' tags:='["a", "b"]' body=@body.md
+    """
+    targets, rest = divide(words)
+    pairs = [arguments.parse_word(word) for word in rest]
+    start = None if base is None else arguments.parse_object(_base(base), "--args")
+    with app.connect() as control:
+        server, tool = targets[0] if len(targets) == 1 else _choose(control, targets)
+        schema = _schema(control, server, tool) if arguments.need_schema(pairs) else None
+        params: dict[str, Any] = {
+            "server": server,
+            "tool": tool,
+            "arguments": arguments.collect(pairs, schema, _read_file, start),
+        }
+        if timeout is not None:
+            params["timeout"] = timeout
+        answer = _call(app, control, params, timeout)
+    return content.show_result(app, f"{server}.{tool}", answer)
+
+
+def divide(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
+    """Return what server and tool may be meant, the shortest server first, and the arguments.
+
+    A second word without ``=`` can only be a tool, so a server with dots is no riddle there.
+    """
+    first = words[0]
+    if len(words) > 1 and "=" not in words[1]:
+        return [(first, words[1])], words[2:]
+    dots = [at for at, c in enumerate(first) if c == "."]
+    if not dots:
+        raise failures.usage(f"which tool of {first}? to see them: mcpctl tools {first}")
+    return [(first[:at], first[at + 1 :]) for at in dots], words[1:]
+
+
+def _choose(control: Control, targets: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the target with the longest server that exists, else the first."""
+    known = {one["name"] for one in control.request("mcpd/status", {})["servers"]}
+    return next((one for one in reversed(targets) if one[0] in known), targets[0])
+
+
+def _schema(control: Control, server: str, tool: str) -> Any:
+    """Return the tool's schema; ``None`` for an unknown one: the daemon says what is like it."""
+    for listed in control.request("mcpd/tools", {"server": server})["tools"]:
+        if listed.get("name") == tool:
+            return listed.get("inputSchema")
+    return None
+
+
+def _call(app: App, control: Control, params: dict[str, Any], timeout: float | None) -> Answer:
+    is_watched = app.status_line.is_on
+    title = f"{params['server']}.{params['tool']}"
+    shown = title
+
+    def on_notification(method: str, told: Any) -> None:
+        nonlocal shown
+        if method == "mcpd/progress" and isinstance(told, dict):
+            shown = f"{title}: {progress_text(told)}"
+            app.status_line.show(shown)
+
+    with app.waiting(lambda: shown) as on_wait:
+        return control.exchange(
+            "mcpd/call",
+            {**params, "progress": True} if is_watched else params,
+            timeout=None if timeout is None else timeout + ANSWER_GRACE_S,
+            on_notification=on_notification,
+            on_wait=on_wait,
+        )
+
+
+def progress_text(told: dict[str, Any]) -> str:
+    """Return a progress notification as people read it."""
+    done, total, message = told.get("progress"), told.get("total"), told.get("message")
+    amount = str(done)
+    if isinstance(done, (int, float)) and isinstance(total, (int, float)) and total > 0:
+        amount = f"{100 * done / total:.0f} %"
+    return f"{amount} {message}" if message else amount
+
+
+def _base(told: str) -> str:
+    return _decoded(sys.stdin.buffer.read(), "stdin") if told == "-" else told
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return _decoded(file.read(), path)
+    except OSError as error:
+        raise failures.usage(f"cannot read {path}: {error.strerror}") from None
+
+
+def _decoded(data: bytes, where: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise failures.usage(f"{where} is not text in UTF-8") from None

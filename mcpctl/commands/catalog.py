@@ -1,0 +1,114 @@
+"""``mcpctl tools``, ``resources`` and ``prompts``: what servers offer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcpctl import options, render
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
+
+Item = dict[str, Any]
+
+
+@options.command("tools", starts=True)
+@options.server
+@options.schema
+@options.search
+def tools_command(app: App, server: str | None, schema: bool, search: str | None) -> None:
+    """List the tools of one server, or of all.
+
+    \b
+    mcpctl tools files
+    mcpctl tools --search commit --schema
+    """
+    result = _fetch(app, "tools", server, search, ("tools",))
+    if app.as_json:
+        app.document(result)
+    elif schema:
+        for tool in result["tools"]:
+            app.say(f"{_call_name(tool)}: {_summary(tool)}")
+            app.say(json.dumps(tool.get("inputSchema"), indent=2, ensure_ascii=False) + "\n")
+    else:
+        _table(app, "TOOL", result["tools"], _call_name)
+
+
+@options.command("prompts", starts=True)
+@options.server
+@options.schema
+@options.search
+def prompts_command(app: App, server: str | None, schema: bool, search: str | None) -> None:
+    """List the prompts of one server, or of all.
+
+    \b
+    mcpctl prompts notes --schema
+    """
+    result = _fetch(app, "prompts", server, search, ("prompts",))
+    if app.as_json:
+        app.document(result)
+    elif schema:
+        for prompt in result["prompts"]:
+            app.say(f"{_call_name(prompt)}: {_summary(prompt)}")
+            for argument in prompt.get("arguments") or []:
+                need = ", required" if argument.get("required") else ""
+                app.say(f"  {argument.get('name')}{need}: {_summary(argument)}")
+    else:
+        _table(app, "PROMPT", result["prompts"], _call_name)
+
+
+@options.command("resources", starts=True)
+@options.server
+@options.search
+def resources_command(app: App, server: str | None, search: str | None) -> None:
+    """List the resources, and templates of such, that are offered.
+
+    \b
+    mcpctl resources files
+    """
+    result = _fetch(app, "resources", server, search, ("resources", "resourceTemplates"))
+    if app.as_json:
+        app.document(result)
+    else:
+        found = [*result["resources"], *result["resourceTemplates"]]
+        _table(app, "RESOURCE", found, _address)
+
+
+def _fetch(
+    app: App, what: str, server: str | None, search: str | None, members: tuple[str, ...]
+) -> dict[str, Any]:
+    with app.connect() as control, app.waiting("waiting for the list") as on_wait:
+        params = {"server": server} if server is not None else {}
+        result: dict[str, Any] = control.request(f"mcpd/{what}", params, on_wait=on_wait)
+    if search is not None:
+        for member in members:
+            result[member] = [item for item in result[member] if _matches(item, search)]
+    return result
+
+
+def _table(app: App, title: str, items: list[Item], name: Callable[[Item], str]) -> None:
+    if not items:
+        app.note("nothing found")
+        return
+    rows: list[list[render.Cell]] = [[name(item), _summary(item)] for item in items]
+    app.table([title, "DESCRIPTION"], rows)
+
+
+def _matches(item: Item, text: str) -> bool:
+    members = ("server", "name", "title", "description", "uri", "uriTemplate")
+    return any(text.lower() in str(item.get(member) or "").lower() for member in members)
+
+
+def _call_name(item: Item) -> str:
+    return f"{item.get('server')}.{item.get('name')}"
+
+
+def _address(item: Item) -> str:
+    return str(item.get("uri") or item.get("uriTemplate"))
+
+
+def _summary(item: Item) -> str:
+    text = item.get("description") or item.get("title") or ""
+    return str(text).strip().partition("\n")[0]

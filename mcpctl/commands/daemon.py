@@ -1,0 +1,109 @@
+"""``mcpctl up`` and ``down``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpctl import options
+from mcpd import launch
+from mcpd.errors import DaemonUnavailable
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
+    from mcpd.client.control import Control
+
+END_TIMEOUT_S = 120.0
+"""It waits for calls, then for its servers, each for as long as its own grace allows."""
+
+
+@options.command("up", starts=True)
+def up_command(app: App) -> None:
+    """Start the daemon in the background, unless one runs.
+
+    \b
+    mcpctl up
+    mcpctl --config ./mcp.json up
+    """
+    bring_up(app)
+
+
+@options.command("down", starts=False)
+@click.option("--force", is_flag=True, help="End it even if it does not respond.")
+def down_command(app: App, force: bool) -> None:
+    """Stop the daemon and its servers; return when they are gone.
+
+    \b
+    mcpctl down
+    """
+    pid = bring_down(app, force=force)
+    if app.as_json:
+        app.document({"stopped": pid})
+    else:
+        app.say("no daemon runs" if pid is None else f"mcpd is down (it was pid {pid})")
+
+
+def bring_up(app: App) -> None:
+    """See that a daemon runs, and say which."""
+    try:
+        control, is_new = app.connect(start=False), False
+    except DaemonUnavailable as error:
+        if not (app.may_start and launch.may_start(error)):
+            raise
+        control, is_new = app.connect(), True
+    with control:
+        hello: dict[str, Any] = {**control.hello, "socket": app.socket}
+    if app.as_json:
+        app.document({"daemon": hello})
+    else:
+        what = "is up" if is_new else "is up already"
+        app.say(f"mcpd {hello['version']} {what}: pid {hello['pid']}, {app.socket}")
+
+
+def bring_down(app: App, *, force: bool) -> int | None:
+    """End the daemon and wait until it is gone; return its pid, ``None`` where none ran."""
+    from mcpd.client.process import Process, pid_in_lock
+
+    try:
+        control = app.connect(start=False)
+    except DaemonUnavailable as error:
+        if launch.may_start(error):
+            return None
+        pid = error.details.get("pid") or pid_in_lock(app.socket)
+        if not force or error.details["why"] != "unresponsive" or pid is None:
+            raise
+        process = Process(pid)
+        with app.waiting(f"ending mcpd, pid {pid}") as on_wait:
+            process.end(on_wait)
+        process.close()
+        return pid
+    pid = control.hello["pid"]
+    process = Process(pid)
+    try:
+        with control, app.waiting(f"mcpd, pid {pid}, is stopping its servers") as on_wait:
+            _ask_to_end(control)
+            if not process.wait(END_TIMEOUT_S, on_wait):
+                if not force:
+                    raise _still_there(pid)
+                process.end(on_wait)
+    finally:
+        process.close()
+    return pid
+
+
+def _ask_to_end(control: Control) -> None:
+    try:
+        control.request("mcpd/shutdown", {})
+    except DaemonUnavailable as error:
+        if error.details["why"] != "gone":  # it may hang up before it has answered
+            raise
+
+
+def _still_there(pid: int) -> DaemonUnavailable:
+    return DaemonUnavailable(
+        f"mcpd, pid {pid}, still runs after {END_TIMEOUT_S:g} s",
+        hint="to end it all the same: mcpctl down --force",
+        why="stopping",
+        pid=pid,
+    )

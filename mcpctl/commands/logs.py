@@ -1,0 +1,96 @@
+"""``mcpctl logs`` and ``events``: what happened, and what happens."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpctl import options
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
+    from mcpd.api.messages import Event, LogLine
+
+DEFAULT_LINES = 100
+ALWAYS = ("seq", "time", "event", "server")
+
+
+@options.command("logs", starts=False)
+@options.server
+@options.follow
+@click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(min=0),
+    default=DEFAULT_LINES,
+    show_default=True,
+    help="How many of the last lines.",
+)
+def logs_command(app: App, server: str | None, follow: bool, lines: int) -> None:
+    """Print the log of a server, or the daemon's own.
+
+    A server's log is what it wrote to stderr, and the daemon's notes about it.
+
+    \b
+    mcpctl logs files -n 20
+    mcpctl logs -f
+    """
+    params: dict[str, Any] = {"lines": lines, "follow": follow}
+    if server is not None:
+        params["server"] = server
+    with app.connect() as control:
+        if follow:
+            stream = control.stream("mcpd/logs", params, notification="mcpd/log")
+            _print(app, stream.result["lines"], _log_text)
+            _print(app, stream, _log_text)
+        answer = control.exchange("mcpd/logs", params)
+    if app.as_json:
+        app.document(answer.value, answer.text)
+    else:
+        _print(app, answer.value["lines"], _log_text)
+
+
+@options.command("events", starts=True)
+@options.follow
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N so far.")
+def events_command(app: App, follow: bool, lines: int | None) -> None:
+    """Print changes of state, and with -f those that come.
+
+    \b
+    mcpctl events -n 20
+    mcpctl events -f --json
+    """
+    with app.connect() as control:
+        stream = control.stream("mcpd/events", {"since": 0}, notification="mcpd/event")
+        remembered = stream.so_far()
+        first = 0 if lines is None else max(0, len(remembered) - lines)
+        _print(app, remembered[first:], _event_text)
+        if follow:
+            _print(app, stream, _event_text)
+
+
+def _print(app: App, items: Iterable[Any], text: Callable[[Any], str]) -> None:
+    for item in items:
+        if app.as_json:
+            app.item(item)
+        else:
+            app.say(text(item))
+            sys.stdout.flush()
+
+
+def _log_text(line: LogLine) -> str:
+    return f"{line['time']} {line['source']:<6} {line['text']}"
+
+
+def _event_text(event: Event) -> str:
+    named = [f"{event['time']} {event['event']:<22}", *filter(None, [event.get("server")])]
+    more = [f"{key}={_brief(value)}" for key, value in event.items() if key not in ALWAYS]
+    return " ".join([*named, *more])
+
+
+def _brief(value: Any) -> str:
+    return value if isinstance(value, str) and " " not in value else json.dumps(value)

@@ -1,0 +1,68 @@
+"""Names for the shell to complete, from a daemon that runs; nothing where none does, at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from mcpd import paths
+from mcpd.errors import McpdError
+
+PATIENCE_S = 0.5
+
+
+def servers(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return servers that begin so."""
+    return [name for name in _servers(context) if name.startswith(incomplete)]
+
+
+def call(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return what may come next in ``call``: a server, a tool, an argument."""
+    given = context.params.get("words") or ()
+    if not given:
+        return _first_word(context, incomplete)
+    if len(given) == 1 and "." not in given[0]:
+        return [t["name"] for t in _tools(context, given[0]) if t["name"].startswith(incomplete)]
+    server, tool = given[:2] if "." not in given[0] else given[0].split(".", 1)
+    for listed in _tools(context, server):
+        if listed["name"] == tool:
+            return _arguments(listed, incomplete)
+    return []
+
+
+def _first_word(context: click.Context, incomplete: str) -> list[str]:
+    if "." not in incomplete:
+        return [name for name in _servers(context) if name.startswith(incomplete)]
+    names = [f"{t['server']}.{t['name']}" for t in _tools(context, incomplete.split(".", 1)[0])]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _arguments(tool: dict[str, Any], incomplete: str) -> list[str]:
+    schema = tool.get("inputSchema")
+    known = schema.get("properties") if isinstance(schema, dict) else None
+    keys = [f"{key}=" for key in known] if isinstance(known, dict) else []
+    return [key for key in keys if key.startswith(incomplete)]
+
+
+def _servers(context: click.Context) -> list[str]:
+    return [server["name"] for server in _ask(context, "mcpd/status", {}, "servers")]
+
+
+def _tools(context: click.Context, server: str) -> list[dict[str, Any]]:
+    return _ask(context, "mcpd/tools", {"server": server}, "tools")
+
+
+def _ask(
+    context: click.Context, method: str, params: dict[str, Any], member: str
+) -> list[dict[str, Any]]:
+    from mcpd.client.control import Control
+
+    try:
+        with Control.open(paths.socket_path(context.find_root().params.get("socket"))) as control:
+            found: list[dict[str, Any]] = control.request(method, params, timeout=PATIENCE_S)[
+                member
+            ]
+            return found
+    except McpdError:  # a shell that completes is no place to complain
+        return []

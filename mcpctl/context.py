@@ -1,0 +1,83 @@
+"""What every command needs: which socket, what output, and a connection when it wants one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcpctl import render
+from mcpd import paths
+
+if TYPE_CHECKING:
+    from mcpd.client.control import Control
+
+
+class App:
+    """One run of ``mcpctl``."""
+
+    def __init__(self, socket: str | None, config: str | None) -> None:
+        self.socket = paths.socket_path(socket)
+        self.config = config
+        self.as_json = False
+        self.may_start = False
+        self.status_line = render.StatusLine(sys.stderr)
+
+    def connect(self, *, start: bool | None = None) -> Control:
+        """Return a connection; it starts a daemon if the command does and the user lets it."""
+        from mcpd.client.control import Control
+
+        try:
+            return Control.open(
+                self.socket,
+                start=self.may_start if start is None else start,
+                config=self.config,
+                progress=self.status_line.show,
+            )
+        finally:
+            self.status_line.clear()
+
+    @contextmanager
+    def waiting(self, text: str | Callable[[], str]) -> Iterator[Callable[[float], None] | None]:
+        """Show ``text`` and the time while a request runs; what it gives is an ``on_wait``.
+
+        It gives ``None``, so that nobody wakes up for it, where nobody looks.
+        """
+        if not self.status_line.is_on:
+            yield None
+            return
+
+        def show(waited_s: float) -> None:
+            if waited_s >= 1:
+                told = text if isinstance(text, str) else text()
+                self.status_line.show(f"{told}, {render.duration(waited_s)}")
+
+        try:
+            yield show
+        finally:
+            self.status_line.clear()
+
+    def say(self, text: str, *, end: str = "\n") -> None:
+        """Print what was asked for; on a terminal nothing in it controls that terminal."""
+        sys.stdout.write((render.escaped(text) if render.is_terminal(sys.stdout) else text) + end)
+
+    def note(self, text: str) -> None:
+        """Tell the person something that is not what was asked for."""
+        shown = render.escaped(text) if render.is_terminal(sys.stderr) else text
+        sys.stderr.write(f"mcpctl: {shown}\n")
+
+    def document(self, value: Any, text: str | None = None) -> None:
+        """Print one JSON document; ``text`` is how its sender spelled it."""
+        sys.stdout.write(render.document(value, text, sys.stdout))
+
+    def item(self, value: Any) -> None:
+        """Print one line of a stream of JSON documents."""
+        import json
+
+        sys.stdout.write(json.dumps(value) + "\n")
+        sys.stdout.flush()
+
+    def table(self, header: list[str], rows: list[list[render.Cell]]) -> None:
+        """Print a table."""
+        sys.stdout.write(render.table(header, rows, sys.stdout))

@@ -1,0 +1,56 @@
+"""Exit statuses: one table from what went wrong to the number that scripts see."""
+
+from __future__ import annotations
+
+from mcpd.errors import DaemonUnavailable, McpdError, RequestFailed
+
+DONE = 0
+REPORTED = 1
+"""The tool, or the server itself, reported an error."""
+USAGE = 2
+NO_DAEMON = 3
+NO_SERVER = 4
+TIMED_OUT = 5
+DENIED = 6
+BUG = 70
+INTERRUPTED = 130
+TERMINATED = 143
+
+BY_KIND = {
+    "invalid_arguments": USAGE,
+    "tool_not_found": USAGE,
+    "message_too_large": USAGE,  # a request; see ANSWER_LIMIT
+    "draining": NO_DAEMON,
+    "outcome_unknown": NO_DAEMON,
+    "server_not_found": NO_SERVER,
+    "server_disabled": NO_SERVER,
+    "server_stopped": NO_SERVER,
+    "server_busy": NO_SERVER,
+    "spawn_failed": NO_SERVER,
+    "handshake_failed": NO_SERVER,
+    "server_crashed": NO_SERVER,
+    "crash_loop": NO_SERVER,
+    "unsupported": NO_SERVER,
+    "config_invalid": NO_SERVER,  # of a server's entry; `reload` ends with USAGE by itself
+    "startup_timeout": TIMED_OUT,
+    "call_timeout": TIMED_OUT,
+    "denied": DENIED,
+    "rate_limited": DENIED,
+    "invalid_message": BUG,
+    "internal": BUG,
+}
+"""By the ``kind`` of an error of ours; one without a kind is the server's own: ``REPORTED``."""
+
+ANSWER_LIMIT = "max_message_bytes"
+"""The ``limit`` of a ``message_too_large`` that an answer exceeded: not the caller's fault."""
+
+
+def of_error(error: McpdError) -> int:
+    """Return the exit status for an error."""
+    if isinstance(error, DaemonUnavailable):
+        return NO_DAEMON
+    if not isinstance(error, RequestFailed):
+        return USAGE
+    if error.kind == "message_too_large" and error.data.get("limit") == ANSWER_LIMIT:
+        return NO_SERVER
+    return REPORTED if error.kind is None else BY_KIND.get(error.kind, REPORTED)

@@ -1,0 +1,66 @@
+"""What is said about an error: one line of what happened, then the details that help."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpd.client import hints
+from mcpd.errors import DaemonUnavailable, McpdError, RequestFailed
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+def lines(error: McpdError) -> list[str]:
+    """Return the lines for a person, the first without an indent."""
+    told = [error.message]
+    data = error.data if isinstance(error, RequestFailed) else None
+    if isinstance(data, dict):
+        told += _details(data, error.message)
+    told += [f"  {line}" for line in hints.advice(error)]
+    return told
+
+
+def document(error: McpdError) -> dict[str, Any]:
+    """Return the JSON document: the daemon's error, or ours in the same form."""
+    if isinstance(error, RequestFailed):
+        body: dict[str, Any] = {"code": error.code, "message": error.message}
+        return {"error": body if error.data is None else {**body, "data": error.data}}
+    data: dict[str, Any] = {"kind": error.slug, "retryable": isinstance(error, DaemonUnavailable)}
+    advice = hints.advice(error)
+    if advice:
+        data["hint"] = advice[0]
+    code = INTERNAL_ERROR if isinstance(error, DaemonUnavailable) else INVALID_PARAMS
+    return {"error": {"code": code, "message": error.message, "data": {**data, **error.details}}}
+
+
+def usage(message: str, kind: str = "invalid_arguments", **data: Any) -> RequestFailed:
+    """Return an error for a command line that cannot be carried out, as the daemon would say it."""
+    return RequestFailed(INVALID_PARAMS, message, {"kind": kind, "retryable": False, **data})
+
+
+def _details(data: dict[str, Any], message: str) -> list[str]:
+    told = []
+    violations = data.get("violations")
+    if isinstance(violations, list):
+        others = [v for v in violations if str(v.get("message")) not in message]
+        told += [f"  {v.get('path') or '/'}: {v.get('message')}" for v in others]
+    elif isinstance(data.get("path"), str) and data["path"] not in message:
+        told.append(f"  at {data['path'] or '/'} in the arguments")
+    near = data.get("near")
+    if isinstance(near, list) and near and not all(str(name) in message for name in near):
+        told.append(f"  did you mean {' or '.join(map(str, near))}?")
+    searched = data.get("searched")
+    if isinstance(searched, list) and searched:
+        told.append(f"  looked for it in {':'.join(map(str, searched))}")
+    stderr = data.get("stderr")
+    tail = stderr.splitlines() if isinstance(stderr, str) else stderr
+    if isinstance(tail, list) and tail and not all(str(line) in message for line in tail):
+        told.append("  the last lines of its stderr:")
+        told += [f"    {line}" for line in tail]
+    if data.get("outcome_unknown"):
+        told.append("  whether the call had its effect is unknown: look before you repeat it")
+    hint = data.get("hint")
+    if isinstance(hint, str) and hint not in message:
+        told.append(f"  {hint}")
+    return told

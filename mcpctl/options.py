@@ -1,0 +1,68 @@
+"""Options that commands share, and the decorator that makes a function one of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from mcpctl import completion
+from mcpctl.context import App
+
+Function = Callable[..., Any]
+
+
+def command(name: str, *, starts: bool) -> Callable[[Function], click.Command]:
+    """Make ``f(app, …)`` the command ``name``, with ``--json`` and ``--no-start``.
+
+    ``starts``: whether it starts a daemon where none runs.
+    """
+
+    def wrap(function: Function) -> click.Command:
+        @functools.wraps(function)
+        def run(*args: Any, as_json: bool, no_start: bool, **kwargs: Any) -> Any:
+            app = click.get_current_context().find_object(App)
+            assert app is not None  # the group makes it
+            app.as_json = as_json
+            app.may_start = starts and not no_start
+            return function(app, *args, **kwargs)
+
+        made = click.command(name)(run)
+        made.params += [
+            click.Option(
+                ["--json", "as_json"], is_flag=True, help="Print JSON, and nothing else, on stdout."
+            ),
+            click.Option(
+                ["--no-start"],
+                is_flag=True,
+                hidden=not starts,  # taken everywhere, so that scripts need not know which start
+                help="Start no daemon: where none runs, end with 3.",
+            ),
+        ]
+        return made
+
+    return wrap
+
+
+def servers(function: Function) -> Function:
+    """Take any number of server names."""
+    return click.argument(
+        "servers", nargs=-1, metavar="[SERVER]...", shell_complete=completion.servers
+    )(function)
+
+
+def server(function: Function) -> Function:
+    """Take a server name, or none."""
+    return click.argument(
+        "server", required=False, metavar="[SERVER]", shell_complete=completion.servers
+    )(function)
+
+
+all_servers = click.option("--all", "is_all", is_flag=True, help="All that are enabled.")
+schema = click.option("--schema", is_flag=True, help="Show what arguments each one takes.")
+search = click.option(
+    "--search", metavar="TEXT", help="Only those with TEXT in their name or description."
+)
+follow = click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")

@@ -1,0 +1,198 @@
+"""Text for people: tables that fit, sizes and times, and what must not reach a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from typing import IO, Any
+
+RESET = "\x1b[0m"
+COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
+GAP = "  "
+MIN_LAST_COLUMN = 16
+SIZE_STEP = 1024
+INVISIBLE = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
+"""Marks that reorder or break lines, and so can make a text look like another."""
+
+Cell = str | tuple[str, str]
+"""A text, or a text and the name of its colour."""
+
+
+def is_terminal(stream: IO[str]) -> bool:
+    """Tell whether a person is likely to look at ``stream``."""
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def has_colour(stream: IO[str]) -> bool:
+    """Tell whether ``stream`` takes colours: a terminal, and nobody said no."""
+    return (
+        is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
+
+
+def width_of(stream: IO[str]) -> int | None:
+    """Return how many columns lines on ``stream`` may take; ``None``: any number."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    if not is_terminal(stream):
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:
+        return None
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with control characters spelled out, but for newlines and tabs.
+
+    A server must not move the cursor, retitle the window or paint over what stands there.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_spelled(c) for c in text)
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` as one line."""
+    return " ".join(text.split("\n")) if "\n" in text else text
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration in the two units that matter: ``4 s``, ``3 min 5 s``, ``2 d 4 h``."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    days, hours, minutes = whole // 86400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    if minutes:
+        return f"{minutes} min {whole % 60} s"
+    return f"{whole} s"
+
+
+def size(count: int | None) -> str:
+    """Return a number of bytes with a unit."""
+    if count is None:
+        return "-"
+    amount, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):  # noqa: B007  the last one stays
+        if amount < SIZE_STEP:
+            break
+        amount /= SIZE_STEP
+    else:
+        unit = "TiB"
+    return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]) -> str:
+    """Return lines of aligned columns; what does not fit is cut from the last one.
+
+    Where even that is too wide, lines are left as they are: nothing is lost.
+    """
+    plain = [[_text(cell, stream) for cell in row] for row in rows]
+    widths = [max(map(columns, column)) for column in zip(header, *plain, strict=True)]
+    room = width_of(stream)
+    if room is not None:
+        left = room - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
+        widths[-1] = min(widths[-1], max(left, MIN_LAST_COLUMN))
+    coloured = has_colour(stream)
+    lines = [_line(header, widths, [""] * len(header))]
+    for row, texts in zip(rows, plain, strict=True):
+        colours = [_colour(cell) if coloured else "" for cell in row]
+        lines.append(_line(texts, widths, colours))
+    return "".join(line + "\n" for line in lines)
+
+
+def columns(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(c) for c in text)
+
+
+def cut(text: str, room: int) -> str:
+    """Return ``text``, or as much of it as fits into ``room`` columns with an ellipsis."""
+    if columns(text) <= room:
+        return text
+    kept = ""
+    for c in text:
+        if columns(kept) + _columns(c) >= room:
+            break
+        kept += c
+    return kept + "…"
+
+
+def document(value: Any, text: str | None, stream: IO[str]) -> str:
+    """Return a JSON document: indented on a terminal, else on one line.
+
+    ``text`` is how ``value`` was spelled by who sent it; a pipe gets that.
+    """
+    if is_terminal(stream):
+        text = json.dumps(value, indent=2)
+    elif text is None:
+        text = json.dumps(value)
+    return text + "\n"
+
+
+class StatusLine:
+    """One line on a terminal that is written over until there is something to say."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.is_on = is_terminal(stream) and os.environ.get("TERM") != "dumb"
+        self._is_shown = False
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self.is_on:
+            room = (width_of(self._stream) or 80) - 1
+            self._stream.write(f"\r\x1b[K{cut(escaped(one_line(text)), room)}")
+            self._stream.flush()
+            self._is_shown = True
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._is_shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._is_shown = False
+
+
+def _spelled(c: str) -> str:
+    if c in "\n\t" or (ord(c) >= 0xA0 and c not in INVISIBLE):
+        return c
+    if " " <= c <= "~":
+        return c
+    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"
+
+
+def _columns(c: str) -> int:
+    if unicodedata.combining(c):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def _text(cell: Cell, stream: IO[str]) -> str:
+    text = one_line(cell if isinstance(cell, str) else cell[0])
+    return escaped(text).replace("\t", " ") if is_terminal(stream) else text
+
+
+def _colour(cell: Cell) -> str:
+    return "" if isinstance(cell, str) else COLOURS[cell[1]]
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], colours: Sequence[str]) -> str:
+    cells = []
+    for at, (text, width, colour) in enumerate(zip(texts, widths, colours, strict=True)):
+        shown = cut(text, width)
+        padding = "" if at == len(texts) - 1 else " " * (width - columns(shown))
+        cells.append((f"{colour}{shown}{RESET}" if colour else shown) + padding)
+    return GAP.join(cells).rstrip()
