@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from typing import Any
 
@@ -24,10 +25,7 @@ class Document:
         self.keys: dict[KeyPath, int] = {}
         self.values: dict[KeyPath, int] = {}
         self.repeated: list[KeyPath] = []
-        self._line_starts = [0]
-        for number, char in enumerate(text):
-            if char == "\n":
-                self._line_starts.append(number + 1)
+        self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return the line and the column, both from 1, of an offset in the text."""

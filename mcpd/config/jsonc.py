@@ -72,7 +72,8 @@ class _Parser:
             name = self._string()
             inner = (*path, name)
             if name in found:
-                self._forget(inner)
+                if isinstance(found[name], (dict, list)):
+                    self._forget(inner)
                 self._document.repeated.append(inner)
             self._document.keys[inner] = start
             if self._peek() != ":":
