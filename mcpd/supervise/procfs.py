@@ -38,6 +38,8 @@ class Stat(NamedTuple):
     sid: int
     state: str
     started: int
+    tag: str | None = None
+    """What it was started with, if that was looked at; ``None`` too without one or when hidden."""
 
     @property
     def id(self) -> ProcId:
@@ -84,13 +86,21 @@ def lives(process: ProcId) -> bool:
     return found is not None and found.started == process.started and found.lives
 
 
-def scan() -> list[Stat]:
-    """Return the whole process table.
+def scan(*, tags_since: int | None = None) -> list[Stat]:
+    """Return the process table, with the tags of those started at ``tags_since`` or later.
 
-    Ten microseconds or so for each process: not for the event loop of a busy machine.
+    Ten microseconds or so for each process, as much again for its tag: not for the event loop.
+    The newest come first, for they are the most likely to be gone in a moment.
     """
-    found = (stat(pid) for pid in _all_pids())
-    return [each for each in found if each is not None]
+    found = []
+    for pid in sorted(_all_pids(), reverse=True):
+        each = stat(pid)
+        if each is None:
+            continue
+        if tags_since is not None and each.started >= tags_since and each.lives:
+            each = each._replace(tag=tag_of(pid))
+        found.append(each)
+    return found
 
 
 def _all_pids() -> list[int]:

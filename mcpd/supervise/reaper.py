@@ -114,9 +114,9 @@ class Reaper:
         return members
 
     def _sort_out(self, children: Sequence[Child]) -> tree.Forest:
-        return tree.sort_out(
-            procfs.scan(), children, daemon_id=self._daemon_id, spared=self._spared
-        )
+        oldest = min((child.started for child in children), default=None)
+        table = procfs.scan(tags_since=oldest)
+        return tree.sort_out(table, children, daemon_id=self._daemon_id, spared=self._spared)
 
     def _report(self, strays: set[ProcId]) -> None:
         new = strays - self._reported

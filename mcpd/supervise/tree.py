@@ -42,12 +42,12 @@ class Forest(NamedTuple):
 def sort_out(
     table: Sequence[Stat], children: Sequence[Child], *, daemon_id: str, spared: Spared
 ) -> Forest:
-    """Find each child's tree in the process table.
+    """Find each child's tree in the process table, which has the tags of all younger than them.
 
     In this order: the child and its session; what was seen in its tree before; the descendants
     of these; who carries its tag; orphans that came to us (we are a subreaper) and hold the
     child's pipes, or can be nobody else's. Another daemon that was started from inside a
-    server, its guardian and its servers belong to nobody here. Reads ``/proc``: not for the loop.
+    server, its guardian and its servers belong to nobody here.
     """
     return _Sorting(table, children, daemon_id, spared).run()
 
@@ -66,7 +66,6 @@ class _Sorting:
         self._daemon_id = daemon_id
         self._spared = spared
         self._owner: dict[int, Child] = {}
-        self._tags: dict[int, str | None] = {}
 
     def run(self) -> Forest:
         for child in self._children:
@@ -85,7 +84,7 @@ class _Sorting:
         for pid, child in self._owner.items():
             each = self._by_pid[pid]
             members[child].append(each)
-            if each.sid != child.pid and self._tag(each) != child.tag:
+            if each.sid != child.pid and each.tag != child.tag:
                 unmarked[child].add(each.id)
         for child, found in members.items():
             found.sort(key=lambda each: (each.pid != child.pid, each.started, each.pid))
@@ -120,14 +119,9 @@ class _Sorting:
 
     def _claim_tagged(self) -> None:
         by_tag = {child.tag: child for child in self._children if child.tag}
-        if not by_tag:
-            return
-        oldest = min(child.started for child in by_tag.values())
         for each in list(self._by_pid.values()):
-            if each.pid in self._owner or each.started < oldest:
-                continue
-            child = by_tag.get(self._tag(each) or "")
-            if child is not None:
+            child = by_tag.get(each.tag or "")
+            if child is not None and each.pid not in self._owner:
                 self._claim(child, each)
                 self._claim_descendants(each.pid)
 
@@ -144,10 +138,9 @@ class _Sorting:
                 continue
             if each.id in self._spared.processes or self._is_foreign(each):
                 continue
-            tag = self._tag(each)
-            if tag is not None and tag.rpartition(":")[0] in self._spared.tags:
+            if each.tag is not None and each.tag.rpartition(":")[0] in self._spared.tags:
                 continue
-            candidates = [] if tag is not None else self._candidates(each)
+            candidates = [] if each.tag is not None else self._candidates(each)
             if not candidates:
                 strays.append(each)
             elif len(candidates) == 1:
@@ -160,19 +153,13 @@ class _Sorting:
         held = procfs.pipes(orphan.pid)
         return [child for child in older if held & child.pipe_inodes] or older
 
-    def _tag(self, each: Stat) -> str | None:
-        if each.pid not in self._tags:
-            self._tags[each.pid] = procfs.tag_of(each.pid)
-        return self._tags[each.pid]
-
     def _is_foreign(self, each: Stat) -> bool:
         """Return whether a process is of another daemon: its server, its guardian, or itself.
 
         A daemon that detached itself leads its session; one in the foreground of a server's
         shell is that server's as everything else there.
         """
-        tag = self._tag(each) if each.sid != os.getsid(0) else None
-        if tag is not None and self._daemon_id and not tag.startswith(f"{self._daemon_id}:"):
+        if each.tag is not None and not each.tag.startswith(f"{self._daemon_id}:"):
             return True
         return each.sid == each.pid and is_daemon(procfs.arguments(each.pid))
 

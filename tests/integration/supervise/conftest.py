@@ -8,6 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -46,13 +47,13 @@ class House:
         self.children.append(child)
         return self.reaper.register(child)
 
-    def python(self, source: str, *args: str, **options: object) -> Child:
+    def python(self, source: str, *args: str, **options: Any) -> Child:
         """Start a small Python program."""
-        return self.start(sys.executable, "-I", "-S", "-c", source, *args, **options)  # type: ignore[arg-type]
+        return self.start(sys.executable, "-I", "-S", "-c", source, *args, **options)
 
-    def sh(self, source: str, *args: str, **options: object) -> Child:
+    def sh(self, source: str, *args: str, **options: Any) -> Child:
         """Start a shell script; ``$1`` and so on are ``args``."""
-        return self.start("sh", "-c", source, "sh", *args, **options)  # type: ignore[arg-type]
+        return self.start("sh", "-c", source, "sh", *args, **options)
 
     async def line(self, fd: int) -> str:
         """Return the next line from one of a child's pipes."""

@@ -160,13 +160,25 @@ sys.stdin.read()
 """
 
 
+async def orphaned(house: House, child: Child) -> procfs.ProcId:
+    """Return the process that a child mentions, once its parents have gone and it is ours."""
+    (process,) = await house.mentions(child)
+
+    def adopted() -> bool:
+        found = procfs.stat(process.pid)
+        return found is not None and found.ppid == os.getpid()
+
+    await wait_until_async(adopted)
+    return process
+
+
 async def test_an_orphan_without_any_mark_is_the_only_servers_that_it_can_be(house: House):
     """
     ``env -i setsid`` with a double fork leaves group, parent and tag behind; what is adopted by
     us can still be nobody's but the only server's.
     """
     child = house.python(DAEMONISE, "bare")
-    (orphan,) = await house.mentions(child)
+    orphan = await orphaned(house, child)
     assert orphan in {each.id for each in (await house.reaper.look())[child]}
     assert orphan in child.known
     assert orphan in child.unmarked
@@ -178,7 +190,7 @@ async def test_an_orphan_that_may_be_of_two_servers_waits_until_one_is_left(hous
     """
     child = house.python(DAEMONISE, "bare")
     other = house.python("import sys; sys.stdin.read()")
-    (orphan,) = await house.mentions(child)
+    orphan = await orphaned(house, child)
     looked = await house.reaper.look()
     assert not any(each.id == orphan for members in looked.values() for each in members)
     assert house.strays == []
@@ -193,23 +205,17 @@ async def test_an_orphan_that_holds_a_servers_pipe_is_that_servers(house: House)
     """
     ``env -i setsid sleep 987 &`` keeps stdout and stderr, as most do.
     """
-    child = house.sh("(env -i setsid sleep 60 &) ; read go")
+    child = house.sh("(env -i setsid sh -c 'echo $$; exec sleep 60' &); read go")
     other = house.start("cat")
-
-    async def find() -> set[procfs.ProcId]:
-        return {each.id for each in (await house.reaper.look())[child]} - {child.id}
-
-    for _ in range(50):
-        if len(await find()) == 1:
-            break
-    (orphan,) = await find()
-    house.mentioned.add(orphan)
-    assert [each.id for each in (await house.reaper.look())[other]] == [other.id]
+    orphan = await orphaned(house, child)
+    looked = await house.reaper.look()
+    assert orphan in {each.id for each in looked[child]}
+    assert [each.id for each in looked[other]] == [other.id]
 
 
 async def test_an_orphan_of_no_living_tree_is_reported_once(house: House):
     child = house.python(DAEMONISE, "bare")
-    (orphan,) = await house.mentions(child)
+    orphan = await orphaned(house, child)
     child.signal_group(signal.SIGKILL)
     assert await child.wait_exit(5)
     child.ended = True
@@ -220,7 +226,7 @@ async def test_an_orphan_of_no_living_tree_is_reported_once(house: House):
 
 async def test_a_tagged_orphan_belongs_to_its_server(house: House):
     child, other = house.python(DAEMONISE, "tagged"), house.start("cat")
-    (orphan,) = await house.mentions(child)
+    orphan = await orphaned(house, child)
     looked = await house.reaper.look()
     assert orphan in {each.id for each in looked[child]}
     assert orphan not in {each.id for each in looked[other]}
@@ -251,7 +257,7 @@ async def test_looks_asked_for_at_the_same_time_are_shared(
     house.start("cat")
     scans: list[int] = []
     real = procfs.scan
-    monkeypatch.setattr(procfs, "scan", lambda: (scans.append(1), real())[1])
+    monkeypatch.setattr(procfs, "scan", lambda **since: (scans.append(1), real(**since))[1])
     await asyncio.gather(*(house.reaper.look() for _ in range(20)))
     assert len(scans) <= 2
 
@@ -266,4 +272,4 @@ async def test_a_reaper_at_rest_does_nothing(house: House):
     await wait_until_async(lambda: house.reaper._look_timer is None)
     await house.reaper.look()
     loop = asyncio.get_running_loop()
-    assert [handle for handle in loop._scheduled if not handle.cancelled()] == []  # type: ignore[attr-defined]
+    assert [handle for handle in loop._scheduled if not handle.cancelled()] == []
