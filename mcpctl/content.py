@@ -39,7 +39,7 @@ def show_resource(app: App, answer: Answer) -> None:
     if app.as_json:
         app.document(answer.value, answer.text)
         return
-    for item in answer.value.get("contents") or []:
+    for item in _dicts(answer.value, "contents"):
         if isinstance(item.get("text"), str):
             text = item["text"]
             is_open = render.is_terminal(sys.stdout) and not text.endswith("\n")
@@ -53,7 +53,7 @@ def show_prompt(app: App, answer: Answer) -> None:
     if app.as_json:
         app.document(answer.value, answer.text)
         return
-    found = answer.value.get("messages") or []
+    found = _dicts(answer.value, "messages")
     for message in found:
         if len(found) > 1:
             app.say(f"[{message.get('role')}]")
@@ -62,6 +62,12 @@ def show_prompt(app: App, answer: Answer) -> None:
             text = _text(app, one)
             if text is not None:
                 app.say(text)
+
+
+def _dicts(result: Any, member: str) -> list[dict[str, Any]]:
+    """Return a member's objects; a server may have put anything there."""
+    found = result.get(member) if isinstance(result, dict) else None
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _text(app: App, item: Any) -> str | None:

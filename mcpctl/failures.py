@@ -43,7 +43,8 @@ def _details(data: dict[str, Any], message: str) -> list[str]:
     told = []
     violations = data.get("violations")
     if isinstance(violations, list):
-        others = [v for v in violations if str(v.get("message")) not in message]
+        found = [v for v in violations if isinstance(v, dict)]
+        others = [v for v in found if str(v.get("message")) not in message]
         told += [f"  {v.get('path') or '/'}: {v.get('message')}" for v in others]
     elif isinstance(data.get("path"), str) and data["path"] not in message:
         told.append(f"  at {data['path'] or '/'} in the arguments")

@@ -52,7 +52,7 @@ def prompts_command(app: App, server: str | None, schema: bool, search: str | No
     elif schema:
         for prompt in result["prompts"]:
             app.say(f"{_call_name(prompt)}: {_summary(prompt)}")
-            for argument in prompt.get("arguments") or []:
+            for argument in _arguments(prompt):
                 need = ", required" if argument.get("required") else ""
                 app.say(f"  {argument.get('name')}{need}: {_summary(argument)}")
     else:
@@ -107,6 +107,11 @@ def _call_name(item: Item) -> str:
 
 def _address(item: Item) -> str:
     return str(item.get("uri") or item.get("uriTemplate"))
+
+
+def _arguments(prompt: Item) -> list[Item]:
+    found = prompt.get("arguments")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _summary(item: Item) -> str:

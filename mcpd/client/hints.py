@@ -22,8 +22,6 @@ ADVICE = {
 
 def advice(error: McpdError) -> list[str]:
     """Return what to type next, a line each; none where nothing is known to help."""
-    lines = [error.hint] if error.hint else []
     known = ADVICE.get(str(error.details.get("why")))
-    if known is not None and not (error.hint and error.hint in known):
-        lines.append(known)
-    return lines
+    lines = [known] if known and error.hint and error.hint in known else [error.hint, known]
+    return [line for line in lines if line]

@@ -29,7 +29,7 @@ def decode(line: bytes) -> Message:
     text = line.decode("utf-8", "surrogatepass").lstrip("\ufeff")
     try:
         return _object(text)
-    except (IndexError, RecursionError):
+    except (ValueError, IndexError, RecursionError):
         raise ValueError(f"not a JSON object that can be read: {text[:80]!r}") from None
 
 

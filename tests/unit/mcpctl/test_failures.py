@@ -1,0 +1,70 @@
+"""What is said about errors."""
+
+from __future__ import annotations
+
+from mcpctl import failures
+from mcpd.errors import DaemonUnavailable, RequestFailed
+
+
+def test_the_details_that_help_follow_the_message() -> None:
+    told = failures.lines(
+        RequestFailed(
+            -32603,
+            "files ended with exit code 1",
+            {
+                "kind": "server_crashed",
+                "stderr": ["one", "two"],
+                "outcome_unknown": True,
+                "hint": "mcpctl logs files",
+            },
+        )
+    )
+    assert told[0] == "files ended with exit code 1"
+    assert told[1:4] == ["  the last lines of its stderr:", "    one", "    two"]
+    assert "unknown" in told[4]
+    assert told[5] == "  mcpctl logs files"
+
+
+def test_what_the_message_says_is_not_said_again() -> None:
+    data = {"kind": "tool_not_found", "near": ["echo"], "hint": "see mcpctl tools"}
+    error = RequestFailed(-32602, "no tool ecko; near it: echo; see mcpctl tools", data)
+    assert failures.lines(error) == [error.message]
+
+
+def test_near_names_violations_and_directories_are_named() -> None:
+    data = {
+        "near": ["echo", "each"],
+        "violations": [{"path": "/a", "message": "must be a number"}],
+        "searched": ["/bin", "/usr/bin"],
+    }
+    told = failures.lines(RequestFailed(-32602, "x", data))
+    assert "  did you mean echo or each?" in told
+    assert "  /a: must be a number" in told
+    assert "  looked for it in /bin:/usr/bin" in told
+
+
+def test_data_of_a_server_may_be_anything() -> None:
+    for data in (
+        None,
+        5,
+        "x",
+        [],
+        {"near": 5, "stderr": {}, "violations": [5], "searched": 1, "hint": []},
+    ):
+        assert failures.lines(RequestFailed(-1, "theirs", data))[0] == "theirs"
+
+
+def test_silence_comes_with_what_to_type() -> None:
+    error = DaemonUnavailable("no daemon runs", hint="mcpctl up", why="absent", path="/x")
+    assert failures.lines(error) == ["no daemon runs", "  to start it: mcpctl up"]
+    data = failures.document(error)["error"]["data"]
+    assert data["kind"] == "no_daemon"
+    assert data["why"] == "absent"
+    assert data["retryable"] is True
+    assert "mcpctl up" in data["hint"]
+
+
+def test_an_error_of_the_daemon_is_printed_as_it_came() -> None:
+    error = RequestFailed(-7, "theirs", [1])
+    assert failures.document(error) == {"error": {"code": -7, "message": "theirs", "data": [1]}}
+    assert failures.document(RequestFailed(-7, "x")) == {"error": {"code": -7, "message": "x"}}
