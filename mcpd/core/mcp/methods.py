@@ -55,9 +55,7 @@ CLIENT_REQUESTS: Final = _table(
     Method("prompts/list", Route.LIST, capability="prompts", kind="prompts"),
     Method("resources/list", Route.LIST, capability="resources", kind="resources"),
     Method("resources/templates/list", Route.LIST, capability="resources", kind="templates"),
-    Method(
-        "tools/call", Route.TOOL, required=("name",), capability="tools", is_input_capable=True
-    ),
+    Method("tools/call", Route.TOOL, required=("name",), capability="tools", is_input_capable=True),
     Method(
         "prompts/get",
         Route.PROMPT,

@@ -81,11 +81,11 @@ class Aggregate:
 
     def instructions(self, known: Mapping[str, bytes | None]) -> bytes | None:
         """Return a JSON string: a paragraph for each server whose instructions are known."""
-        texts = (
-            (server, envelope.text(raw) if raw is not None else None)
+        texts = [
+            (server, envelope.text(raw))
             for server in self.servers()
             if (raw := known.get(server)) is not None
-        )
+        ]
         text = merge.instructions(texts)
         return None if text is None else envelope.quote(text)
 

@@ -73,5 +73,3 @@ class Session:
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""
         return next((name for name, used in self.upstreams.items() if used is upstream), None)
-
-

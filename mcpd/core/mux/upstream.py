@@ -174,7 +174,9 @@ class Upstream:
         if self.phase is not Phase.DOWN:
             self._fx.emit(ToServer(self.slot, envelope.notification(method, params)))
 
-    def answer(self, ident: bytes, *, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
+    def answer(
+        self, ident: bytes, *, result: Raw | bytes | None, error: Raw | bytes | None
+    ) -> None:
         """Answer a question of the server's."""
         if self.phase is not Phase.DOWN:
             line = envelope.error(ident, error) if error is not None else None
@@ -734,7 +736,9 @@ def too_large(server: str, size_bytes: int, *, is_answer: bool = False) -> Failu
 
 def invalid_answer(server: str, what: str) -> Failure:
     """Say that a server's answer cannot be passed on."""
-    return Failure("invalid_message", f"{server}: {what}", server, False, None, {"outcome_unknown": True})
+    return Failure(
+        "invalid_message", f"{server}: {what}", server, False, None, {"outcome_unknown": True}
+    )
 
 
 def with_details(failure: Failure, **details: object) -> Failure:

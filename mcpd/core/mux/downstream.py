@@ -1,0 +1,613 @@
+"""What sessions ask in MCP, and how each request finds its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.facts import Failure, FrameRejected, SessionOpened
+from mcpd.core.mcp import codes
+from mcpd.core.mcp import legacy as era
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS, Method, Route
+from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, negotiate
+from mcpd.core.mux import progress
+from mcpd.core.mux.commands import ToSession
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream, most_verbose
+from mcpd.core.wire import envelope
+from mcpd.core.wire.envelope import Params
+from mcpd.ids import SessionId
+
+_META: Final = "io.modelcontextprotocol/"
+_VERSION: Final = _META + "protocolVersion"
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_NOTHING: Final = Params()
+_PROMPT_REF: Final = "ref/prompt"
+
+CheckArguments = Callable[[Session, Owed, Entry, Upstream, Pending], None]
+
+
+class Downstream:
+    """Routes the requests of sessions; each rule is a few lines that end in an answer."""
+
+    def __init__(self, tables: Tables, check: CheckArguments) -> None:
+        self._tables = tables
+        self._check = check
+
+    # -- one request -----------------------------------------------------------------------------
+
+    def request(self, session: Session, owed: Owed, method: str, raw: envelope.Bytes) -> None:
+        """Answer an MCP request, now or later, exactly once."""
+        rule = CLIENT_REQUESTS.get(method)
+        params = None if raw is UNSET or (len(raw) == 4 and bytes(raw) == b"null") else raw
+        found = _NOTHING
+        if params is not None:
+            looked = envelope.params_of(params)
+            if looked is None:
+                self._refuse_plain(session, owed, codes.INVALID_PARAMS, "params must be an object")
+                return
+            found = looked
+            if found.meta is not UNSET and self._is_modern(session, owed, found.meta):
+                return
+        if rule is None or rule.route is Route.DISCOVER:
+            why = f"unknown method {method!r}"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        if rule.route is Route.PING:
+            self._tables.reply(session, owed, b"{}")
+            return
+        if rule.route is Route.INITIALIZE:
+            self._initialize(session, owed, params)
+            return
+        if session.version is None:
+            why = "the session is not initialized: send initialize first"
+            self._refuse_plain(session, owed, codes.INVALID_REQUEST, why)
+            return
+        for name in rule.required:
+            if getattr(found, name) is UNSET:
+                why = f"{method} needs {name!r} in its params"
+                self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
+                return
+        if found.task is not UNSET and params is not None:
+            params = Raw(progress.without(params, "task"))  # tasks are not relayed
+        self._route(session, owed, rule, params, found)
+
+    def _route(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        match rule.route:
+            case Route.TOOL:
+                self._call(session, owed, rule, params, found)
+            case Route.LIST:
+                self._list(session, owed, rule, found)
+            case Route.PROMPT:
+                self._prompt(session, owed, rule, params, found)
+            case Route.READ:
+                self._read(session, owed, rule, params, found)
+            case Route.REFERENCE:
+                self._complete(session, owed, rule, params, found)
+            case Route.LEVEL:
+                self._set_level(session, owed, found)
+            case Route.SUBSCRIBE | Route.UNSUBSCRIBE:
+                self._subscribe(session, owed, rule, found)
+
+    def _refuse_plain(self, session: Session, owed: Owed, code: int, why: str) -> None:
+        self._tables.fx.tell(FrameRejected(session.id, why))
+        kind = {
+            codes.METHOD_NOT_FOUND: "unknown_method",
+            codes.INVALID_PARAMS: "invalid_params",
+        }.get(code, "invalid_message")
+        self._tables.refuse(session, owed, Failure(kind, why), code)
+
+    def _is_modern(self, session: Session, owed: Owed, meta: Raw) -> bool:
+        asked = (envelope.object_of(meta) or {}).get(_VERSION)
+        if asked is None:
+            return False
+        data = {"supported": list(LEGACY), "requested": envelope.text(asked)}
+        error = codes.plain_error(codes.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        self._tables.pass_error(session, owed, error)
+        return True
+
+    # -- the handshake ---------------------------------------------------------------------------
+
+    def _initialize(self, session: Session, owed: Owed, params: Raw | None) -> None:
+        if not session.is_session:
+            self.open(session)
+        asked = envelope.object_of(params) if params is not None else None
+        asked = asked or {}
+        version = envelope.text(asked.get("protocolVersion", UNSET))
+        capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
+        session.capabilities = frozenset(capabilities)
+        if session.server is None:
+            self._initialize_aggregate(session, owed, version)
+            return
+        entry = self._tables.entry(session.server)
+        if isinstance(entry, Failure) and entry.kind != "server_stopped":
+            self._tables.refuse(session, owed, entry)
+            return
+        known = self._tables.introduction_of(session.server)
+        if known is not None:
+            self._introduce(session, owed, version, known)
+            return
+        if isinstance(entry, Failure):
+            self._tables.refuse(session, owed, entry)
+            return
+        upstream = self._tables.upstream_for(session, entry)
+
+        def ready(failure: Failure | None) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if failure is not None:
+                self._tables.refuse(session, owed, failure)
+            elif upstream.introduction is not None:
+                self._introduce(session, owed, version, upstream.introduction)
+
+        upstream.when_ready(ready)
+
+    def _introduce(
+        self, session: Session, owed: Owed, asked: str | None, known: era.Introduction
+    ) -> None:
+        session.version = negotiate(asked, known.version)
+        shown = era.capabilities_shown(known)
+        self._tables.reply(
+            session,
+            owed,
+            era.initialize_result(session.version, shown, known.info, known.instructions),
+        )
+
+    def _initialize_aggregate(self, session: Session, owed: Owed, asked: str | None) -> None:
+        tables = self._tables
+        session.version = negotiate(asked, NEWEST_LEGACY)
+        known: dict[str, bytes | None] = {}
+        for server in tables.aggregate.servers():
+            introduction = tables.introduction_of(server)
+            known[server] = None if introduction is None else introduction.instructions
+        info = msgspec.json.encode({"name": "mcpd", "version": tables.fx.settings.version})
+        text = tables.aggregate.instructions(known)
+        result = era.initialize_result(session.version, era.AGGREGATE_CAPABILITIES, info, text)
+        tables.reply(session, owed, result)
+
+    def open(self, session: Session) -> None:
+        """The connection is a session from now on."""
+        session.is_session = True
+        self._tables.fx.tell(SessionOpened(session.id, session.server, session.client))
+
+    # -- lists -----------------------------------------------------------------------------------
+
+    def _list(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
+        kind = _KINDS[rule.kind or ""]
+        if found.cursor is not UNSET and bytes(found.cursor) != b"null":
+            why = "there are no further pages: the first is the whole list"
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
+            return
+        if session.server is None:
+            self.gather(
+                session,
+                kind,
+                lambda: self._reply_if_owed(
+                    session, owed, lambda: self._tables.aggregate.page(kind)
+                ),
+            )
+            return
+        entry = self._tables.entries.get(session.server)
+        usable = self._tables.entry(session.server)
+        if entry is None or (isinstance(usable, Failure) and usable.kind != "server_stopped"):
+            failure = usable if isinstance(usable, Failure) else None
+            self._tables.refuse(session, owed, failure or self._tables.not_found(session.server))
+            return
+        if not self._has(session.server, kind.capability):
+            why = f"{session.server} has no {kind.capability}"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        current = session.upstreams.get(session.server)
+        known = current.catalog.get(kind) if current is not None else None
+        known = known or self._tables.catalog_of(session.server).get(kind)
+        if known is not None:
+            self._reply_list(session, owed, entry, kind, known)
+            return
+        if isinstance(usable, Failure):
+            self._tables.refuse(session, owed, usable)
+            return
+
+        def listed(listing: Listing | None, failure: Failure | None) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if listing is not None:
+                self._reply_list(session, owed, entry, kind, listing)
+            elif failure is not None:
+                self._tables.refuse(session, owed, failure)
+
+        self._tables.upstream_for(session, usable).listing(kind, listed)
+
+    def _reply_list(
+        self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
+    ) -> None:
+        shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
+        self._tables.reply(session, owed, shown.page())
+
+    def _reply_if_owed(self, session: Session, owed: Owed, result: Callable[[], bytes]) -> None:
+        if session.owed.get(owed.key) is owed:
+            self._tables.reply(session, owed, result())
+
+    def gather(self, session: Session, kind: Kind, then: Callable[[], None]) -> None:
+        """Wait, a while at most, until every server of the aggregate has listed a kind."""
+        tables = self._tables
+        missing: set[str] = set()
+        is_done = False
+
+        def finish() -> None:
+            nonlocal is_done
+            if not is_done:
+                is_done = True
+                timer.cancel()
+                then()
+
+        def listed(server: str) -> None:
+            missing.discard(server)
+            if not missing and is_asked:
+                finish()
+
+        timer = tables.fx.after(tables.fx.settings.list_wait, finish)
+        is_asked = False
+        for server in tables.aggregate.servers():
+            entry = tables.entry(server)
+            introduction = tables.introduction_of(server)
+            if isinstance(entry, Failure) or tables.catalog_of(server).get(kind) is not None:
+                continue
+            if introduction is not None and not introduction.has(kind.capability):
+                continue
+            missing.add(server)
+            upstream = session.upstreams.get(server) or tables.control_upstream(entry)
+
+            def arrived(
+                listing: Listing | None, failure: Failure | None, server: str = server
+            ) -> None:
+                if listing is not None:
+                    tables.aggregate.forget(server, kind)
+                listed(server)
+
+            upstream.listing(kind, arrived)
+        is_asked = True
+        if not missing:
+            finish()
+
+    def _has(self, server: str, capability: str, member: str | None = None) -> bool:
+        known = self._tables.introduction_of(server)
+        return known is None or known.has(capability, member)
+
+    # -- requests that a server answers -----------------------------------------------------------
+
+    def _call(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        name = envelope.text(found.name)
+        if name is None:
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, "name must be a string")
+            return
+        if session.server is not None:
+            entry = self._tables.entry(session.server)
+            if isinstance(entry, Failure):
+                self._tables.refuse(session, owed, entry)
+                return
+            if not entry.filter.admits(name):
+                self._tables.refuse(session, owed, self.tool_not_found(entry.name, name))
+                return
+            self._forward(session, owed, entry, rule, params, found, tool=name)
+            return
+        self._by_name(session, owed, rule, params, found, Kind.TOOLS, name)
+
+    def _prompt(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        if session.server is not None:
+            self._forward_own(session, owed, rule, params, found)
+            return
+        name = envelope.text(found.name)
+        if name is None:
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, "name must be a string")
+            return
+        self._by_name(session, owed, rule, params, found, Kind.PROMPTS, name)
+
+    def _by_name(
+        self,
+        session: Session,
+        owed: Owed,
+        rule: Method,
+        params: Raw | None,
+        found: Params,
+        kind: Kind,
+        qualified: str,
+        *,
+        may_ask: bool = True,
+    ) -> None:
+        """Send a request of the aggregate to the server whose tool or prompt it names."""
+        tables = self._tables
+        route = tables.aggregate.route(kind, qualified)
+        if route is not None and params is not None:
+            server, name = route
+            entry = tables.entry(server)
+            if isinstance(entry, Failure):
+                tables.refuse(session, owed, entry)
+                return
+            own = Raw(progress.with_member(params, "name", envelope.quote(name)))
+            tool = name if kind is Kind.TOOLS else None
+            self._forward(session, owed, entry, rule, own, found, tool=tool)
+            return
+        if may_ask and tables.aggregate.unlisted_candidates(kind, qualified):
+
+            def again() -> None:
+                if session.owed.get(owed.key) is owed:
+                    self._by_name(
+                        session, owed, rule, params, found, kind, qualified, may_ask=False
+                    )
+
+            self.gather(session, kind, again)
+            return
+        near = tables.fx.suggest(qualified, tables.aggregate.names(kind))
+        tables.refuse(session, owed, _not_found(None, qualified, near, kind))
+
+    def _read(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        if session.server is not None:
+            self._forward_own(session, owed, rule, params, found)
+            return
+        self.by_uri(
+            session,
+            owed,
+            envelope.text(found.uri),
+            lambda entry: self._forward(session, owed, entry, rule, params, found),
+        )
+
+    def by_uri(
+        self,
+        session: Session,
+        owed: Owed,
+        uri: str | None,
+        then: Callable[[Entry], None],
+        *,
+        template: bool = False,
+    ) -> None:
+        """Find the server a resource URI belongs to; the lists are read first where unknown."""
+        if uri is None:
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, "uri must be a string")
+            return
+        tables = self._tables
+
+        def find() -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            aggregate = tables.aggregate
+            server = aggregate.template_owner(uri) if template else aggregate.owner(uri)
+            if server is None:
+                asked = ", ".join(aggregate.servers()) or "none"
+                why = f"Resource not found: {uri} (servers asked: {asked})"
+                data = {"uri": uri, "servers": aggregate.servers()}
+                error = codes.plain_error(-32002, why, data)
+                tables.pass_error(session, owed, error)
+                return
+            entry = tables.entry(server)
+            if isinstance(entry, Failure):
+                tables.refuse(session, owed, entry)
+            else:
+                then(entry)
+
+        self.gather(session, Kind.RESOURCES, lambda: self.gather(session, Kind.TEMPLATES, find))
+
+    def _complete(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        if session.server is not None or params is None:
+            self._forward_own(session, owed, rule, params, found)
+            return
+        ref = envelope.object_of(found.ref) if found.ref is not UNSET else None
+        ref = ref or {}
+        if envelope.text(ref.get("type", UNSET)) != _PROMPT_REF:
+            self.by_uri(
+                session,
+                owed,
+                envelope.text(ref.get("uri", UNSET)),
+                lambda entry: self._forward(session, owed, entry, rule, params, found),
+                template=True,
+            )
+            return
+        qualified = envelope.text(ref.get("name", UNSET)) or ""
+
+        def routed() -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            route = self._tables.aggregate.route(Kind.PROMPTS, qualified)
+            if route is None:
+                near = self._tables.fx.suggest(
+                    qualified, self._tables.aggregate.names(Kind.PROMPTS)
+                )
+                self._tables.refuse(session, owed, _not_found(None, qualified, near, Kind.PROMPTS))
+                return
+            entry = self._tables.entry(route[0])
+            if isinstance(entry, Failure):
+                self._tables.refuse(session, owed, entry)
+                return
+            own = progress.with_member(found.ref, "name", envelope.quote(route[1]))  # type: ignore[arg-type]
+            renamed = Raw(progress.with_member(params, "ref", own))
+            self._forward(session, owed, entry, rule, renamed, found)
+
+        self.gather(session, Kind.PROMPTS, routed)
+
+    def _forward_own(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        entry = self._tables.entry(session.server or "")
+        if isinstance(entry, Failure):
+            self._tables.refuse(session, owed, entry)
+            return
+        if rule.capability is not None and not self._has(entry.name, rule.capability):
+            why = f"{entry.name} has no {rule.capability}"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        self._forward(session, owed, entry, rule, params, found)
+
+    def _forward(
+        self,
+        session: Session,
+        owed: Owed,
+        entry: Entry,
+        rule: Method,
+        params: Raw | None,
+        found: Params,
+        tool: str | None = None,
+    ) -> None:
+        tables = self._tables
+        token: bytes | None = None
+        if found.meta is not UNSET:
+            raw = (envelope.object_of(found.meta) or {}).get("progressToken")
+            if raw is not None and envelope.is_id(bytes(raw)):
+                token = bytes(raw)
+
+        def done(
+            _: Pending,
+            result: Raw | bytes | None,
+            error: Raw | bytes | None,
+            failure: Failure | None,
+        ) -> None:
+            if session.owed.pop(owed.key, None) is None:
+                return
+            if result is not None:
+                line = envelope.result(owed.ident, result)
+            elif error is not None:
+                line = envelope.error(owed.ident, error)
+            elif failure is not None:
+                line = envelope.error(owed.ident, codes.error_object(failure))
+            else:
+                return
+            tables.fx.commands.append(ToSession(session.id, line))
+
+        upstream = tables.upstream_for(session, entry)
+        pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
+        if token is not None:
+
+            def on_progress(said: Raw, token: bytes = token) -> None:
+                tables.notify(session, "notifications/progress", progress.restored(said, token))
+
+            pending.on_progress = on_progress
+        owed.pending = pending
+        if tool is not None and entry.validates:
+            self._check(session, owed, entry, upstream, pending)
+        else:
+            upstream.submit(pending)
+
+    def tool_not_found(self, server: str, name: str) -> Failure:
+        """Say that a server has no such tool, or that it is hidden, and what is like it."""
+        listing = self._tables.catalog_of(server).get(Kind.TOOLS)
+        shown = self._tables.entries[server].filter
+        known = [i.identity for i in listing.items if shown.admits(i.identity)] if listing else []
+        return _not_found(server, name, self._tables.fx.suggest(name, known), Kind.TOOLS)
+
+    # -- levels and subscriptions ------------------------------------------------------------------
+
+    def _set_level(self, session: Session, owed: Owed, found: Params) -> None:
+        level = envelope.text(found.level)
+        if level not in LEVELS:
+            why = f"level must be one of {', '.join(LEVELS)}"
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
+            return
+        if session.server is None:
+            session.level = level
+            for upstream in session.upstreams.values():
+                self.apply_levels(upstream)
+            self._tables.reply(session, owed, b"{}")
+            return
+        entry = self._tables.entry(session.server)
+        if isinstance(entry, Failure):
+            self._tables.refuse(session, owed, entry)
+            return
+        if not self._has(entry.name, "logging"):
+            why = f"{entry.name} has no logging"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        before, session.level = session.level, level
+
+        def applied(error: Raw | bytes | None) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if error is not None:
+                session.level = before
+                self._tables.pass_error(session, owed, error)
+            else:
+                self._tables.reply(session, owed, b"{}")
+
+        self.apply_levels(self._tables.upstream_for(session, entry), applied)
+
+    def apply_levels(
+        self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
+    ) -> None:
+        """Set a process to the most verbose level that any of its sessions wants."""
+        sessions = (self._tables.sessions.get(SessionId(ident)) for ident in upstream.users)
+        wanted = most_verbose([s.level for s in sessions if s is not None and s.level])
+        known = upstream.introduction
+        if wanted is None or (known is not None and not known.has("logging")):
+            if then is not None:
+                then(None)
+            return
+        upstream.set_level(wanted, then)
+
+    def _subscribe(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
+        uri = envelope.text(found.uri)
+        if uri is None:
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, "uri must be a string")
+            return
+        if rule.route is Route.UNSUBSCRIBE:
+            server = session.subscribed.pop(uri, None)
+            upstream = session.upstreams.get(server or "")
+            if upstream is not None:
+                upstream.subscriptions.remove(uri, session.id, is_up=upstream.is_ready)
+            self._tables.reply(session, owed, b"{}")
+            return
+        if session.server is None:
+            self.by_uri(
+                session, owed, uri, lambda entry: self._subscribe_at(session, owed, entry, uri)
+            )
+            return
+        entry = self._tables.entry(session.server)
+        if isinstance(entry, Failure):
+            self._tables.refuse(session, owed, entry)
+        elif not self._has(entry.name, "resources", "subscribe"):
+            why = f"{entry.name} has no subscriptions to resources"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+        else:
+            self._subscribe_at(session, owed, entry, uri)
+
+    def _subscribe_at(self, session: Session, owed: Owed, entry: Entry, uri: str) -> None:
+        upstream = self._tables.upstream_for(session, entry)
+
+        def subscribed(error: Raw | bytes | None, failure: Failure | None) -> None:
+            if error is not None or failure is not None:
+                session.subscribed.pop(uri, None)
+            if session.owed.get(owed.key) is not owed:
+                return
+            if error is not None:
+                self._tables.pass_error(session, owed, error)
+            elif failure is not None:
+                self._tables.refuse(session, owed, failure)
+            else:
+                self._tables.reply(session, owed, b"{}")
+
+        session.subscribed[uri] = entry.name
+        upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
+        if not upstream.is_ready:
+            upstream.when_ready(lambda failure: None)
+
+
+def _not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Failure:
+    what = "tool" if kind is Kind.TOOLS else "prompt"
+    where = f"{server} has no {what}" if server is not None else f"there is no {what}"
+    hint = f"did you mean {' or '.join(near)}?" if near else None
+    if hint is None and server is not None:
+        hint = f"mcpctl {what}s {server}"
+    return Failure("tool_not_found", f"{where} {name!r}", server, False, hint, {"near": near})

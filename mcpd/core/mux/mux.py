@@ -1,0 +1,376 @@
+"""Who gets which message: events and the time go in, commands come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import assert_never
+
+from msgspec import UNSET
+
+from mcpd.core.catalog.model import Kind
+from mcpd.core.facts import Failure, FrameRejected, ServerWarning, SessionClosed
+from mcpd.core.mcp import codes
+from mcpd.core.mux import events
+from mcpd.core.mux.audience import Hearers
+from mcpd.core.mux.commands import Command, Control, ControlCancelled, ToSession
+from mcpd.core.mux.control import ControlDesk
+from mcpd.core.mux.downstream import Downstream
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Entry, Settings
+from mcpd.core.mux.report import EntryReport, report
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream, too_large
+from mcpd.core.wire import envelope
+from mcpd.core.wire.framing import Oversized
+
+_CONTROL = "mcpd/"
+
+
+class Mux:
+    """Many clients of many servers. It never blocks and never raises for what a peer did."""
+
+    def __init__(
+        self, settings: Settings, *, suggest: Callable[[str, Iterable[str]], list[str]]
+    ) -> None:
+        self._fx = Effects(settings, suggest)
+        self._tables = Tables(self._fx)
+        self._hearers = Hearers(self._tables)
+        self._tables.audience = self._hearers
+        self._desk = ControlDesk(self._tables)
+        self._downstream = Downstream(self._tables, self._desk.check)
+        self._desk.downstream = self._downstream
+
+    def handle(self, event: events.Event, now: float) -> list[Command]:
+        """React to one event. Never blocks and never raises for what a peer did.
+
+        ``now`` is monotonic seconds; two calls may pass the same value.
+        """
+        fx = self._fx
+        fx.now = now
+        fx.commands = commands = []
+        match event:
+            case events.FrameFromSession():
+                session = self._tables.sessions.get(event.session)
+                if session is not None:
+                    self._hear_session(session, event.frame)
+            case events.FrameFromServer():
+                upstream = self._tables.upstreams.get(event.slot)
+                if upstream is not None:
+                    upstream.hear(event.frame)
+            case events.Tick():
+                fx.run_due()
+            case events.SessionOpened():
+                self._tables.sessions[event.session] = Session(event.session)
+            case events.SessionClosed():
+                self._close_session(event)
+            case events.ServerUp():
+                upstream = self._tables.upstreams.get(event.slot)
+                if upstream is not None:
+                    upstream.up()
+            case events.ServerDown():
+                upstream = self._tables.upstreams.get(event.slot)
+                if upstream is not None:
+                    upstream.down(
+                        event.failure, is_planned=event.is_planned, comes_back=event.comes_back
+                    )
+            case events.WriteRefused():
+                upstream = self._tables.upstreams.get(event.slot)
+                if upstream is not None and event.wire_id:
+                    upstream.refuse_write(event.wire_id)
+            case events.EntriesChanged():
+                self._configure(event.entries)
+            case events.Hold():
+                self._hold(event)
+            case events.Attach():
+                self._attach(event)
+            case events.CallTool():
+                self._desk.call(event)
+            case events.ListItems():
+                self._desk.lists(event)
+            case events.ReadResource():
+                self._desk.read(event)
+            case events.GetPrompt():
+                self._desk.prompt(event)
+            case events.ControlDone():
+                self._control_done(event)
+            case events.Validated():
+                self._desk.validated(event)
+            case _:
+                assert_never(event)
+        return commands
+
+    def next_deadline(self) -> float | None:
+        """Return when a ``Tick`` is due, in monotonic seconds; ``None`` while nothing is."""
+        return self._fx.next_deadline()
+
+    def report(self, name: str) -> EntryReport:
+        """Return what there is to say of a configured server."""
+        return report(self._tables, name)
+
+    def session_count(self) -> int:
+        """Return how many sessions there are, on every endpoint."""
+        return sum(session.is_session for session in self._tables.sessions.values())
+
+    def in_flight_count(self) -> int:
+        """Return how many requests of clients are owed an answer."""
+        return sum(upstream.load() for upstream in self._tables.upstreams.values())
+
+    def table_sizes(self) -> dict[str, int]:
+        """Return how much each table holds, for a test that nothing stays behind."""
+        sessions = self._tables.sessions.values()
+        upstreams = self._tables.upstreams.values()
+        return {
+            "sessions": len(sessions),
+            "owed": sum(len(session.owed) for session in sessions),
+            "streams": sum(len(session.streams) for session in sessions),
+            "in_flight": sum(len(upstream.in_flight()) for upstream in upstreams),
+            "queued": sum(upstream.queued() for upstream in upstreams),
+            "users": sum(len(upstream.users) for upstream in upstreams),
+            "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
+            "checks": len(self._desk),
+        }
+
+    # -- what sessions send ----------------------------------------------------------------------
+
+    def _hear_session(self, session: Session, frame: bytes | Oversized) -> None:
+        if isinstance(frame, Oversized):
+            self._refuse_oversized(session, frame)
+            return
+        try:
+            message = envelope.decode(frame)
+        except envelope.Malformed as problem:
+            code = codes.INVALID_REQUEST if problem.is_json else codes.PARSE_ERROR
+            self._refuse_frame(session, problem.id, code, problem.reason)
+            return
+        if message.id is UNSET:
+            if message.method is not UNSET:
+                if message.jsonrpc == "2.0":
+                    self._hear_notification(session, str(message.method), message.params)
+            elif message.result is UNSET and message.error is UNSET:
+                self._refuse_frame(session, None, codes.INVALID_REQUEST, "not a JSON-RPC message")
+            return
+        ident = bytes(message.id)
+        if message.method is UNSET:
+            if message.result is UNSET and message.error is UNSET:
+                usable = ident if envelope.is_id(ident) else None
+                why = "a request needs a method"
+                self._refuse_frame(session, usable, codes.INVALID_REQUEST, why)
+            return  # an answer, and nothing was asked
+        if not envelope.is_id(ident):
+            why = "id must be a string or an integer"
+            self._refuse_frame(session, None, codes.INVALID_REQUEST, why)
+            return
+        if message.jsonrpc != "2.0":
+            why = 'jsonrpc must be "2.0"'
+            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
+            return
+        self._hear_request(session, ident, str(message.method), message.params)
+
+    def _hear_request(
+        self, session: Session, ident: bytes, method: str, params: envelope.Bytes
+    ) -> None:
+        key = envelope.id_key(ident)
+        if key in session.owed:
+            why = "a request with this id is in flight already"
+            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
+            return
+        most = self._fx.settings.max_in_flight
+        if len(session.owed) >= most:
+            failure = Failure(
+                "rate_limited", f"{most} requests of this session are in flight", None, True
+            )
+            line = envelope.error(ident, codes.error_object(failure))
+            self._fx.emit(ToSession(session.id, line))
+            return
+        owed = Owed(ident, key)
+        session.owed[key] = owed
+        if not method.startswith(_CONTROL):
+            if not session.is_session:
+                self._downstream.open(session)
+            self._downstream.request(session, owed, method, params)
+        elif not session.may_control:
+            failure = Failure("unknown_method", f"unknown method {method!r}")
+            self._tables.refuse(session, owed, failure)
+        else:
+            owed.is_control = True
+            raw = None if params is UNSET else bytes(params)
+            self._fx.emit(Control(session.id, key, method, raw))
+
+    def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
+        if method == "notifications/initialized":
+            session.is_initialized = session.version is not None
+        elif method == "notifications/cancelled" and params is not UNSET:
+            found = envelope.params_of(params)
+            if found is not None and found.request_id is not UNSET:
+                ident = bytes(found.request_id)
+                if envelope.is_id(ident):
+                    self._cancel(session, envelope.id_key(ident), "cancelled by its client")
+
+    def _cancel(self, session: Session, key: bytes, reason: str) -> None:
+        if key in session.streams:
+            session.streams.discard(key)
+            self._fx.emit(ControlCancelled(session.id, key))
+            return
+        owed = session.owed.get(key)
+        if owed is None:
+            return
+        self._tables.settle(session, owed)
+        if owed.pending is not None and owed.pending.upstream is not None:
+            owed.pending.upstream.cancel(owed.pending, reason)
+        elif owed.is_control:
+            self._fx.emit(ControlCancelled(session.id, key))
+
+    def _refuse_oversized(self, session: Session, frame: Oversized) -> None:
+        limit = self._fx.settings.max_request_bytes
+        failure = too_large("", limit)
+        failure = Failure(failure.kind, failure.message, None, False, failure.hint, failure.details)
+        ident = envelope.find_id(frame.head, frame.tail)
+        self._send_error(session, ident, codes.error_object(failure))
+
+    def _refuse_frame(self, session: Session, ident: bytes | None, code: int, reason: str) -> None:
+        self._fx.tell(FrameRejected(session.id, reason))
+        failure = Failure("invalid_message", reason)
+        self._send_error(session, ident, codes.error_object(failure, code))
+
+    def _send_error(self, session: Session, ident: bytes | None, error: bytes) -> None:
+        if ident is None and not session.may_omit_id:
+            ident = b"null"
+        self._fx.emit(ToSession(session.id, envelope.error(ident, error)))
+
+    # -- sessions come and go --------------------------------------------------------------------
+
+    def _attach(self, event: events.Attach) -> None:
+        session = self._tables.sessions.get(event.session)
+        owed = session.owed.get(event.key) if session is not None else None
+        if session is None or owed is None:
+            return
+        if session.is_session:
+            why = "this connection is a session already: attach comes first, and once"
+            self._tables.refuse(session, owed, Failure("invalid_message", why))
+            return
+        if event.server is not None:
+            entry = self._tables.entry(event.server)
+            if isinstance(entry, Failure) and entry.kind != "server_stopped":
+                self._tables.refuse(session, owed, entry)
+                return
+        session.server = event.server
+        session.client = event.client
+        session.workspace = event.workspace
+        session.roots = event.roots
+        session.may_control = event.may_control
+        self._downstream.open(session)
+        entry_now = self._tables.entries.get(event.server or "")
+        if entry_now is not None and entry_now.unavailable is None:
+            self._tables.upstream_for(session, entry_now)
+        server = b"null" if event.server is None else envelope.quote(event.server)
+        self._tables.reply(session, owed, b'{"session":%d,"server":%b}' % (session.id, server))
+
+    def _close_session(self, event: events.SessionClosed) -> None:
+        session = self._tables.sessions.get(event.session)
+        if session is None:
+            return
+        for key in [*session.owed, *session.streams]:
+            self._cancel(session, key, "its client is gone")
+        del self._tables.sessions[event.session]
+        for timer in session.change_timers.values():
+            timer.cancel()
+        used = list(dict.fromkeys(session.upstreams.values()))
+        for name in list(session.upstreams):
+            self._tables.leave(session, name)
+        if session.level is not None:
+            for upstream in used:
+                if upstream.slot in self._tables.upstreams:
+                    self._downstream.apply_levels(upstream)
+        if session.is_session:
+            self._fx.tell(SessionClosed(session.id, session.server, event.reason))
+
+    def _control_done(self, event: events.ControlDone) -> None:
+        session = self._tables.sessions.get(event.session)
+        owed = session.owed.get(event.key) if session is not None else None
+        if session is None or owed is None:
+            return
+        if event.failure is not None:
+            self._tables.refuse(session, owed, event.failure)
+            return
+        self._tables.reply(session, owed, event.result or b"{}")
+        if event.is_stream:
+            session.streams.add(event.key)
+
+    # -- the configuration -----------------------------------------------------------------------
+
+    def _configure(self, entries: Iterable[Entry]) -> None:
+        tables = self._tables
+        before, tables.entries = tables.entries, {entry.name: entry for entry in entries}
+        tables.aggregate.configure(tables.entries)
+        for name in list(tables.held):
+            old, new = before.get(name), tables.entries.get(name)
+            if old is None or new is None or old.launch != new.launch:
+                tables.held.pop(name, None)
+        launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
+        gone = [u for u in tables.upstreams.values() if u.entry.launch not in launches]
+        for upstream in tables.upstreams.values():
+            upstream.entry = launches.get(upstream.entry.launch, upstream.entry)
+        for session in list(tables.sessions.values()):
+            self._move(session, gone)
+        for upstream in gone:
+            if upstream.slot in tables.upstreams:
+                tables.close(upstream, "its entry was changed or removed")
+        self._tell_changes(before)
+
+    def _move(self, session: Session, gone: list[Upstream]) -> None:
+        """Take a session from processes that go to those that take their place."""
+        for name, upstream in list(session.upstreams.items()):
+            if upstream not in gone:
+                continue
+            wanted = [uri for uri, server in session.subscribed.items() if server == name]
+            entry = self._tables.entries.get(name)
+            if entry is None or entry.unavailable is not None:
+                session.upstreams.pop(name)
+                upstream.users.discard(session.id)
+                upstream.subscriptions.leave(session.id, is_up=False)
+                continue
+            new = self._tables.upstream_for(session, entry)
+            upstream.users.discard(session.id)
+            upstream.subscriptions.leave(session.id, is_up=False)
+            for uri in wanted:
+                new.subscriptions.add(
+                    uri, session.id, lambda error, failure: None, is_up=new.is_ready
+                )
+            if session.level is not None:
+                self._downstream.apply_levels(new)
+
+    def _tell_changes(self, before: dict[str, Entry]) -> None:
+        """Sessions learn of lists that a filter or another server changed."""
+        tables = self._tables
+        if not before:
+            return
+        changed = {
+            name
+            for name in {*before, *tables.entries}
+            if _as_listed(before.get(name)) != _as_listed(tables.entries.get(name))
+        }
+        if not changed and list(before) == list(tables.entries):
+            return
+        for session in tables.sessions.values():
+            if not session.is_session:
+                continue
+            if session.server is None:
+                for kind in (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES):
+                    self._hearers.tell_change(session, kind)
+            elif session.server in changed:
+                self._hearers.tell_change(session, Kind.TOOLS)
+
+    def _hold(self, event: events.Hold) -> None:
+        if event.failure is None:
+            self._tables.held.pop(event.server, None)
+        else:
+            self._tables.held[event.server] = event.failure
+        if event.server not in self._tables.entries:
+            self._fx.tell(ServerWarning(event.server, "held, and in no configuration"))
+
+
+def _as_listed(entry: Entry | None) -> object:
+    if entry is None or entry.unavailable is not None or not entry.is_listed:
+        return None
+    return (entry.launch, entry.filter)

@@ -1,0 +1,61 @@
+"""What the mux knows about its servers, as ``status`` tells it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mcpd.core.mcp.legacy import ERA, Introduction
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.tables import Tables
+from mcpd.ids import SlotId
+
+
+class SlotReport(msgspec.Struct, frozen=True):
+    """One place for a process: ``key`` is ``None`` for the shared one."""
+
+    slot: SlotId
+    key: str | None
+    sessions: int
+    in_flight: int
+    queued: int
+
+
+class EntryReport(msgspec.Struct, frozen=True):
+    """One server: ``sessions`` are those on its own endpoint, ``noise`` lines of junk on stdout."""
+
+    sessions: int
+    in_flight: int
+    queued: int
+    calls: int
+    errors: int
+    noise: int
+    tools: int | None
+    era: Era | None
+    introduction: Introduction | None
+    is_held: bool
+    slots: tuple[SlotReport, ...]
+
+
+def report(tables: Tables, name: str) -> EntryReport:
+    """Return what there is to say of a configured server."""
+    upstreams = tables.upstreams_of(name)
+    slots = tuple(
+        SlotReport(u.slot, tables.keys.get(u.slot), len(u.users), u.load(), u.queued())
+        for u in upstreams
+    )
+    introduction = tables.introduction_of(name)
+    listing = tables.catalog_of(name).lists
+    tools = next((len(found) for kind, found in listing.items() if kind.value == "tools"), None)
+    return EntryReport(
+        sessions=sum(s.server == name and s.is_session for s in tables.sessions.values()),
+        in_flight=sum(slot.in_flight for slot in slots),
+        queued=sum(slot.queued for slot in slots),
+        calls=sum(u.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
+        errors=sum(u.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
+        noise=sum(u.noise for u in upstreams),
+        tools=tools,
+        era=None if introduction is None else ERA,
+        introduction=introduction,
+        is_held=name in tables.held,
+        slots=slots,
+    )

@@ -1,0 +1,196 @@
+"""Who there is: entries, sessions, upstreams, and the ways from one to another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mux.aggregate import Aggregate
+from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.upstream import Audience, Phase, Upstream
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId, SlotId
+
+CONTROL = "control"
+"""The instance of a server that is not shared which control calls have for themselves."""
+
+
+class Tables:
+    """The state that all parts of the mux look at."""
+
+    def __init__(self, effects: Effects) -> None:
+        self.fx = effects
+        self.entries: dict[str, Entry] = {}
+        self.held: dict[str, Failure] = {}
+        self.sessions: dict[SessionId, Session] = {}
+        self.upstreams: dict[SlotId, Upstream] = {}
+        self.keys: dict[SlotId, str | None] = {}
+        self.memory: dict[str, tuple[Introduction | None, Catalog]] = {}
+        """What the last process of a launch said and listed."""
+        self.past_calls: dict[str, tuple[int, int]] = {}
+        """Calls and errors of processes whose places are forgotten, by server."""
+        self.aggregate = Aggregate(self.catalog_of)
+        self.audience: Audience
+
+    # -- servers --------------------------------------------------------------------------------
+
+    def entry(self, name: str) -> Entry | Failure:
+        """Return an entry that can be used, or why there is none."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return self.not_found(name)
+        if entry.unavailable is not None:
+            return entry.unavailable
+        return self.held.get(name) or entry
+
+    def not_found(self, name: str) -> Failure:
+        """Say that no server has this name, and which have one like it."""
+        near = self.fx.suggest(name, self.entries)
+        hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows the servers"
+        return Failure(
+            "server_not_found", f"there is no server {name!r}", name, False, hint, {"near": near}
+        )
+
+    def catalog_of(self, name: str) -> Catalog:
+        """Return what a server last listed, running or not."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return Catalog()
+        shared = self.upstreams.get(SlotId(entry.launch))
+        if shared is not None:
+            return shared.catalog
+        return self.memory.get(entry.launch, (None, entry.catalog))[1]
+
+    def introduction_of(self, name: str) -> Introduction | None:
+        """Return what a server last said of itself."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return None
+        shared = self.upstreams.get(SlotId(entry.launch))
+        if shared is not None:
+            return shared.introduction
+        return self.memory.get(entry.launch, (entry.introduction, None))[0]
+
+    def upstreams_of(self, name: str) -> list[Upstream]:
+        """Return the processes, or places for one, that a server has."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return []
+        prefix = entry.launch + "@"
+        return [
+            upstream
+            for slot, upstream in self.upstreams.items()
+            if slot == entry.launch or slot.startswith(prefix)
+        ]
+
+    # -- from a session to its process -----------------------------------------------------------
+
+    def upstream_for(self, session: Session, entry: Entry) -> Upstream:
+        """Return the process that serves a session's requests to a server; it keeps it alive."""
+        upstream = session.upstreams.get(entry.name)
+        if upstream is not None and upstream.entry.launch == entry.launch:
+            return upstream
+        if entry.sharing is Sharing.SESSION:
+            key: str | None = f"session:{session.id}"
+        elif entry.sharing is Sharing.WORKSPACE:
+            key = f"workspace:{session.workspace or ''}"
+        else:
+            key = None
+        before = upstream.slot if upstream is not None else None
+        cwd = session.workspace if entry.sharing is Sharing.WORKSPACE else None
+        found = self._open(entry, key, cwd, after=before)
+        session.upstreams[entry.name] = found
+        found.users.add(session.id)
+        found.mark_busy()
+        return found
+
+    def control_upstream(self, entry: Entry) -> Upstream:
+        """Return the process that serves control calls to a server."""
+        return self._open(entry, None if entry.sharing is Sharing.SHARED else CONTROL, None)
+
+    def _open(
+        self, entry: Entry, key: str | None, cwd: str | None, after: SlotId | None = None
+    ) -> Upstream:
+        slot = SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
+        upstream = self.upstreams.get(slot)
+        if upstream is None:
+            upstream = Upstream(self.fx, slot, entry, self.audience)
+            known = self.memory.get(entry.launch)
+            if known is not None:
+                upstream.introduction, upstream.catalog = known
+            self.upstreams[slot] = upstream
+            self.keys[slot] = key
+            self.fx.emit(OpenSlot(slot, entry.name, key, cwd, after))
+        return upstream
+
+    def leave(self, session: Session, name: str) -> None:
+        """A session does not use a server any more."""
+        upstream = session.upstreams.pop(name, None)
+        if upstream is None:
+            return
+        if session.uses(upstream) is None:
+            upstream.users.discard(session.id)
+            upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
+        if self._is_private(upstream):
+            self.close(upstream, "its session ended")
+        else:
+            upstream.mark_idle()
+
+    def _is_private(self, upstream: Upstream) -> bool:
+        key = self.keys.get(upstream.slot)
+        return key is not None and key.startswith("session:")
+
+    def close(self, upstream: Upstream, reason: str) -> None:
+        """Forget a place for a process; what runs there is stopped."""
+        if upstream.introduction is not None:
+            self.memory[upstream.entry.launch] = (upstream.introduction, upstream.catalog)
+        calls, errors = self.past_calls.get(upstream.entry.name, (0, 0))
+        past = (calls + upstream.calls, errors + upstream.errors)
+        self.past_calls[upstream.entry.name] = past
+        self.upstreams.pop(upstream.slot, None)
+        self.keys.pop(upstream.slot, None)
+        self.fx.emit(CloseSlot(upstream.slot, reason))
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def settle(self, session: Session, owed: Owed) -> None:
+        """A request is over: forget it, with whatever was under way for it."""
+        if session.owed.get(owed.key) is owed:
+            del session.owed[owed.key]
+        if owed.timer is not None:
+            owed.timer.cancel()
+
+    def reply(self, session: Session, owed: Owed, result: Raw | bytes) -> None:
+        """Answer a request with a result."""
+        self.settle(session, owed)
+        self.fx.commands.append(ToSession(session.id, envelope.result(owed.ident, result)))
+
+    def pass_error(self, session: Session, owed: Owed, error: Raw | bytes) -> None:
+        """Answer a request with a server's own error, untouched."""
+        self.settle(session, owed)
+        self.fx.emit(ToSession(session.id, envelope.error(owed.ident, error)))
+
+    def refuse(
+        self, session: Session, owed: Owed, failure: Failure, code: int | None = None
+    ) -> None:
+        """Answer a request with an error of ours."""
+        self.pass_error(session, owed, codes.error_object(failure, code))
+
+    def notify(self, session: Session, method: str, params: Raw | bytes | None) -> None:
+        """Send a session a notification, unless it has not said yet that it listens."""
+        if session.is_initialized:
+            line = envelope.notification(envelope.quote(method), params)
+            self.fx.emit(ToSession(session.id, line, is_notification=True))
+
+    def sessions_on(self, names: Iterable[str]) -> list[Session]:
+        """Return the sessions on these servers' own endpoints."""
+        wanted = set(names)
+        return [s for s in self.sessions.values() if s.server in wanted]
