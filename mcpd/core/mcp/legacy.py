@@ -129,8 +129,9 @@ def capabilities_shown(introduction: Introduction) -> bytes:
             continue
         members = object_of(raw) if name in LIST_CHANGED else None
         if members is not None:
-            raw = Raw(msgspec.json.encode({**members, "listChanged": True}))
-        shown[name] = raw
+            shown[name] = Raw(msgspec.json.encode({**members, "listChanged": True}))
+        else:
+            shown[name] = raw
     return msgspec.json.encode(shown)
 
 

@@ -28,7 +28,8 @@ class Method(msgspec.Struct, frozen=True):
     """One request of a client.
 
     ``required`` names the members of ``params`` without which real servers die or fall silent;
-    ``kind`` names the list that it reads; ``may_repeat`` says that it changes nothing, so that it is sent once more after a crash.
+    ``kind`` names the list that it reads; ``may_repeat`` says that it changes nothing, so that it
+    is sent once more after a crash.
     """
 
     name: str
@@ -82,7 +83,7 @@ CLIENT_REQUESTS: Final = _table(
     Method("resources/subscribe", Route.SUBSCRIBE, required=("uri",), capability="resources"),
     Method("resources/unsubscribe", Route.UNSUBSCRIBE, required=("uri",), capability="resources"),
 )
-"""The legacy requests of a client (2025-11-25 schema, ClientRequest); ``tasks/*`` is not relayed."""
+"""The requests of a legacy client (2025-11-25 schema, ClientRequest); no ``tasks/*``."""
 
 LEVELS: Final = (
     "debug",

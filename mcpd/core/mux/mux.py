@@ -48,7 +48,8 @@ class Mux:
         """
         fx = self._fx
         fx.now = now
-        fx.commands = commands = []
+        commands: list[Command] = []
+        fx.commands = commands
         match event:
             case events.FrameFromSession():
                 session = self._tables.sessions.get(event.session)
@@ -334,9 +335,7 @@ class Mux:
             upstream.users.discard(session.id)
             upstream.subscriptions.leave(session.id, is_up=False)
             for uri in wanted:
-                new.subscriptions.add(
-                    uri, session.id, lambda error, failure: None, is_up=new.is_ready
-                )
+                new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
             if session.level is not None:
                 self._downstream.apply_levels(new)
 
@@ -368,6 +367,10 @@ class Mux:
             self._tables.held[event.server] = event.failure
         if event.server not in self._tables.entries:
             self._fx.tell(ServerWarning(event.server, "held, and in no configuration"))
+
+
+def _nothing(error: object, failure: object) -> None:
+    """Nobody waits for a subscription that is renewed."""
 
 
 def _as_listed(entry: Entry | None) -> object:
