@@ -69,12 +69,12 @@ class Hearers:
         """A log message goes to the one session in flight, or if none is to all that want it."""
         found = envelope.params_of(params)
         level = envelope.text(found.level) if found is not None else None
-        owners = upstream.owners_in_flight()
+        owners = upstream.requests.owners_in_flight()
         if len(owners) > 1:
             text = bytes(params).decode("utf-8", "replace")[:2000]
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level or "info", text))
             return
-        for ident in owners or sorted(upstream.users):
+        for ident in owners or sorted(upstream.requests.users):
             session = self._session(ident)
             if session is None or not session.wants_log(level or "info"):
                 continue

@@ -66,7 +66,7 @@ class ControlDesk:
                 missing = self.downstream.tool_not_found(entry.name, event.tool)
                 self._tables.refuse(session, owed, missing)
 
-        upstream.when_ready(ready)
+        upstream.requests.when_ready(ready)
 
     def _knows(self, upstream: Upstream, entry: Entry, tool: str) -> bool:
         return upstream.catalog.tool(tool) is not None and entry.filter.admits(tool)
@@ -106,7 +106,7 @@ class ControlDesk:
             raw = found.arguments if found is not None else None
             arguments = bytes(raw) if isinstance(raw, Raw) else _NO_ARGUMENTS
         if schema is None or arguments is None:
-            upstream.submit(pending)
+            upstream.requests.submit(pending)
             return
         ticket = next(self._tickets)
         self._checks[ticket] = (session, owed, entry, upstream, pending)
@@ -124,7 +124,7 @@ class ControlDesk:
             text = f"arguments of {pending.tool} were sent unchecked: {event.note}"
             self._tables.fx.tell(ServerWarning(entry.name, text))
         if not event.violations:
-            upstream.submit(pending)
+            upstream.requests.submit(pending)
             return
         said = "; ".join(_sentence(v.path, v.message) for v in event.violations)
         details = {
@@ -176,7 +176,7 @@ class ControlDesk:
             else:
                 self._answer_lists(session, owed, kinds, entry.name)
 
-        self._tables.control_upstream(entry).listing(kind, listed)
+        self._tables.control_upstream(entry).lists.listing(kind, listed)
 
     def _gather(self, session: Session, kinds: list[Kind], then: Callable[[], None]) -> None:
         if not kinds:
@@ -253,7 +253,7 @@ class ControlDesk:
     ) -> None:
         pending = self._pending(session, owed, entry, method, params)
         pending.timeout = entry.call_timeout or self._tables.fx.settings.control_timeout
-        self._tables.control_upstream(entry).submit(pending)
+        self._tables.control_upstream(entry).requests.submit(pending)
 
     # -- inside ------------------------------------------------------------------------------------
 

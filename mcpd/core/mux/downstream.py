@@ -149,7 +149,7 @@ class Downstream:
             elif upstream.introduction is not None:
                 self._introduce(session, owed, version, upstream.introduction)
 
-        upstream.when_ready(ready)
+        upstream.requests.when_ready(ready)
 
     def _introduce(
         self, session: Session, owed: Owed, asked: str | None, known: era.Introduction
@@ -224,7 +224,7 @@ class Downstream:
             elif failure is not None:
                 self._tables.refuse(session, owed, failure)
 
-        self._tables.upstream_for(session, usable).listing(kind, listed)
+        self._tables.upstream_for(session, usable).lists.listing(kind, listed)
 
     def _reply_list(
         self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
@@ -273,7 +273,7 @@ class Downstream:
                     tables.aggregate.forget(server, kind)
                 listed(server)
 
-            upstream.listing(kind, arrived)
+            upstream.lists.listing(kind, arrived)
         is_asked = True
         if not missing:
             finish()
@@ -500,7 +500,7 @@ class Downstream:
         if tool is not None and entry.validates:
             self._check(session, owed, entry, upstream, pending)
         else:
-            upstream.submit(pending)
+            upstream.requests.submit(pending)
 
     def tool_not_found(self, server: str, name: str) -> Failure:
         """Say that a server has no such tool, or that it is hidden, and what is like it."""
@@ -548,7 +548,9 @@ class Downstream:
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
-        sessions = (self._tables.sessions.get(SessionId(ident)) for ident in upstream.users)
+        sessions = (
+            self._tables.sessions.get(SessionId(ident)) for ident in upstream.requests.users
+        )
         wanted = most_verbose([s.level for s in sessions if s is not None and s.level])
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
@@ -601,7 +603,7 @@ class Downstream:
         session.subscribed[uri] = entry.name
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.when_ready(lambda failure: None)
+            upstream.requests.when_ready(lambda failure: None)
 
 
 def _not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Failure:

@@ -14,7 +14,7 @@ from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
 
 if TYPE_CHECKING:
-    from mcpd.core.mux.upstream import Upstream
+    from mcpd.core.mux.requests import Requests
 
 Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure | None], None]
 """Called once: with a result, with an error of the server's, or with a failure of ours."""
@@ -68,7 +68,7 @@ class Pending:
         self.token = token
         self.tool = tool
         self.on_progress: Callable[[Raw], None] | None = None
-        self.upstream: Upstream | None = None
+        self.upstream: Requests | None = None
         self.wire_id = 0
         self.tries = 0
         self.is_written = False

@@ -17,10 +17,11 @@ from mcpd.core.mux.control import ControlDesk
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
+from mcpd.core.mux.failures import too_large
 from mcpd.core.mux.report import EntryReport, report
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
-from mcpd.core.mux.upstream import Upstream, too_large
+from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Oversized
 
@@ -78,7 +79,7 @@ class Mux:
             case events.WriteRefused():
                 upstream = self._tables.upstreams.get(event.slot)
                 if upstream is not None and event.wire_id:
-                    upstream.refuse_write(event.wire_id)
+                    upstream.requests.refuse_write(event.wire_id)
             case events.EntriesChanged():
                 self._configure(event.entries)
             case events.Hold():
@@ -115,7 +116,7 @@ class Mux:
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients are owed an answer."""
-        return sum(upstream.load() for upstream in self._tables.upstreams.values())
+        return sum(upstream.requests.load() for upstream in self._tables.upstreams.values())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how much each table holds, for a test that nothing stays behind."""
@@ -125,9 +126,9 @@ class Mux:
             "sessions": len(sessions),
             "owed": sum(len(session.owed) for session in sessions),
             "streams": sum(len(session.streams) for session in sessions),
-            "in_flight": sum(len(upstream.in_flight()) for upstream in upstreams),
-            "queued": sum(upstream.queued() for upstream in upstreams),
-            "users": sum(len(upstream.users) for upstream in upstreams),
+            "in_flight": sum(len(upstream.requests.in_flight()) for upstream in upstreams),
+            "queued": sum(upstream.requests.queued() for upstream in upstreams),
+            "users": sum(len(upstream.requests.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._desk),
         }
@@ -311,7 +312,7 @@ class Mux:
         launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
         gone = [u for u in tables.upstreams.values() if u.entry.launch not in launches]
         for upstream in tables.upstreams.values():
-            upstream.entry = launches.get(upstream.entry.launch, upstream.entry)
+            upstream.requests.entry = launches.get(upstream.entry.launch, upstream.entry)
         for session in list(tables.sessions.values()):
             self._move(session, gone)
         for upstream in gone:
@@ -328,11 +329,11 @@ class Mux:
             entry = self._tables.entries.get(name)
             if entry is None or entry.unavailable is not None:
                 session.upstreams.pop(name)
-                upstream.users.discard(session.id)
+                upstream.requests.users.discard(session.id)
                 upstream.subscriptions.leave(session.id, is_up=False)
                 continue
             new = self._tables.upstream_for(session, entry)
-            upstream.users.discard(session.id)
+            upstream.requests.users.discard(session.id)
             upstream.subscriptions.leave(session.id, is_up=False)
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)

@@ -40,7 +40,13 @@ def report(tables: Tables, name: str) -> EntryReport:
     """Return what there is to say of a configured server."""
     upstreams = tables.upstreams_of(name)
     slots = tuple(
-        SlotReport(u.slot, tables.keys.get(u.slot), len(u.users), u.load(), u.queued())
+        SlotReport(
+            u.slot,
+            tables.keys.get(u.slot),
+            len(u.requests.users),
+            u.requests.load(),
+            u.requests.queued(),
+        )
         for u in upstreams
     )
     introduction = tables.introduction_of(name)
@@ -50,8 +56,8 @@ def report(tables: Tables, name: str) -> EntryReport:
         sessions=sum(s.server == name and s.is_session for s in tables.sessions.values()),
         in_flight=sum(slot.in_flight for slot in slots),
         queued=sum(slot.queued for slot in slots),
-        calls=sum(u.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
-        errors=sum(u.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
+        calls=sum(u.requests.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
+        errors=sum(u.requests.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
         noise=sum(u.noise for u in upstreams),
         tools=tools,
         era=None if introduction is None else ERA,

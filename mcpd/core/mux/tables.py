@@ -108,8 +108,8 @@ class Tables:
         cwd = session.workspace if entry.sharing is Sharing.WORKSPACE else None
         found = self._open(entry, key, cwd, after=before)
         session.upstreams[entry.name] = found
-        found.users.add(session.id)
-        found.mark_busy()
+        found.requests.users.add(session.id)
+        found.requests.mark_busy()
         return found
 
     def control_upstream(self, entry: Entry) -> Upstream:
@@ -125,7 +125,7 @@ class Tables:
             upstream = Upstream(self.fx, slot, entry, self.audience)
             known = self.memory.get(entry.launch)
             if known is not None:
-                upstream.introduction, upstream.catalog = known
+                upstream.recall(*known)
             self.upstreams[slot] = upstream
             self.keys[slot] = key
             self.fx.emit(OpenSlot(slot, entry.name, key, cwd, after))
@@ -137,12 +137,12 @@ class Tables:
         if upstream is None:
             return
         if session.uses(upstream) is None:
-            upstream.users.discard(session.id)
+            upstream.requests.users.discard(session.id)
             upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
         if self._is_private(upstream):
             self.close(upstream, "its session ended")
         else:
-            upstream.mark_idle()
+            upstream.requests.mark_idle()
 
     def _is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)
@@ -153,7 +153,7 @@ class Tables:
         if upstream.introduction is not None:
             self.memory[upstream.entry.launch] = (upstream.introduction, upstream.catalog)
         calls, errors = self.past_calls.get(upstream.entry.name, (0, 0))
-        past = (calls + upstream.calls, errors + upstream.errors)
+        past = (calls + upstream.requests.calls, errors + upstream.requests.errors)
         self.past_calls[upstream.entry.name] = past
         self.upstreams.pop(upstream.slot, None)
         self.keys.pop(upstream.slot, None)

@@ -122,7 +122,7 @@ _scan = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 def members_of(data: bytes) -> dict[str, bytes]:
     """Return the members of a JSON object with their values' own bytes.
 
-    Of equal names the last wins. The slow path: it accepts every JSON that the standard library does.
+    Of equal names the last wins. The slow path: it takes every JSON that the standard library does.
 
     Raises:
         ValueError: not a JSON object, or nested too deep.

@@ -1,0 +1,36 @@
+"""Failures of ours that several parts of the mux have to tell."""
+
+from __future__ import annotations
+
+from mcpd.core.facts import Failure
+
+
+def too_large(server: str, size_bytes: int, *, is_answer: bool = False) -> Failure:
+    """Say that a message is over its limit; ``size_bytes`` is the answer's size, or the limit."""
+    if is_answer:
+        message = f"the answer of {server} has {size_bytes} bytes, more than max_message_bytes"
+        hint = "max_message_bytes in the table `daemon` sets another limit"
+    else:
+        message = f"the request is larger than {size_bytes} bytes (max_request_bytes)"
+        hint = "many servers end at larger lines; max_request_bytes sets another limit"
+    details = {"direction": "answer" if is_answer else "request"}
+    return Failure("message_too_large", message, server, False, hint, details)
+
+
+def invalid_answer(server: str, what: str) -> Failure:
+    """Say that a server's answer cannot be passed on."""
+    return Failure(
+        "invalid_message", f"{server}: {what}", server, False, None, {"outcome_unknown": True}
+    )
+
+
+def with_details(failure: Failure, **details: object) -> Failure:
+    """Return a failure with more to act on."""
+    return Failure(
+        failure.kind,
+        failure.message,
+        failure.server,
+        failure.is_retryable,
+        failure.hint,
+        {**failure.details, **details},
+    )

@@ -1,0 +1,159 @@
+"""What one server lists: read page by page, kept, and read anew when it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
+from mcpd.core.catalog.paging import Paging
+from mcpd.core.facts import CatalogChanged, Failure
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.requests import Requests
+from mcpd.core.wire import envelope
+
+_LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
+_GATHER: Final = 0.02  # seconds in which a burst of list changes becomes one
+_REFRESH_EVERY: Final = 1.0  # seconds: a server's list changes are acted on so often at most
+
+ListWaiter = Callable[[Listing | None, Failure | None], None]
+
+
+class ListHost(Protocol):
+    """The server whose lists these are."""
+
+    def has(self, capability: str) -> bool:
+        """Tell whether the server declared a capability."""
+
+    def keep_lists(self) -> None:
+        """Lists of a running process are others now: put them on disk."""
+
+    def lists_changed(self, kind: Kind) -> None:
+        """The server said that a list changed, and it has been read anew."""
+
+    def warn(self, text: str) -> None:
+        """The server did something odd."""
+
+
+class Lists:
+    """The catalog of one server. Whoever asks for a list while it is read shares the reading."""
+
+    def __init__(
+        self, effects: Effects, requests: Requests, catalog: Catalog, host: ListHost
+    ) -> None:
+        self.catalog = catalog
+        self._fx = effects
+        self._requests = requests
+        self._host = host
+        self._reading: dict[Kind, list[ListWaiter]] = {}
+        self._refresh_at: dict[Kind, float] = {}
+        self._refresh_timers: dict[Kind, Timer] = {}
+
+    def listing(self, kind: Kind, waiter: ListWaiter) -> None:
+        """Give a list: what is known at once, else what a running process says."""
+        known = self.catalog.get(kind)
+        if known is not None:
+            waiter(known, None)
+            return
+
+        def ready(failure: Failure | None) -> None:
+            known = self.catalog.get(kind)
+            if known is not None or failure is not None:
+                waiter(known, failure)
+            else:
+                self.read(kind, waiter)
+
+        self._requests.when_ready(ready)
+
+    def read(self, kind: Kind, waiter: ListWaiter) -> None:
+        """Read a list anew, page by page; one reading at a time serves all who wait."""
+        if kind in self._reading:
+            self._reading[kind].append(waiter)
+            return
+        if not self._host.has(kind.capability):
+            self._take_listing(kind, Listing.empty(kind))
+            waiter(self.catalog.get(kind), None)
+            return
+        self._reading[kind] = [waiter]
+        self._ask_page(kind, Paging(kind), None)
+
+    def _ask_page(self, kind: Kind, paging: Paging, cursor: str | None) -> None:
+        params = b"{}" if cursor is None else b'{"cursor":%b}' % envelope.quote(cursor)
+
+        def take(result: Raw | bytes | None, error: Raw | bytes | None) -> None:
+            if result is None:
+                self._list_failed(kind, error)
+                return
+            try:
+                following = paging.take(result)
+            except ListError as problem:
+                self._host.warn(f"{problem.message}; the previous list stays")
+                self._end_reading(kind)
+                return
+            if following is not None:
+                self._ask_page(kind, paging, following)
+                return
+            for note in paging.notes:
+                self._host.warn(note)
+            self._take_listing(kind, paging.listing())
+            self._end_reading(kind)
+
+        self._requests.ask(_LISTS[kind], params, take)
+
+    def _list_failed(self, kind: Kind, error: Raw | bytes | None) -> None:
+        members = envelope.object_of(error or b"{}") or {}
+        if bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND:
+            self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
+        else:
+            said = bytes(error or b"null").decode("utf-8", "replace")[:300]
+            self._host.warn(f"{kind.method} failed, the previous list stays: {said}")
+        self._end_reading(kind)
+
+    def _end_reading(self, kind: Kind) -> None:
+        if self.catalog.get(kind) is None:
+            self.catalog = self.catalog.replaced(kind, Listing.empty(kind))
+        for waiter in self._reading.pop(kind, []):
+            waiter(self.catalog.get(kind), None)
+
+    def _take_listing(self, kind: Kind, listing: Listing) -> None:
+        if self.catalog.get(kind) == listing:
+            return
+        self.catalog = self.catalog.replaced(kind, listing)
+        self._fx.tell(CatalogChanged(self._requests.entry.name, kind.value, len(listing)))
+        if self._requests.is_ready:
+            self._host.keep_lists()
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        for kind in kinds:
+            if kind in self._refresh_timers:
+                continue
+            due = max(self._fx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
+
+            def refresh(kind: Kind = kind) -> None:
+                self._refresh_timers.pop(kind, None)
+                self._refresh_at[kind] = self._fx.now
+                if not self._requests.is_ready:
+                    return
+                if self.catalog.get(kind) is None:
+                    self._host.lists_changed(kind)
+                else:
+                    self.read(
+                        kind,
+                        lambda listing, failure: self._host.lists_changed(kind),
+                    )
+
+            self._refresh_timers[kind] = self._fx.after(due - self._fx.now, refresh)
+
+    def lose(self, failure: Failure) -> None:
+        """The process is gone: nothing that is being read will come."""
+        for timer in self._refresh_timers.values():
+            timer.cancel()
+        self._refresh_timers.clear()
+        readers, self._reading = self._reading, {}
+        for waiters in readers.values():
+            for waiter in waiters:
+                waiter(None, failure)

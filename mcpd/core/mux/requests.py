@@ -1,0 +1,370 @@
+"""Requests to one process: those that wait, those in flight, their deadlines and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Item
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.methods import Method, Route
+from mcpd.core.mux import progress
+from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.failures import too_large, with_details
+from mcpd.core.mux.inflight import FairQueue, Inflight, Pending
+from mcpd.core.wire import envelope
+from mcpd.ids import SlotId
+
+OURS: Final = 0
+"""The owner of requests that no session made."""
+
+_OWN_TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription of ours
+
+Waiter = Callable[[Failure | None], None]
+Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
+"""Called with the result or the error of a request of ours."""
+
+
+class Requests:
+    """What one slot's processes are asked, over their lives.
+
+    A request waits until a process is ready, then for its place where the entry bounds them, and
+    is then in flight; a death takes it back to waiting or fails it.
+    """
+
+    def __init__(self, effects: Effects, slot: SlotId, entry: Entry) -> None:
+        self.slot = slot
+        self.entry = entry
+        self.is_ready = False
+        self.users: set[int] = set()
+        """Sessions that keep this server alive."""
+        self.calls = 0
+        self.errors = 0
+        self._fx = effects
+        self._inflight = Inflight()
+        self._queue = FairQueue()
+        self._waiting: list[Pending] = []
+        self._on_ready: list[Waiter] = []
+        self._has_answered = False
+        self._is_busy = False
+
+    def submit(self, pending: Pending) -> None:
+        """Send a request as soon as the process is ready and has room for it."""
+        pending.upstream = self
+        self.mark_busy()
+        if not self.is_ready:
+            self._waiting.append(pending)
+            self._fx.emit(Want(self.slot))
+            return
+        limit = self.entry.max_concurrency
+        if limit and pending.owner and len(self._inflight) >= limit:
+            self._enqueue(pending)
+            return
+        self._send(pending)
+
+    def cancel(self, pending: Pending, reason: str | None = None) -> None:
+        """Give a request up: it will not be answered, and the process is told."""
+        if pending.is_over:
+            return
+        pending.is_over = True
+        pending.drop_timers()
+        if pending.wire_id and self._inflight.close(pending.wire_id) is not None:
+            if pending.method.route is not Route.INITIALIZE:
+                why = b',"reason":' + envelope.quote(reason) if reason else b""
+                params = b'{"requestId":%d%b}' % (pending.wire_id, why)
+                line = envelope.notification(b'"notifications/cancelled"', params)
+                self._fx.emit(ToServer(self.slot, line))
+            self._next_from_queue()
+        elif not self._queue.remove(pending) and pending in self._waiting:
+            self._waiting.remove(pending)
+        self.mark_idle()
+
+    def when_ready(self, waiter: Waiter) -> None:
+        """Call back once the process is ready, or with why it is not going to be."""
+        if self.is_ready:
+            waiter(None)
+            return
+        self._on_ready.append(waiter)
+        self.mark_busy()
+        self._fx.emit(Want(self.slot))
+
+    def in_flight(self) -> list[Pending]:
+        """Return the requests that are owed an answer by the process or wait for it."""
+        return [*self._inflight.all(), *self._waiting]
+
+    def load(self) -> int:
+        """Return how many requests of others are in flight, waiting or queued."""
+        flying = sum(1 for pending in self._inflight.all() if pending.owner)
+        return flying + len(self._waiting) + len(self._queue)
+
+    def queued(self) -> int:
+        """Return how many requests wait for their place."""
+        return len(self._queue)
+
+    def owners_in_flight(self) -> set[int]:
+        """Return whose requests the process is working on."""
+        return self._inflight.owners()
+
+    def mark_busy(self) -> None:
+        """Somebody uses the server."""
+        if not self._is_busy:
+            self._is_busy = True
+            self._fx.emit(Busy(self.slot))
+
+    def mark_idle(self) -> None:
+        """Say so when nobody uses the server any more."""
+        if self._is_busy and not (
+            self.users or len(self._inflight) or self._waiting or len(self._queue) or self._on_ready
+        ):
+            self._is_busy = False
+            self._fx.emit(Idle(self.slot))
+
+    def _enqueue(self, pending: Pending) -> None:
+        self._queue.push(pending)
+
+        def give_up() -> None:
+            if self._queue.remove(pending):
+                wait = self.entry.queue_timeout
+                self._fail(
+                    pending,
+                    Failure(
+                        kind="server_busy",
+                        message=f"{self.entry.name} had no place for this call within {wait:g} s",
+                        server=self.entry.name,
+                        is_retryable=True,
+                        hint=f"max_concurrency of {self.entry.name} is "
+                        f"{self.entry.max_concurrency}",
+                    ),
+                )
+
+        if self.entry.queue_timeout > 0:
+            pending.queue_timer = self._fx.after(self.entry.queue_timeout, give_up)
+
+    def _next_from_queue(self) -> None:
+        limit = self.entry.max_concurrency
+        while self._queue and len(self._inflight) < limit and self.is_ready:
+            pending = self._queue.pop()
+            if pending is None:
+                return
+            if pending.queue_timer is not None:
+                pending.queue_timer.cancel()
+            self._send(pending)
+
+    def _send(self, pending: Pending) -> None:
+        wire_id = self._inflight.open(pending)
+        params = pending.params
+        entry = pending.entry
+        is_timed = entry is not None and (pending.timeout > 0 or entry.call_timeout > 0)
+        if pending.token is not None or is_timed or pending.on_progress is not None:
+            params = progress.with_token(params, wire_id)
+        line = envelope.request(wire_id, pending.method.quoted, params)
+        if len(line) - 1 > self._fx.settings.max_request_bytes:
+            self._inflight.close(wire_id)
+            self._fail(pending, too_large(self.entry.name, self._fx.settings.max_request_bytes))
+            return
+        pending.is_written = True
+        if is_timed and entry is not None:
+            self._arm(pending, pending.timeout or entry.call_timeout, entry.call_timeout_max)
+        self._fx.commands.append(ToServer(self.slot, line, wire_id))
+
+    def _arm(self, pending: Pending, timeout: float, most: float) -> None:
+        pending.timeout = timeout
+        pending.at = self._fx.now
+        self._restart_timer(pending)
+        if most > 0 and pending.hard_timer is None:
+            pending.hard_timer = self._fx.after(
+                most, lambda: self._time_out(pending, "call_timeout_max", most)
+            )
+
+    def _restart_timer(self, pending: Pending) -> None:
+        if pending.timer is not None:
+            pending.timer.cancel()
+        pending.timer = self._fx.after(
+            pending.timeout, lambda: self._time_out(pending, "call_timeout", pending.timeout)
+        )
+
+    def _time_out(self, pending: Pending, limit: str, seconds: float) -> None:
+        if pending.is_over:
+            return
+        self.cancel(pending, f"{limit} of {seconds:g} s")
+        what = "no answer and no progress" if limit == "call_timeout" else "no answer"
+        pending.done(
+            pending,
+            None,
+            None,
+            Failure(
+                kind="call_timeout",
+                message=f"{self.entry.name}: {what} within {seconds:g} s ({limit})",
+                server=self.entry.name,
+                is_retryable=False,
+                hint=f"{limit} in the entry of {self.entry.name} sets another limit",
+                details={"limit": limit, "seconds": seconds, "outcome_unknown": True},
+            ),
+        )
+
+    def refuse_write(self, wire_id: int) -> None:
+        """What is kept for the process has reached its bound: this request was not written."""
+        pending = self._inflight.close(wire_id)
+        if pending is not None:
+            self._fail(
+                pending,
+                Failure(
+                    kind="server_busy",
+                    message=f"{self.entry.name} does not read its input",
+                    server=self.entry.name,
+                    is_retryable=True,
+                    hint=f"mcpctl restart {self.entry.name}",
+                ),
+            )
+
+    def _fail(self, pending: Pending, failure: Failure) -> None:
+        if pending.is_over:
+            return
+        pending.is_over = True
+        pending.drop_timers()
+        if pending.method.route is Route.TOOL:
+            self.errors += 1
+        pending.done(pending, None, None, failure)
+        self.mark_idle()
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def take(self, wire_id: int) -> Pending | None:
+        """Take a request out that the process has answered; ``None`` where nobody waits for it."""
+        return self._inflight.close(wire_id)
+
+    def get(self, wire_id: int) -> Pending | None:
+        """Return a request that is in flight."""
+        return self._inflight.get(wire_id)
+
+    def was_used(self, wire_id: int) -> bool:
+        """Tell a late or second answer from one to a request that was never made."""
+        return self._inflight.was_used(wire_id)
+
+    def finish(self, pending: Pending, result: Raw | None, error: Raw | None, frame: bytes) -> None:
+        """Hand an answer to whoever asked; ``frame`` is the line that it came in."""
+        pending.is_over = True
+        if pending.timer is not None or pending.hard_timer is not None:
+            pending.drop_timers()
+        if pending.owner:
+            if not self._has_answered:
+                self._has_answered = True
+                self._fx.emit(Answered(self.slot))
+            if pending.method.route is Route.TOOL:
+                self.calls += 1
+                if error is not None or (b'"isError"' in frame and _is_error(result)):
+                    self.errors += 1
+        pending.done(pending, result, error, None)
+        if self._queue:
+            self._next_from_queue()
+        if not self.users:
+            self.mark_idle()
+
+    def spoil(self, pending: Pending, failure: Failure) -> None:
+        """Fail a request whose answer cannot be passed on."""
+        self._fail(pending, failure)
+        self._next_from_queue()
+
+    def restart_timer(self, pending: Pending) -> None:
+        """Progress has come: a request's time begins anew."""
+        if pending.timer is not None:
+            self._restart_timer(pending)
+
+    # -- requests of ours, and the life of a process ---------------------------------------------
+
+    def ask(self, method: Method, params: bytes | None, then: Answer) -> None:
+        """Send a request of our own, past every queue; ``then`` gets its result or error."""
+
+        def done(
+            _: Pending,
+            result: Raw | bytes | None,
+            error: Raw | bytes | None,
+            failure: Failure | None,
+        ) -> None:
+            if failure is None:
+                then(result, error)
+            elif failure.kind == "call_timeout":  # when the process ends, down() clears up
+                then(None, codes.error_object(failure))
+
+        pending = Pending(OURS, method, params, done)
+        pending.upstream = self
+        self._send(pending)
+        if self.is_ready:  # before, the start-up time counts
+            self._arm(pending, _OWN_TIMEOUT, 0)
+
+    def begin(self) -> None:
+        """A new process is there; ids begin anew."""
+        self._inflight = Inflight()
+        self._has_answered = False
+
+    def open(self) -> None:
+        """The process is ready: send what waits."""
+        self.is_ready = True
+        waiting, self._waiting = self._waiting, []
+        waiters, self._on_ready = self._on_ready, []
+        for pending in waiting:
+            if not pending.is_over:
+                self.submit(pending)
+        for waiter in waiters:
+            waiter(None)
+
+    def lose(
+        self,
+        failure: Failure,
+        *,
+        is_planned: bool,
+        comes_back: bool,
+        tool: Callable[[str], Item | None],
+    ) -> None:
+        """There is no process: fail what it owed, and keep what may go to the next one.
+
+        ``tool`` finds what a tool says of itself: whether calling it twice does harm.
+        """
+        self.is_ready = False
+        waiting, self._waiting = self._waiting, []
+        flying, queued = self._inflight.all(), self._queue.drain()
+        self._inflight = Inflight()
+        waiters, self._on_ready = self._on_ready, []
+        if is_planned and comes_back:  # a restart: what has not been sent goes to the new process
+            self._waiting, self._on_ready = [*queued, *waiting], waiters
+            waiting, queued, waiters = [], [], []
+        for pending in [*flying, *queued]:
+            if pending.is_over:
+                continue
+            if comes_back and not is_planned and _may_repeat(pending, tool):
+                pending.tries += 1
+                pending.is_written = False
+                pending.drop_timers()
+                self._waiting.append(pending)
+            elif pending.is_written:
+                self._fail(pending, with_details(failure, outcome_unknown=True))
+            else:
+                self._fail(pending, failure)
+        for pending in waiting:
+            self._fail(pending, failure)
+        for waiter in waiters:
+            waiter(failure)
+        self.mark_idle()
+
+
+def _may_repeat(pending: Pending, tool: Callable[[str], Item | None]) -> bool:
+    if pending.owner == OURS or pending.tries:
+        return False
+    if not pending.is_written:
+        return True
+    if pending.entry is None or not pending.entry.may_repeat:
+        return False
+    if pending.tool is not None:
+        known = tool(pending.tool)
+        return known is not None and (known.read_only or known.idempotent)
+    return pending.method.may_repeat
+
+
+def _is_error(result: Raw | None) -> bool:
+    members = envelope.object_of(result) if result is not None else None
+    return members is not None and bytes(members.get("isError", Raw(b""))) == b"true"
