@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from msgspec import Raw
 
@@ -13,11 +13,15 @@ from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
 
-if TYPE_CHECKING:
-    from mcpd.core.mux.requests import Requests
-
 Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure | None], None]
 """Called once: with a result, with an error of the server's, or with a failure of ours."""
+
+
+class Canceller(Protocol):
+    """Where a request can be given up, wherever it is on its way."""
+
+    def cancel(self, pending: Pending, reason: str | None = None) -> None:
+        """Give a request up: it will not be answered."""
 
 
 class Pending:
@@ -68,7 +72,7 @@ class Pending:
         self.token = token
         self.tool = tool
         self.on_progress: Callable[[Raw], None] | None = None
-        self.upstream: Requests | None = None
+        self.upstream: Canceller | None = None
         self.wire_id = 0
         self.tries = 0
         self.is_written = False
