@@ -1,0 +1,67 @@
+"""Private files that are never reached through links."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+
+def open_directory(path: str) -> int:
+    """Return a descriptor of the private directory ``path``, made if it is missing.
+
+    Raises ``OSError``, also when it is a link or belongs to somebody else.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        fd = os.open(path, flags)
+    except FileNotFoundError:
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        fd = os.open(path, flags)
+    if os.fstat(fd).st_uid not in (os.geteuid(), 0):
+        os.close(fd)
+        raise PermissionError(errno.EPERM, "the directory belongs to somebody else", path)
+    return fd
+
+
+def open_file(name: str, flags: int, *, directory: int) -> int:
+    """Return a descriptor of the regular file ``name`` in ``directory``, private where it is made.
+
+    Raises ``OSError``, also when it is a link, a device or a pipe.
+    """
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block us
+    fd = os.open(name, flags, 0o600, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return fd
+
+
+def replace_file(name: str, content: bytes, *, directory: int) -> None:
+    """Give ``name`` a new content all at once: whoever reads it sees the old or the new one."""
+    temporary = f".{name}.{os.getpid()}"
+    remove(temporary, directory=directory)
+    fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory=directory)
+    try:
+        try:
+            write_all(fd, content)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        remove(temporary, directory=directory)
+        raise
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of ``content``; a disk that is full raises ``OSError``."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def remove(name: str, *, directory: int) -> None:
+    """Remove ``name`` if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

@@ -1,0 +1,48 @@
+"""Bytes from a child's stderr to lines of text, bounded whatever it writes."""
+
+from __future__ import annotations
+
+LINE_BYTES = 64 * 1024
+"""Of a longer line the rest is dropped. Eight times what a log keeps of it, so that secrets are
+masked while they are still whole."""
+
+
+class LineSplitter:
+    """Cuts a stream into lines.
+
+    Invariant: never holds more than ``limit`` bytes, and looks at each byte once.
+    """
+
+    def __init__(self, limit: int = LINE_BYTES) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._dropped = 0
+
+    def feed(self, data: bytes) -> list[str]:
+        """Return the lines that ``data`` completes, without their ends (``\\n`` or ``\\r\\n``)."""
+        *complete, rest = data.split(b"\n")
+        lines = []
+        for each in complete:
+            self._keep(each)
+            lines.append(self._take())
+        self._keep(rest)
+        return lines
+
+    def end(self) -> list[str]:
+        """Return the line that was not completed, if any: the stream has ended."""
+        return [self._take()] if self._parts else []
+
+    def _keep(self, data: bytes) -> None:
+        kept = data[: self._limit - self._size]
+        if kept:
+            self._parts.append(kept)
+            self._size += len(kept)
+        self._dropped += len(data) - len(kept)
+
+    def _take(self) -> str:
+        text = b"".join(self._parts).removesuffix(b"\r").decode(errors="replace")
+        if self._dropped:
+            text += f" […{self._dropped} more bytes]"
+        self._parts, self._size, self._dropped = [], 0, 0
+        return text

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpd.supervise.lines import LineSplitter
+
+
+def test_lines_end_at_newlines_with_or_without_a_carriage_return():
+    assert LineSplitter().feed(b"one\ntwo\r\n\nfour") == ["one", "two", ""]
+
+
+def test_a_line_may_come_in_pieces():
+    splitter = LineSplitter()
+    assert splitter.feed(b"on") == []
+    assert splitter.feed(b"e\ntw") == ["one"]
+    assert splitter.end() == ["tw"]
+    assert splitter.end() == []
+
+
+def test_bytes_that_are_no_text_are_replaced():
+    assert LineSplitter().feed(b"caf\xe9\n") == ["caf\ufffd"]
+
+
+def test_of_a_line_without_end_only_the_beginning_is_kept():
+    """B064: a server that floods stderr takes no memory of ours."""
+    splitter = LineSplitter(limit=10)
+    for _ in range(1000):
+        assert splitter.feed(b"x" * 1000) == []
+    assert splitter._size == 10
+    assert splitter.feed(b"\nnext\n") == ["xxxxxxxxxx […999990 more bytes]", "next"]
+
+
+@given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6))
+def test_where_the_stream_is_cut_makes_no_difference(data: bytes, cuts: list[int]):
+    whole = LineSplitter(limit=20)
+    expected = whole.feed(data) + whole.end()
+    pieces = LineSplitter(limit=20)
+    found = []
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    for start, end in itertools.pairwise(edges):
+        found += pieces.feed(data[start:end])
+    assert found + pieces.end() == expected

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpd.supervise.logs import LogLine, ServerLog
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def log(tmp_path: Path, **more: Any) -> ServerLog:
+    return ServerLog(str(tmp_path / "logs" / "fake.log"), now=lambda: NOON, **more)
+
+
+def said(lines: list[LogLine]) -> list[str]:
+    return [line.text for line in lines]
+
+
+def stored(tmp_path: Path) -> str:
+    return "".join(each.read_text() for each in sorted((tmp_path / "logs").iterdir()))
+
+
+def test_a_line_has_its_time_source_and_text(tmp_path: Path):
+    made = log(tmp_path)
+    made.add("stderr", "listening on  stdio ")
+    line = LogLine("2026-01-02T12:00:00.123Z", "stderr", "listening on  stdio ")
+    assert made.tail(1) == [line]
+    assert stored(tmp_path) == "2026-01-02T12:00:00.123Z stderr listening on  stdio \n"
+    assert log(tmp_path).tail(1) == [line]
+
+
+def test_times_are_utc(tmp_path: Path):
+    east = NOON.astimezone(timezone(timedelta(hours=5)))
+    made = ServerLog(str(tmp_path / "log"), now=lambda: east)
+    made.add("mcpd", "started")
+    assert made.tail(1)[0].time == "2026-01-02T12:00:00.123Z"
+
+
+def test_a_note_of_several_lines_is_several_lines(tmp_path: Path):
+    made = log(tmp_path)
+    made.add("mcpd", "one\ntwo")
+    assert said(made.tail(9)) == said(log(tmp_path).tail(9)) == ["one", "two"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 25, 49, 50, 51, 1000])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_tail_has_exactly_the_lines_asked_for(tmp_path: Path, count: int, restarted: bool):
+    made = log(tmp_path, ring_lines=10, max_bytes=600, backups=9)
+    for number in range(50):
+        made.add("stderr", f"line {number}")
+    if restarted:
+        made.close()
+        made = log(tmp_path, max_bytes=600, backups=9)
+    assert said(made.tail(count)) == [f"line {n}" for n in range(50)][max(0, 50 - count) :]
+
+
+def test_the_tail_goes_on_over_a_restart(tmp_path: Path):
+    log(tmp_path).add("stderr", "before")
+    made = log(tmp_path)
+    made.add("stderr", "after")
+    assert said(made.tail(5)) == ["before", "after"]
+
+
+def test_the_tail_is_right_when_the_disk_failed_for_a_while(tmp_path: Path):
+    """B121: memory has what the file has not, and nothing comes twice."""
+    made = log(tmp_path)
+    made.add("stderr", "one")
+    shutil.rmtree(tmp_path / "logs")
+    (tmp_path / "logs").write_text("in the way")
+    made.add("stderr", "two")
+    assert made.lost == 1
+    assert said(made.tail(9)) == ["one", "two"]
+    (tmp_path / "logs").unlink()
+    made.add("stderr", "three")
+    assert said(made.tail(9)) == ["one", "two", "three"]
+    assert said(log(tmp_path).tail(9)) == ["three"]
+
+
+def test_memory_is_bounded_by_lines_and_by_bytes(tmp_path: Path):
+    made = log(tmp_path, ring_bytes=100_000)
+    made.add_lines("stderr", [f"{number:04}" + "x" * 4000 for number in range(500)])
+    assert made._bytes <= 100_000
+    made.add_lines("stderr", ["short"] * 5000)
+    assert len(made._ring) == 1000
+    assert made._stored == sum(stored for _, _, stored in made._ring)
+
+
+def test_a_long_line_is_cut(tmp_path: Path):
+    made = log(tmp_path)
+    made.add("stderr", "é" * 10_000)
+    (line,) = made.tail(1)
+    assert line.text == "é" * 4096 + " […11808 more bytes]"
+
+
+def test_secrets_are_masked_in_memory_in_the_file_and_for_followers(tmp_path: Path):
+    """B139."""
+    made = log(tmp_path, secrets={"sentinel-1234", "sentinel-1234-and-more", ""})
+    heard: list[LogLine] = []
+    made.follow(heard.append)
+    made.add("stderr", "token=sentinel-1234, key=sentinel-1234-and-more.")
+    assert said(made.tail(1)) == said(heard) == ["token=***, key=***."]
+    assert "sentinel" not in stored(tmp_path)
+
+
+def test_a_secret_across_the_cut_of_a_long_line_is_masked(tmp_path: Path):
+    """B139: masked first, then cut."""
+    made = log(tmp_path, secrets={"sentinel-1234"})
+    made.add("stderr", "x" * 8188 + "sentinel-1234")
+    assert "sent" not in stored(tmp_path)
+
+
+def test_a_secret_of_several_lines_is_masked_line_by_line(tmp_path: Path):
+    """B139: a private key is printed a line at a time."""
+    made = log(tmp_path, secrets={"-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----"})
+    made.add_lines("stderr", ["-----BEGIN KEY-----", "MIIEvQIBADANBg", "-----END KEY-----"])
+    assert said(made.tail(9)) == ["***"] * 3
+
+
+def test_secrets_may_change(tmp_path: Path):
+    made = log(tmp_path, secrets={"old-secret"})
+    made.set_secrets({"new-secret"})
+    made.add("stderr", "old-secret new-secret")
+    assert said(made.tail(1)) == ["old-secret ***"]
+
+
+def test_followers_hear_each_line_until_they_leave(tmp_path: Path):
+    made = log(tmp_path)
+    heard: list[LogLine] = []
+    leave = made.follow(heard.append)
+    made.add_lines("stdout", ["one", "two"])
+    leave()
+    leave()
+    made.add("stdout", "three")
+    assert said(heard) == ["one", "two"]
+
+
+def test_a_follower_may_leave_in_the_middle(tmp_path: Path):
+    made = log(tmp_path)
+    heard: list[str] = []
+
+    def once(line: LogLine) -> None:
+        heard.append(line.text)
+        leave()
+
+    leave = made.follow(once)
+    made.follow(lambda line: heard.append("other " + line.text))
+    made.add("stderr", "one")
+    assert heard == ["one", "other one"]
+
+
+def test_text_that_cannot_be_encoded_is_kept_as_far_as_it_goes(tmp_path: Path):
+    made = log(tmp_path)
+    made.add("mcpd", "lone \ud800 surrogate")
+    assert stored(tmp_path).endswith("lone ? surrogate\n")
+
+
+def test_lines_that_we_did_not_write_are_shown_as_they_are(tmp_path: Path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "fake.log").write_bytes(b"scribbled by hand\n\xff\n")
+    assert log(tmp_path).tail(9) == [
+        LogLine("", "mcpd", "scribbled by hand"),
+        LogLine("", "mcpd", "\ufffd"),
+    ]
+
+
+def test_a_flood_is_taken_in_quickly(tmp_path: Path):
+    """B064: ten megabytes of stderr, as a server may write before its first answer."""
+    made = log(tmp_path)
+    for _ in range(100):
+        made.add_lines("stderr", ["x" * 99] * 1000)
+    assert len(made.tail(2000)) == 2000
+    assert sum(each.stat().st_size for each in (tmp_path / "logs").iterdir()) <= 20 << 20
