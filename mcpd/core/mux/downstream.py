@@ -71,7 +71,8 @@ class Downstream:
             self._refuse_plain(session, owed, codes.INVALID_REQUEST, why)
             return
         for name in rule.required:
-            if getattr(found, name) is UNSET:
+            value = getattr(found, name)
+            if value is UNSET or (len(value) == 4 and bytes(value) == b"null"):
                 why = f"{method} needs {name!r} in its params"
                 self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
                 return

@@ -11,18 +11,24 @@ from mcpd.core.mux.commands import Command, Tell
 from mcpd.core.mux.entries import Settings
 
 
+_FEW = 64  # timers that are not worth tidying up
+
+
 class Timer:
     """A deadline that can be called off."""
 
-    __slots__ = ("act", "at")
+    __slots__ = ("_effects", "act", "at")
 
-    def __init__(self, at: float, act: Callable[[], None]) -> None:
+    def __init__(self, at: float, act: Callable[[], None], effects: Effects) -> None:
         self.at = at
         self.act: Callable[[], None] | None = act
+        self._effects = effects
 
     def cancel(self) -> None:
         """Call it off; harmless when it is over."""
-        self.act = None
+        if self.act is not None:
+            self.act = None
+            self._effects.count_cancelled()
 
 
 class Effects:
@@ -37,6 +43,7 @@ class Effects:
         self.commands: list[Command] = []
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
+        self._cancelled = 0
 
     def emit(self, command: Command) -> None:
         """Ask the outside to do something, after what was asked before."""
@@ -48,7 +55,7 @@ class Effects:
 
     def after(self, seconds: float, act: Callable[[], None]) -> Timer:
         """Do something later."""
-        timer = Timer(self.now + seconds, act)
+        timer = Timer(self.now + seconds, act, self)
         heapq.heappush(self._timers, (timer.at, next(self._order), timer))
         return timer
 
@@ -56,14 +63,26 @@ class Effects:
         """Return when something is due, in monotonic seconds."""
         while self._timers and self._timers[0][2].act is None:
             heapq.heappop(self._timers)
+            self._cancelled -= 1
         return self._timers[0][0] if self._timers else None
 
     def run_due(self) -> None:
         """Do what is due by now."""
         while self._timers and self._timers[0][0] <= self.now:
-            act = heapq.heappop(self._timers)[2].act
+            timer = heapq.heappop(self._timers)[2]
+            act, timer.act = timer.act, None
             if act is not None:
                 act()
+            else:
+                self._cancelled -= 1
+
+    def count_cancelled(self) -> None:
+        """Tidy up when most timers are called off: one may be due in a day."""
+        self._cancelled += 1
+        if self._cancelled > _FEW and self._cancelled * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if entry[2].act is not None]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
 
     def timer_count(self) -> int:
         """Return how many timers are kept, called-off ones included."""

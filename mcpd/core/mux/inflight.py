@@ -20,7 +20,7 @@ Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure |
 class Canceller(Protocol):
     """Where a request can be given up, wherever it is on its way."""
 
-    def cancel(self, pending: Pending, reason: str | None = None) -> None:
+    def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
         """Give a request up: it will not be answered."""
 
 

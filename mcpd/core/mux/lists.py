@@ -128,6 +128,7 @@ class Lists:
             self._host.keep_lists()
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """The server said so: read these again soon, a burst as one, once a second at most."""
         for kind in kinds:
             if kind in self._refresh_timers:
                 continue

@@ -207,9 +207,10 @@ class Mux:
             if found is not None and found.request_id is not UNSET:
                 ident = bytes(found.request_id)
                 if envelope.is_id(ident):
-                    self._cancel(session, envelope.id_key(ident), "cancelled by its client")
+                    why = None if found.reason is UNSET else bytes(found.reason)
+                    self._cancel(session, envelope.id_key(ident), why)
 
-    def _cancel(self, session: Session, key: bytes, reason: str) -> None:
+    def _cancel(self, session: Session, key: bytes, reason: bytes | None) -> None:
         if key in session.streams:
             session.streams.discard(key)
             self._fx.emit(ControlCancelled(session.id, key))
@@ -273,7 +274,7 @@ class Mux:
         if session is None:
             return
         for key in [*session.owed, *session.streams]:
-            self._cancel(session, key, "its client is gone")
+            self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]
         for timer in session.change_timers.values():
             timer.cancel()

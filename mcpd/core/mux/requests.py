@@ -67,15 +67,18 @@ class Requests:
             return
         self._send(pending)
 
-    def cancel(self, pending: Pending, reason: str | None = None) -> None:
-        """Give a request up: it will not be answered, and the process is told."""
+    def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
+        """Give a request up: it will not be answered, and the process is told.
+
+        ``reason`` is JSON: the client's own, or ours.
+        """
         if pending.is_over:
             return
         pending.is_over = True
         pending.drop_timers()
         if pending.wire_id and self._inflight.close(pending.wire_id) is not None:
             if pending.method.route is not Route.INITIALIZE:
-                why = b',"reason":' + envelope.quote(reason) if reason else b""
+                why = b',"reason":' + reason if reason else b""
                 params = b'{"requestId":%d%b}' % (pending.wire_id, why)
                 line = envelope.notification(b'"notifications/cancelled"', params)
                 self._fx.emit(ToServer(self.slot, line))
@@ -191,7 +194,7 @@ class Requests:
     def _time_out(self, pending: Pending, limit: str, seconds: float) -> None:
         if pending.is_over:
             return
-        self.cancel(pending, f"{limit} of {seconds:g} s")
+        self.cancel(pending, envelope.quote(f"{limit} of {seconds:g} s"))
         what = "no answer and no progress" if limit == "call_timeout" else "no answer"
         pending.done(
             pending,

@@ -37,6 +37,7 @@ class Params(msgspec.Struct, gc=False):
     arguments: Bytes = UNSET
     level: Bytes = UNSET
     cursor: Bytes = UNSET
+    reason: Bytes = UNSET
     request_id: Bytes = msgspec.field(name="requestId", default=UNSET)
     progress_token: Bytes = msgspec.field(name="progressToken", default=UNSET)
 
