@@ -1,0 +1,149 @@
+"""A violation of a schema in words: where in the arguments, and what the schema wants there.
+
+Runs in the worker. Everything that is quoted is cut, because a schema and the arguments may hold
+megabytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError
+
+ROOT: Final = "(root)"
+MAX_MESSAGE: Final = 300
+_MAX_PATH: Final = 200
+_MAX_VALUE: Final = 60
+_MAX_ALTERNATIVES: Final = 5
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
+
+
+def describe(error: ValidationError) -> tuple[str, str]:
+    """Return the path in the arguments and a sentence about what is wrong there."""
+    return path_of(error.instance_path), cut(_message(error), MAX_MESSAGE)
+
+
+def path_of(steps: Sequence[str | int]) -> str:
+    """Write a path as people do: ``items[2].name``; what is no plain name in brackets."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _PLAIN_NAME.match(step):
+            path += f".{step}" if path else step
+        else:
+            path += f"[{shown(step)}]"
+        if len(path) > _MAX_PATH:
+            break
+    return cut(path, _MAX_PATH) or ROOT
+
+
+def shown(value: object) -> str:
+    """Write a value as JSON, cut."""
+    if isinstance(value, str):
+        value = value[: _MAX_VALUE + 1]
+    elif isinstance(value, dict | list) and len(value) > _MAX_VALUE:
+        return f"{_type_of(value)} of {len(value)}"
+    return cut(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+
+
+def cut(text: str, length: int) -> str:
+    """Return at most ``length`` characters, with an ellipsis where something is missing."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _message(error: ValidationError) -> str:
+    name = error.kind.name
+    details = error.kind.as_dict()
+    if name in ("anyOf", "oneOf"):
+        return _alternatives(details["context"])
+    if name == "falseSchema" and error.schema_path[-1:] == ["additionalProperties"]:
+        return "no properties are allowed"
+    if name == "propertyNames":
+        return f"in the name of a property: {_message(details['error'])}"
+    if name not in _TEMPLATES:
+        return error.message[:MAX_MESSAGE]
+    value = error.instance
+    return _TEMPLATES[name].format(
+        value=shown(value),
+        got=_type_of(value),
+        size=len(value) if isinstance(value, str | list | dict) else 0,
+        **{detail: _RENDERED.get(detail, shown)(found) for detail, found in details.items()},
+    )
+
+
+def _alternatives(branches: Sequence[Sequence[ValidationError]]) -> str:
+    """Say what would have been right: the types where only the type is wrong, else each branch."""
+    fitting = sum(1 for branch in branches if not branch)
+    if fitting:
+        return f"fits {fitting} of the {len(branches)} alternatives, but only one may"
+    firsts = [branch[0] for branch in branches[:_MAX_ALTERNATIVES]]
+    if all(len(branch) == 1 and branch[0].kind.name == "type" for branch in branches):
+        types = [kind for branch in branches for kind in branch[0].kind.as_dict()["types"]]
+        if len({tuple(first.instance_path) for first in firsts}) == 1:
+            return f"expected {_one_of(types)}, got {_type_of(firsts[0].instance)}"
+    each = "; or ".join(cut(_message(first), 100) for first in firsts)
+    return f"fits none of the {len(branches)} alternatives: {each}"
+
+
+def _one_of(names: Iterable[str]) -> str:
+    *others, last = dict.fromkeys(names)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _type_of(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int():
+            return "integer"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+    return "number"
+
+
+def _some(values: Sequence[object]) -> str:
+    texts = [shown(value) for value in values[:10]]
+    return ", ".join(texts) + (f", … ({len(values)} in all)" if len(values) > len(texts) else "")
+
+
+_RENDERED: Final[Mapping[str, Callable[[Any], str]]] = {
+    "types": _one_of,
+    "options": _some,
+    "unexpected": _some,
+}
+_TEMPLATES: Final = {
+    "type": "expected {types}, got {got}",
+    "required": "missing required property {property}",
+    "additionalProperties": "unknown property: {unexpected}",
+    "unevaluatedProperties": "unknown property: {unexpected}",
+    "enum": "expected one of {options}, got {value}",
+    "const": "expected {expected_value}, got {value}",
+    "minimum": "expected at least {limit}, got {value}",
+    "maximum": "expected at most {limit}, got {value}",
+    "exclusiveMinimum": "expected more than {limit}, got {value}",
+    "exclusiveMaximum": "expected less than {limit}, got {value}",
+    "multipleOf": "expected a multiple of {multiple_of}, got {value}",
+    "minLength": "expected at least {limit} characters, got {size}",
+    "maxLength": "expected at most {limit} characters, got {size}",
+    "minItems": "expected at least {limit} items, got {size}",
+    "maxItems": "expected at most {limit} items, got {size}",
+    "additionalItems": "expected at most {limit} items, got {size}",
+    "minProperties": "expected at least {limit} properties, got {size}",
+    "maxProperties": "expected at most {limit} properties, got {size}",
+    "pattern": "expected text that matches {pattern}, got {value}",
+    "uniqueItems": "expected no item twice",
+    "contains": "expected more items of the kind that the schema wants",
+    "not": "{value} is what the schema excludes",
+    "falseSchema": "nothing is allowed here",
+}
