@@ -178,7 +178,7 @@ def check_directory(path: str, *, may_tighten: bool) -> None:
     is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
     if is_open and not (may_tighten and found.st_uid == os.geteuid()):
         message = f"others can write in {directory} (mode {stat.S_IMODE(found.st_mode):04o})"
-        raise DaemonUnavailable(message, hint=f"chmod 700 {directory}", why="exposed", path=path)
+        raise DaemonUnavailable(message, hint=f"chmod go-w {directory}", why="exposed", path=path)
 
 
 def peer_of(connection: socket.socket) -> tuple[int | None, int]:

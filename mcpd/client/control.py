@@ -119,8 +119,10 @@ class Control:
         times a second. Raises ``RequestFailed`` for an error, ``DaemonUnavailable`` for a daemon
         that hangs up or takes too long. An interrupt cancels the request and goes on rising.
         """
-        ident = self._send_request(method, params)
+        self._last_id += 1
+        ident = self._last_id
         try:
+            self._send_request(ident, method, params)
             return self._wait(ident, timeout, on_notification, on_wait)
         except (KeyboardInterrupt, SystemExit, TimeoutError) as reason:
             self._cancel(ident)
@@ -149,13 +151,11 @@ class Control:
             raise DaemonUnavailable(complaint, why="incompatible", path=self.path)
         self.hello = hello
 
-    def _send_request(self, method: str, params: dict[str, Any] | None) -> int:
-        self._last_id += 1
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": self._last_id, "method": method}
+    def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
         if params is not None:
             message["params"] = params
         self._write(message)
-        return self._last_id
 
     def _cancel(self, ident: int) -> None:
         message = {

@@ -104,7 +104,7 @@ def test_a_request_that_takes_too_long_is_cancelled(daemon: FakeDaemon) -> None:
 
 def test_an_interrupt_cancels_and_goes_on(daemon: FakeDaemon) -> None:
     def call(*_: Any) -> Any:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         raise Silence
 
     daemon.handlers["mcpd/call"] = call
