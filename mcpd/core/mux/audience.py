@@ -6,8 +6,8 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import ServerLogged
-from mcpd.core.mcp import codes
 from mcpd.core.mux import progress
+from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -19,10 +19,11 @@ CHANGES_EVERY = 0.25
 
 
 class Hearers:
-    """Passes on list changes, resource updates and log messages; answers what is ours to answer."""
+    """Passes on list changes, resource updates, log messages and questions."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, questions: Questions) -> None:
         self._tables = tables
+        self._questions = questions
 
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one; without ``everybody`` only the aggregate had none before."""
@@ -85,19 +86,12 @@ class Hearers:
                 self._tables.notify(session, "notifications/message", params)
 
     def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
-        """A question of the server's: pings and roots are ours to answer, the rest is refused."""
-        if method == "ping":
-            upstream.answer(ident, result=b"{}", error=None)
-        elif method == "roots/list" and upstream.entry.roots:
-            roots = b",".join(b'{"uri":%b}' % envelope.quote(uri) for uri in upstream.entry.roots)
-            upstream.answer(ident, result=b'{"roots":[%b]}' % roots, error=None)
-        else:
-            why = f"{method} reaches no client of mcpd"
-            error = codes.plain_error(codes.METHOD_NOT_FOUND, why)
-            upstream.answer(ident, result=None, error=error)
+        """A question goes to the only session it can be for."""
+        self._questions.ask(upstream, ident, method, params)
 
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
-        """Every question is answered at once, so there is nothing to withdraw."""
+        """The server does not want to know any more."""
+        self._questions.withdraw(upstream, ident)
 
     def _session(self, ident: int) -> Session | None:
         return self._tables.sessions.get(SessionId(ident))

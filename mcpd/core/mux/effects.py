@@ -10,7 +10,6 @@ from mcpd.core.facts import Fact
 from mcpd.core.mux.commands import Command, Tell
 from mcpd.core.mux.entries import Settings
 
-
 _FEW = 64  # timers that are not worth tidying up
 
 

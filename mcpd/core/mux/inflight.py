@@ -33,13 +33,14 @@ class Pending:
     """
 
     __slots__ = (
-        "at",
         "done",
         "entry",
         "hard_timer",
         "is_over",
         "is_written",
+        "left",
         "method",
+        "most",
         "on_progress",
         "owner",
         "params",
@@ -78,7 +79,8 @@ class Pending:
         self.is_written = False
         self.is_over = False
         self.timeout = 0.0
-        self.at = 0.0
+        self.most = 0.0
+        self.left = 0.0
         self.timer: Timer | None = None
         self.hard_timer: Timer | None = None
         self.queue_timer: Timer | None = None

@@ -18,6 +18,7 @@ from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.failures import too_large
+from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.report import EntryReport, report
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
@@ -36,7 +37,8 @@ class Mux:
     ) -> None:
         self._fx = Effects(settings, suggest)
         self._tables = Tables(self._fx)
-        self._hearers = Hearers(self._tables)
+        self._questions = Questions(self._tables)
+        self._hearers = Hearers(self._tables, self._questions)
         self._tables.audience = self._hearers
         self._desk = ControlDesk(self._tables)
         self._downstream = Downstream(self._tables, self._desk.check)
@@ -73,6 +75,7 @@ class Mux:
             case events.ServerDown():
                 upstream = self._tables.upstreams.get(event.slot)
                 if upstream is not None:
+                    self._questions.server_gone(upstream)
                     upstream.down(
                         event.failure, is_planned=event.is_planned, comes_back=event.comes_back
                     )
@@ -131,6 +134,7 @@ class Mux:
             "users": sum(len(upstream.requests.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._desk),
+            "questions": len(self._questions),
         }
 
     # -- what sessions send ----------------------------------------------------------------------
@@ -158,7 +162,9 @@ class Mux:
                 usable = ident if envelope.is_id(ident) else None
                 why = "a request needs a method"
                 self._refuse_frame(session, usable, codes.INVALID_REQUEST, why)
-            return  # an answer, and nothing was asked
+            else:
+                self._questions.hear_answer(session, message)
+            return
         if not envelope.is_id(ident):
             why = "id must be a string or an integer"
             self._refuse_frame(session, None, codes.INVALID_REQUEST, why)
@@ -221,6 +227,7 @@ class Mux:
         self._tables.settle(session, owed)
         if owed.pending is not None and owed.pending.upstream is not None:
             owed.pending.upstream.cancel(owed.pending, reason)
+            self._questions.call_over(session, owed.pending)
         elif owed.is_control:
             self._fx.emit(ControlCancelled(session.id, key))
 
@@ -273,6 +280,7 @@ class Mux:
         session = self._tables.sessions.get(event.session)
         if session is None:
             return
+        self._questions.session_gone(session)
         for key in [*session.owed, *session.streams]:
             self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]

@@ -177,12 +177,15 @@ class Requests:
 
     def _arm(self, pending: Pending, timeout: float, most: float) -> None:
         pending.timeout = timeout
-        pending.at = self._fx.now
         self._restart_timer(pending)
-        if most > 0 and pending.hard_timer is None:
-            pending.hard_timer = self._fx.after(
-                most, lambda: self._time_out(pending, "call_timeout_max", most)
-            )
+        if most > 0:
+            pending.most = most
+            self._arm_hard(pending, most)
+
+    def _arm_hard(self, pending: Pending, seconds: float) -> None:
+        pending.hard_timer = self._fx.after(
+            seconds, lambda: self._time_out(pending, "call_timeout_max", pending.most)
+        )
 
     def _restart_timer(self, pending: Pending) -> None:
         if pending.timer is not None:
@@ -273,9 +276,28 @@ class Requests:
         self._fail(pending, failure)
         self._next_from_queue()
 
+    def flying(self) -> list[Pending]:
+        """Return what the process is working on, oldest first."""
+        return self._inflight.all()
+
+    def pause(self, pending: Pending) -> None:
+        """A question is open: the time of the call that caused it stands still."""
+        if pending.timer is not None:
+            pending.timer.cancel()
+        if pending.hard_timer is not None:
+            pending.left = max(0.0, pending.hard_timer.at - self._fx.now)
+            pending.hard_timer.cancel()
+
+    def resume(self, pending: Pending) -> None:
+        """The question is answered: time goes on."""
+        if pending.timer is not None:
+            self._restart_timer(pending)
+        if pending.hard_timer is not None:
+            self._arm_hard(pending, pending.left)
+
     def restart_timer(self, pending: Pending) -> None:
         """Progress has come: a request's time begins anew."""
-        if pending.timer is not None:
+        if pending.timer is not None and pending.timer.act is not None:
             self._restart_timer(pending)
 
     # -- requests of ours, and the life of a process ---------------------------------------------
