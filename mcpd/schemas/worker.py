@@ -87,6 +87,8 @@ def _try_compile(schema: bytes) -> Validator | CannotCheck:
 
     try:
         value = _read(schema)
+        if not isinstance(value, dict | bool):  # the library would parse a string once more
+            return CannotCheck("its schema is neither an object nor true or false")
         if _depth(value) > MAX_SCHEMA_DEPTH:
             return CannotCheck(f"its schema is nested more than {MAX_SCHEMA_DEPTH} deep")
         return jsonschema_rs.validator_for(
