@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcpd import tasks
-from mcpd.supervise import procfs, tree
+from mcpd.supervise import kinship, procfs
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import ProcId, Stat
 
@@ -29,14 +29,26 @@ class Reaper:
     us as an orphan of one; what others in this process start stays in our session and is theirs.
     """
 
-    def __init__(self, daemon_id: str, *, on_stray: Callable[[ProcId], None] | None = None) -> None:
-        """Prepare. ``on_stray`` hears once of each orphan that belongs to no living tree."""
+    def __init__(
+        self,
+        daemon_id: str,
+        *,
+        on_stray: Callable[[ProcId], None] | None = None,
+        on_unmarked: Callable[[], None] | None = None,
+    ) -> None:
+        """Prepare.
+
+        ``on_stray`` hears once of each orphan that belongs to no living tree, and is to be ended.
+        ``on_unmarked`` is called when the trees have other members than before that only we can
+        find, because we saw where they came from: the ledger is to be saved.
+        """
         self._daemon_id = daemon_id
         self._on_stray = on_stray
+        self._on_unmarked = on_unmarked
         self._alive: dict[int, Child] = {}
         self._trees: dict[Child, None] = {}
         """Children whose trees have not ended, in order of their start."""
-        self._spared = tree.Spared()
+        self._spared = kinship.Spared()
         self._reported: set[ProcId] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._old_handler: Any = signal.SIG_DFL
@@ -107,16 +119,21 @@ class Reaper:
             child: [each for each in found if each.id == child.id or each.id not in leaders]
             for child, found in forest.members.items()
         }
+        changed = False
         for child, found in members.items():
             child.known = {each.id for each in found if each.id != child.id}
-            child.unmarked = forest.unmarked[child] & child.known
+            unmarked = forest.unmarked[child] & child.known
+            changed |= unmarked != child.unmarked
+            child.unmarked = unmarked
+        if changed and self._on_unmarked is not None:
+            self._on_unmarked()
         self._report({each.id for each in forest.strays} - leaders)
         return members
 
-    def _sort_out(self, children: Sequence[Child]) -> tree.Forest:
+    def _sort_out(self, children: Sequence[Child]) -> kinship.Forest[Child]:
         oldest = min((child.started for child in children), default=None)
         table = procfs.scan(tags_since=oldest)
-        return tree.sort_out(table, children, daemon_id=self._daemon_id, spared=self._spared)
+        return kinship.sort_out(table, children, daemon_id=self._daemon_id, spared=self._spared)
 
     def _report(self, strays: set[ProcId]) -> None:
         new = strays - self._reported
@@ -133,9 +150,9 @@ class Reaper:
         left = [child for child in ended if child.scope == "group"]
         if left:
             processes = self._spared.processes.union(*(child.known for child in left))
-            self._spared = tree.Spared(
+            self._spared = kinship.Spared(
                 frozenset(each for each in processes if procfs.lives(each)),
-                self._spared.tags.union(child.tag.rpartition(":")[0] for child in left),
+                self._spared.tags.union(kinship.stem(child.tag) for child in left),
             )
 
     def _wake(self, _signum: int, _frame: object) -> None:

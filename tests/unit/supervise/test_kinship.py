@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from mcpd.supervise import procfs, tree
+from mcpd.supervise import kinship, procfs
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import ProcId, Stat
 
@@ -29,11 +29,13 @@ def process(pid: int, parent: int, sid: int, started: int, tag: str | None = Non
 
 
 def sort_out(
-    table: list[Stat], *children: FakeChild, spared: tree.Spared | None = None
+    table: list[Stat], *children: FakeChild, spared: kinship.Spared | None = None
 ) -> tuple[list[list[int]], list[int]]:
     """Return the pids of each child's tree, and those of strays."""
     cast_children = cast("list[Child]", list(children))
-    forest = tree.sort_out(table, cast_children, daemon_id="d", spared=spared or tree.Spared())
+    forest = kinship.sort_out(
+        table, cast_children, daemon_id="d", spared=spared or kinship.Spared()
+    )
     members = [[each.pid for each in forest.members[child]] for child in cast_children]
     return members, [each.pid for each in forest.strays]
 
@@ -129,7 +131,7 @@ def test_an_orphan_that_can_be_of_none_is_a_stray():
 
 
 def test_what_a_narrow_scope_left_behind_is_no_stray():
-    spared = tree.Spared(frozenset({ProcId(40, 20)}), frozenset({"d:server7"}))
+    spared = kinship.Spared(frozenset({ProcId(40, 20)}), frozenset({"d:server7"}))
     table = [process(40, ME, 40, 20), process(41, ME, 41, 50, "d:server7:3")]
     assert sort_out(table, spared=spared)[1] == []
 
@@ -171,4 +173,4 @@ def test_another_daemon_and_its_servers_belong_to_nobody_here(
     ],
 )
 def test_a_daemon_is_known_by_its_command_line(arguments: list[str], expected: bool):
-    assert tree.is_daemon(arguments) is expected
+    assert kinship.is_daemon(arguments) is expected

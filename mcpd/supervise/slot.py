@@ -1,0 +1,134 @@
+"""One place for a process: its machine, its process while there is one, who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+import msgspec
+
+from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.machine import Machine, Rules
+from mcpd.core.lifecycle.states import State
+from mcpd.ids import SlotId
+from mcpd.supervise.lines import LineSplitter
+from mcpd.supervise.logs import ServerLog
+from mcpd.supervise.process import Child, Scope
+
+LAST_LINES = 10
+"""How much of stderr an error tells."""
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True):
+    """All that has to be known of a server to run it. Holds secrets: never shown."""
+
+    server: str
+    command: str
+    args: tuple[str, ...]
+    env: dict[str, str]
+    """The entry's own."""
+
+    base_env: Mapping[str, str]
+    """What it may inherit."""
+
+    inherit: Literal["all", "minimal", "none"]
+    cwd: str
+    names_cwd: bool
+    """Whether the entry says where; else a workspace's root comes first."""
+
+    rules: Rules
+    grace: float
+    """Seconds, as ``stop_grace``."""
+
+    scope: Scope
+
+
+class Pipes(Protocol):
+    """A child's stdin, stdout and stderr, however they are read."""
+
+    async def connect(self, stdin: int, stdout: int, stderr: int) -> None: ...
+    def close_stdin(self) -> None: ...
+    def mute(self) -> None: ...
+    async def wait_ended(self, timeout: float) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Run:
+    """One process, from its spawn until nothing of its tree is alive."""
+
+    def __init__(self, child: Child, generation: int, log: ServerLog) -> None:
+        self.child = child
+        self.generation = generation
+        self.pipes: Pipes
+        self.connected: asyncio.Task[None] | None = None
+        """The wrapping of its pipes."""
+        self.ending: asyncio.Task[None] | None = None
+        """The stop, or the clearing up after its death."""
+        self.is_down = False
+        """Whether it was reported as not to be used any more."""
+        self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        """The last lines of its stderr, secrets masked."""
+        self._log = log
+        self._splitter = LineSplitter()
+
+    def hear(self, data: bytes) -> None:
+        """Take what it wrote on stderr; nothing means that there will be no more."""
+        lines = self._splitter.feed(data) if data else self._splitter.end()
+        if lines:
+            self._log.add_lines("stderr", lines)
+            self.tail.extend(self._log.mask(line) for line in lines[-LAST_LINES:])
+
+
+class Slot:
+    """A place for a process and its successors; at most one tree is alive there."""
+
+    def __init__(
+        self, ident: SlotId, server: str, cwd: str | None, after: SlotId | None, rules: Rules
+    ) -> None:
+        self.id = ident
+        self.server = server
+        self.cwd = cwd
+        self.after = after
+        """A place whose tree must be gone before anything is started here."""
+        self.machine = Machine(server, rules)
+        self.run: Run | None = None
+        self.is_closing = False
+        self.reason = ""
+        """Why it is being stopped."""
+        self.step: str | None = None
+        """How far the last stop had to go."""
+        self._waiters: list[tuple[Callable[[], bool], asyncio.Future[Failure | None]]] = []
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it takes up one of the places for starts."""
+        return (
+            self.machine.state is State.STARTING and self.run is not None and not self.run.is_down
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing runs here, nor is left of anything."""
+        return self.run is None and self.machine.state is not State.STOPPING
+
+    async def wait_until(self, condition: Callable[[], bool]) -> Failure | None:
+        """Wait until ``condition`` holds, or return the failure that came instead."""
+        if condition():
+            return None
+        future = asyncio.get_running_loop().create_future()
+        entry = (condition, future)
+        self._waiters.append(entry)
+        try:
+            result: Failure | None = await future
+            return result
+        finally:
+            if entry in self._waiters:
+                self._waiters.remove(entry)
+
+    def tell_waiters(self, failure: Failure | None = None) -> None:
+        """Let those go on whose condition holds, and all of them with ``failure``."""
+        for condition, future in self._waiters:
+            if not future.done() and (failure is not None or condition()):
+                future.set_result(failure)

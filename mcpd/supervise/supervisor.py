@@ -1,0 +1,452 @@
+"""Drives the lifecycle machines with real time, dice and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol, assert_never
+
+import msgspec
+
+from mcpd import paths, tasks
+from mcpd.core import facts
+from mcpd.core.facts import Fact, Failure
+from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish, crash_loop
+from mcpd.core.lifecycle.states import State
+from mcpd.core.mux.commands import OpenSlot
+from mcpd.core.mux.events import ServerDown, ServerUp
+from mcpd.errors import SpawnFailed
+from mcpd.ids import SlotId
+from mcpd.supervise import ladder, spawn, tree
+from mcpd.supervise.logs import ServerLog
+from mcpd.supervise.process import Child
+from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.reaper import Reaper
+from mcpd.supervise.slot import Pipes, Run, Slot, Spec
+
+DRAIN_S: Final = 0.2
+"""For the last words of a process that has ended; a grandchild may hold its pipes for longer."""
+
+CLOSED_S: Final = 0.5
+"""For a process that closed its stdout to end as well."""
+
+HURRIED_GRACE_S: Final = 0.2
+
+_UNREADY: Final = ("startup_timeout", "handshake_failed")
+
+
+class Host(Protocol):
+    """What the supervisor needs of the daemon around it."""
+
+    def spec(self, server: str) -> Spec | None:
+        """Return how to run a server, ``None`` where it is not configured any more."""
+
+    def log(self, server: str) -> ServerLog:
+        """Return a server's log."""
+
+    def pipes(
+        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_stdout_end: Callable[[], None]
+    ) -> Pipes:
+        """Make what reads and writes a child's pipes; frames go to the mux."""
+
+    def dispatch(self, event: ServerUp | ServerDown) -> None:
+        """Have the mux react, before anything else happens to the slot."""
+
+    def tell(self, fact: Fact) -> None:
+        """Say what happened."""
+
+    def record(self, child: Child, server: str, generation: int) -> None:
+        """Write a new child down, for whoever has to clear up after us."""
+
+    def forget(self, child: Child) -> None:
+        """Strike one out whose tree is gone."""
+
+
+class Supervisor:
+    """All places for processes.
+
+    Invariant: a machine gets each input when it happens and not later, and nothing else starts,
+    signals or gives up a process.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        daemon_id: str,
+        most_starts: int,
+        umask: int,
+        nofile_soft: int | None,
+    ) -> None:
+        """``umask`` and ``nofile_soft`` are what servers get."""
+        self.reaper = Reaper(daemon_id, on_stray=self._end_stray)
+        self.most_starts = most_starts
+        self._host = host
+        self._daemon_id = daemon_id
+        self._umask = umask
+        self._nofile_soft = nofile_soft
+        self._slots: dict[SlotId, Slot] = {}
+        self._queue: deque[tuple[SlotId, int]] = deque()
+        """Starts that wait for their turn: slot and generation."""
+        self._may_spawn = False
+        self._is_pumping = False
+        self._draining: Failure | None = None
+        self._is_hurried = False
+        self._deadline: float | None = None
+        self._is_stale = False  # the deadline above
+        self._group = tasks.Group()
+
+    # -- what the mux asks ------------------------------------------------------------------------
+
+    def open(self, command: OpenSlot) -> None:
+        """There is a new place; nothing is started yet."""
+        spec = self._host.spec(command.server)
+        if spec is not None:
+            self._slots[command.slot] = Slot(
+                command.slot, command.server, command.cwd, command.after, spec.rules
+            )
+
+    def close(self, ident: SlotId, reason: str) -> None:
+        """Stop what runs there and forget the place."""
+        slot = self._slots.get(ident)
+        if slot is not None:
+            slot.is_closing = True
+            self._stop(slot, Failure("server_stopped", reason, slot.server, True))
+            self._settle(slot)
+
+    def want(self, ident: SlotId) -> None:
+        """Somebody waits for the server."""
+        slot = self._slots.get(ident)
+        if slot is None:
+            return
+        if self._draining is not None:
+            self._host.dispatch(ServerDown(ident, self._draining, True, False))
+            return
+        self._input(slot, slot.machine.want)
+        if slot.machine.state is State.FAILED:
+            failure = crash_loop(slot.server, slot.machine.last_failure)
+            self._host.dispatch(ServerDown(ident, failure, False, False))
+
+    def busy(self, ident: SlotId) -> None:
+        """The server has users."""
+        if slot := self._slots.get(ident):
+            slot.machine.busy()
+            self._is_stale = True
+
+    def idle(self, ident: SlotId) -> None:
+        """It has none any more."""
+        if slot := self._slots.get(ident):
+            slot.machine.idle(self._now())
+            self._is_stale = True
+
+    def ready(self, ident: SlotId) -> None:
+        """The handshake is done and the lists are read."""
+        if slot := self._slots.get(ident):
+            self._input(slot, slot.machine.ready)
+
+    def answered(self, ident: SlotId) -> None:
+        """The process has answered a call."""
+        if slot := self._slots.get(ident):
+            slot.machine.answered()
+
+    def refuse_start(self, ident: SlotId, failure: Failure) -> None:
+        """The process lives and cannot be used."""
+        if slot := self._slots.get(ident):
+            failure = _with_tail(slot, failure)
+            self._input(slot, lambda now: slot.machine.start_refused(now, failure))
+
+    # -- what people ask ---------------------------------------------------------------------------
+
+    def start(self, ident: SlotId) -> None:
+        """A person says start."""
+        slot = self._slots[ident]
+        self._input(slot, slot.machine.start)
+
+    def stop(self, ident: SlotId, failure: Failure) -> None:
+        """A person says stop; ``failure`` is what requests under way get."""
+        self._stop(self._slots[ident], failure)
+
+    def restart(self, ident: SlotId, failure: Failure) -> None:
+        """A person says restart."""
+        self._stop(self._slots[ident], failure, then=Wish.START)
+
+    def forgive(self, ident: SlotId, reason: str) -> None:
+        """Take a server out of ``failed``: its entry is another one now."""
+        slot = self._slots.get(ident)
+        if slot is not None and slot.machine.state is State.FAILED:
+            self._stop(slot, Failure("server_stopped", reason, slot.server, True))
+
+    async def wait_ready(self, ident: SlotId) -> Failure | None:
+        """Wait for the outcome of the start that is under way; return its failure."""
+        slot = self._slots[ident]
+        return await slot.wait_until(lambda: slot.machine.state is State.READY)
+
+    async def wait_empty(self, ident: SlotId) -> None:
+        """Wait until nothing runs in a place, and nothing is left of what did."""
+        slot = self._slots.get(ident)
+        while slot is not None and not slot.is_empty:
+            await slot.wait_until(lambda: slot.is_empty)
+
+    # -- what the daemon asks -----------------------------------------------------------------------
+
+    def get(self, ident: SlotId) -> Slot | None:
+        """Return a place, for ``status``."""
+        return self._slots.get(ident)
+
+    def slots(self) -> list[Slot]:
+        """Return all places."""
+        return list(self._slots.values())
+
+    def allow_starts(self) -> None:
+        """What a dead daemon left is gone: from now on processes are started."""
+        self._may_spawn = True
+        self._pump()
+
+    def apply_rules(self) -> None:
+        """Take over what the configuration says now about starting and stopping."""
+        for slot in self._slots.values():
+            spec = self._host.spec(slot.server)
+            if spec is not None:
+                slot.machine.rules = spec.rules
+        self._is_stale = True
+
+    def next_deadline(self) -> float | None:
+        """Return when ``tick`` has something to do, in seconds of the loop's clock."""
+        if self._is_stale:
+            self._is_stale = False
+            times = (slot.machine.next_deadline() for slot in self._slots.values())
+            self._deadline = min((at for at in times if at is not None), default=None)
+        return self._deadline
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        for slot in list(self._slots.values()):
+            due = slot.machine.next_deadline()
+            if due is not None and due <= now:
+                self._input(slot, slot.machine.tick)
+
+    async def drain(self, failure: Failure) -> int:
+        """Stop everything, in parallel, and start nothing more; return how many were stopped."""
+        self._draining = failure
+        running = [slot for slot in self._slots.values() if slot.run is not None]
+        for slot in list(self._slots.values()):
+            self._stop(slot, failure)
+        for slot in running:
+            await self.wait_empty(slot.id)
+        return len(running)
+
+    def hurry(self) -> None:
+        """Give nothing that is being stopped any more time."""
+        self._is_hurried = True
+        for slot in self._slots.values():
+            run = slot.run
+            if run is not None and run.ending is not None and not run.ending.done():
+                run.ending.cancel()
+                run.ending = self._group.spawn(
+                    self._end(slot, run), name=f"supervisor.hurry {slot.server}"
+                )
+
+    # -- actions ---------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _input(self, slot: Slot, happened: Callable[[float], list[Action]]) -> None:
+        slot.machine.roll = random.random()
+        self._do(slot, happened(self._now()))
+
+    def _stop(self, slot: Slot, failure: Failure, then: Wish = Wish.NOTHING) -> None:
+        self._input(slot, lambda now: slot.machine.stop(now, failure, then=then))
+
+    def _do(self, slot: Slot, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case Note():
+                    self._note(slot, action, actions)
+                case Spawn():
+                    self._queue.append((slot.id, action.generation))
+                case Down():
+                    self._down(slot, action)
+                case End():
+                    self._begin_end(slot)
+                case _:
+                    assert_never(action)
+        self._is_stale = True
+        self._settle(slot)
+        self._pump()
+
+    def _note(self, slot: Slot, note: Note, actions: list[Action]) -> None:
+        tell, server = self._host.tell, slot.server
+        generation = slot.machine.generation
+        failure = None if note.failure is None else _with_tail(slot, note.failure)
+        if failure is not None and not _is_clean(failure):
+            tell(facts.ServerCrashed(server, slot.id, generation, failure))
+        match note.state:
+            case State.READY if slot.run is not None:
+                took = self._now() - (slot.machine.spawned_at or self._now())
+                tell(facts.ServerReady(server, slot.id, generation, slot.run.child.pid, took))
+            case State.BACKOFF:
+                wait = note.delay_s or 0.0
+                tell(facts.ServerBackoff(server, slot.id, wait, note.failures))
+            case State.FAILED if failure is not None:
+                tell(facts.ServerFailed(server, slot.id, failure))
+            case State.STOPPING:
+                slot.step = None
+                slot.reason = next((a.failure.message for a in actions if isinstance(a, Down)), "")
+                if slot.run is not None:
+                    tell(facts.ServerStopping(server, slot.id, slot.reason))
+            case State.STOPPED:
+                reason = slot.reason if failure is None else failure.message
+                tell(facts.ServerStopped(server, slot.id, reason, slot.step))
+
+    def _down(self, slot: Slot, down: Down) -> None:
+        if slot.run is not None:
+            slot.run.is_down = True
+            slot.run.pipes.mute()
+        failure = _with_tail(slot, down.failure)
+        self._host.dispatch(ServerDown(slot.id, failure, down.is_planned, down.comes_back))
+        if not (down.is_planned and down.comes_back):
+            slot.tell_waiters(failure)
+
+    def _settle(self, slot: Slot) -> None:
+        """Let those who wait for this place go on, and forget it if it is to go."""
+        slot.tell_waiters()
+        if slot.is_closing and slot.is_empty and self._slots.pop(slot.id, None) is not None:
+            self._is_stale = True
+            self._pump()
+
+    # -- starting ----------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Start what waits for its turn, as far as there are places."""
+        if self._is_pumping or not self._may_spawn:
+            return
+        self._is_pumping = True
+        try:
+            starting = sum(slot.is_starting for slot in self._slots.values())
+            held: list[tuple[SlotId, int]] = []
+            while self._queue and starting < self.most_starts:
+                ident, generation = self._queue.popleft()
+                slot = self._slots.get(ident)
+                if slot is None or not slot.machine.may_spawn(generation):
+                    continue
+                if slot.after in self._slots and slot.after != slot.id:
+                    held.append((ident, generation))
+                    continue
+                self._spawn(slot, generation)
+                starting = sum(slot.is_starting for slot in self._slots.values())
+            self._queue.extendleft(reversed(held))
+        finally:
+            self._is_pumping = False
+
+    def _spawn(self, slot: Slot, generation: int) -> None:
+        spec = self._host.spec(slot.server)
+        if spec is None:
+            return
+        self._host.tell(facts.ServerStarting(slot.server, slot.id, generation))
+        tag = f"{self._daemon_id}:{paths.file_name(slot.id)}:{generation}"
+        cwd = spec.cwd if spec.names_cwd or slot.cwd is None else slot.cwd
+        try:
+            launch = spawn.prepare(
+                spec.command,
+                spec.args,
+                env=spec.env,
+                cwd=cwd,
+                tag=tag,
+                inherit=spec.inherit,
+                base_env=spec.base_env,
+            )
+            child = spawn.spawn(
+                launch,
+                tag=tag,
+                umask=self._umask,
+                nofile_soft=self._nofile_soft,
+                scope=spec.scope,
+            )
+        except SpawnFailed as error:
+            failure = _spawn_failure(slot.server, error)
+            self._input(slot, lambda now: slot.machine.spawn_failed(now, failure))
+            return
+        self.reaper.register(child)
+        run = Run(child, generation, self._host.log(slot.server))
+        run.pipes = self._host.pipes(slot.id, run.hear, lambda: self._stdout_ended(slot, run))
+        slot.run = run
+        self._host.record(child, slot.server, generation)
+        self._input(slot, slot.machine.spawned)
+        child.on_exit(lambda _: self._on_exit(slot, run))
+        run.connected = self._group.spawn(
+            self._connect(slot, run), name=f"supervisor.connect {slot.server}"
+        )
+
+    async def _connect(self, slot: Slot, run: Run) -> None:
+        child = run.child
+        await run.pipes.connect(child.stdin, child.stdout, child.stderr)
+        if not run.is_down:
+            self._host.dispatch(ServerUp(slot.id))
+
+    # -- ending ------------------------------------------------------------------------------------
+
+    def _on_exit(self, slot: Slot, run: Run) -> None:
+        if not run.is_down:
+            self._group.spawn(self._exited(slot, run), name=f"supervisor.exited {slot.server}")
+
+    async def _exited(self, slot: Slot, run: Run) -> None:
+        """Report a death, after what it still had to say."""
+        if run.connected is not None:
+            await asyncio.wait((run.connected,))
+        await run.pipes.wait_ended(DRAIN_S)
+        self._report_end(slot, run)
+
+    def _stdout_ended(self, slot: Slot, run: Run) -> None:
+        """A server that closes its stdout cannot answer any more; most end with it."""
+        if run.child.returncode is None and not run.is_down:
+            self._group.spawn(self._closed(slot, run), name=f"supervisor.closed {slot.server}")
+
+    async def _closed(self, slot: Slot, run: Run) -> None:
+        if not await run.child.wait_exit(CLOSED_S):
+            self._report_end(slot, run)
+
+    def _report_end(self, slot: Slot, run: Run) -> None:
+        if run.is_down:
+            return
+        is_ready = slot.machine.state is State.READY
+        failure = _crash(slot.server, run, is_ready=is_ready)
+        is_clean = run.child.returncode == 0
+        self._input(slot, lambda now: slot.machine.exited(now, failure, is_clean=is_clean))
+
+    def _begin_end(self, slot: Slot) -> None:
+        run = slot.run
+        if run is not None and run.ending is None:
+            run.ending = self._group.spawn(self._end(slot, run), name=f"supervisor.end {slot.id}")
+
+    async def _end(self, slot: Slot, run: Run) -> None:
+        """End a process and its tree; a dead one's tree alone."""
+        spec = self._host.spec(slot.server)
+        grace = spec.grace if spec is not None else run_grace(slot)
+        if self._is_hurried:
+            grace = min(grace, HURRIED_GRACE_S)
+        if run.connected is not None:
+            await asyncio.wait((run.connected,))
+        if run.child.returncode is not None:
+            report = await ladder.reap_rest(run.child, grace=grace)
+        else:
+            report = await ladder.stop(
+                run.child, close_stdin=run.pipes.close_stdin, grace=grace
+            )
+        run.pipes.close()
+        self._host.forget(run.child)
+        slot.run = None
+        slot.step = None if report.step == "none" else report.step
+        if report.left:
+            text = f"{report.left} of its processes cannot be ended"
+            self._host.tell(facts.ServerWarning(slot.server, text))
+        self._input(slot, slot.machine.gone)
+
+    def _end_stray(self, stray: ProcId) -> None:
+        """End an orphan that came to us and belongs to no server that lives."""
+        tree.signal_all([stray], signal_term)
+        asyncio.get_running_loop().call_later(1.0, tree.signal_all, [stray], signal_kill)
+        self._host.tell(facts.StrayEnded(stray.pid))
