@@ -84,6 +84,12 @@ class ServerStopped(msgspec.Struct, frozen=True):
     step: str | None = None
 
 
+class StrayEnded(msgspec.Struct, frozen=True):
+    """An orphan of no server that lives came to us, and is being ended."""
+
+    pid: int
+
+
 class CatalogChanged(msgspec.Struct, frozen=True):
     """A list of a server is another one than before."""
 
@@ -147,6 +153,7 @@ Fact = (
     | ServerFailed
     | ServerStopping
     | ServerStopped
+    | StrayEnded
     | CatalogChanged
     | ServerNoise
     | ServerWarning

@@ -58,9 +58,10 @@ class Pipes(Protocol):
 class Run:
     """One process, from its spawn until nothing of its tree is alive."""
 
-    def __init__(self, child: Child, generation: int, log: ServerLog) -> None:
+    def __init__(self, child: Child, log: ServerLog, *, grace: float) -> None:
         self.child = child
-        self.generation = generation
+        self.grace = grace
+        """Seconds that it has to end by itself, and again after SIGTERM."""
         self.pipes: Pipes
         self.connected: asyncio.Task[None] | None = None
         """The wrapping of its pipes."""
@@ -113,22 +114,19 @@ class Slot:
         """Whether nothing runs here, nor is left of anything."""
         return self.run is None and self.machine.state is not State.STOPPING
 
-    async def wait_until(self, condition: Callable[[], bool]) -> Failure | None:
-        """Wait until ``condition`` holds, or return the failure that came instead."""
-        if condition():
-            return None
-        future = asyncio.get_running_loop().create_future()
-        entry = (condition, future)
-        self._waiters.append(entry)
-        try:
-            result: Failure | None = await future
-            return result
-        finally:
-            if entry in self._waiters:
-                self._waiters.remove(entry)
+    def expect(self, condition: Callable[[], bool]) -> asyncio.Future[Failure | None]:
+        """Return what is done once ``condition`` holds after an input, or with what failed."""
+        future: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((condition, future))
+        return future
 
     def tell_waiters(self, failure: Failure | None = None) -> None:
         """Let those go on whose condition holds, and all of them with ``failure``."""
-        for condition, future in self._waiters:
-            if not future.done() and (failure is not None or condition()):
+        waiters, self._waiters = self._waiters, []
+        for condition, future in waiters:
+            if future.done():
+                continue
+            if failure is not None or condition():
                 future.set_result(failure)
+            else:
+                self._waiters.append((condition, future))

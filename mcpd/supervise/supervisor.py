@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+import signal
 from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
@@ -35,14 +36,17 @@ CLOSED_S: Final = 0.5
 
 HURRIED_GRACE_S: Final = 0.2
 
+STRAY_GRACE_S: Final = 1.0
+"""From SIGTERM to SIGKILL for an orphan that is nobody's."""
+
 _UNREADY: Final = ("startup_timeout", "handshake_failed")
 
 
 class Host(Protocol):
     """What the supervisor needs of the daemon around it."""
 
-    def spec(self, server: str) -> Spec | None:
-        """Return how to run a server, ``None`` where it is not configured any more."""
+    def spec(self, slot: SlotId) -> Spec | None:
+        """Return how to run what belongs there, ``None`` where that is not configured any more."""
 
     def log(self, server: str) -> ServerLog:
         """Return a server's log."""
@@ -103,7 +107,7 @@ class Supervisor:
 
     def open(self, command: OpenSlot) -> None:
         """There is a new place; nothing is started yet."""
-        spec = self._host.spec(command.server)
+        spec = self._host.spec(command.slot)
         if spec is not None:
             self._slots[command.slot] = Slot(
                 command.slot, command.server, command.cwd, command.after, spec.rules
@@ -160,18 +164,23 @@ class Supervisor:
 
     # -- what people ask ---------------------------------------------------------------------------
 
-    def start(self, ident: SlotId) -> None:
-        """A person says start."""
+    def start(self, ident: SlotId) -> asyncio.Future[Failure | None]:
+        """A person says start; returns what is done with the outcome of this one attempt."""
         slot = self._slots[ident]
+        outcome = slot.expect(lambda: slot.machine.state is State.READY)
         self._input(slot, slot.machine.start)
+        return outcome
+
+    def restart(self, ident: SlotId, failure: Failure) -> asyncio.Future[Failure | None]:
+        """A person says restart; likewise. ``failure`` is what requests in flight get."""
+        slot = self._slots[ident]
+        outcome = slot.expect(lambda: slot.machine.state is State.READY)
+        self._stop(slot, failure, then=Wish.START)
+        return outcome
 
     def stop(self, ident: SlotId, failure: Failure) -> None:
         """A person says stop; ``failure`` is what requests under way get."""
         self._stop(self._slots[ident], failure)
-
-    def restart(self, ident: SlotId, failure: Failure) -> None:
-        """A person says restart."""
-        self._stop(self._slots[ident], failure, then=Wish.START)
 
     def forgive(self, ident: SlotId, reason: str) -> None:
         """Take a server out of ``failed``: its entry is another one now."""
@@ -179,18 +188,13 @@ class Supervisor:
         if slot is not None and slot.machine.state is State.FAILED:
             self._stop(slot, Failure("server_stopped", reason, slot.server, True))
 
-    async def wait_ready(self, ident: SlotId) -> Failure | None:
-        """Wait for the outcome of the start that is under way; return its failure."""
-        slot = self._slots[ident]
-        return await slot.wait_until(lambda: slot.machine.state is State.READY)
-
     async def wait_empty(self, ident: SlotId) -> None:
         """Wait until nothing runs in a place, and nothing is left of what did."""
         slot = self._slots.get(ident)
         while slot is not None and not slot.is_empty:
-            await slot.wait_until(lambda: slot.is_empty)
+            await slot.expect(lambda: slot.is_empty)
 
-    # -- what the daemon asks -----------------------------------------------------------------------
+    # -- what the daemon asks ---------------------------------------------------------------------
 
     def get(self, ident: SlotId) -> Slot | None:
         """Return a place, for ``status``."""
@@ -208,9 +212,9 @@ class Supervisor:
     def apply_rules(self) -> None:
         """Take over what the configuration says now about starting and stopping."""
         for slot in self._slots.values():
-            spec = self._host.spec(slot.server)
+            spec = self._host.spec(slot.id)
             if spec is not None:
-                slot.machine.rules = spec.rules
+                slot.server, slot.machine.rules = spec.server, spec.rules
         self._is_stale = True
 
     def next_deadline(self) -> float | None:
@@ -282,7 +286,8 @@ class Supervisor:
         tell, server = self._host.tell, slot.server
         generation = slot.machine.generation
         failure = None if note.failure is None else _with_tail(slot, note.failure)
-        if failure is not None and not _is_clean(failure):
+        is_clean = note.state is State.STOPPED and _is_clean(failure)
+        if failure is not None and not is_clean:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
         match note.state:
             case State.READY if slot.run is not None:
@@ -343,7 +348,7 @@ class Supervisor:
             self._is_pumping = False
 
     def _spawn(self, slot: Slot, generation: int) -> None:
-        spec = self._host.spec(slot.server)
+        spec = self._host.spec(slot.id)
         if spec is None:
             return
         self._host.tell(facts.ServerStarting(slot.server, slot.id, generation))
@@ -371,7 +376,7 @@ class Supervisor:
             self._input(slot, lambda now: slot.machine.spawn_failed(now, failure))
             return
         self.reaper.register(child)
-        run = Run(child, generation, self._host.log(slot.server))
+        run = Run(child, self._host.log(slot.server), grace=spec.grace)
         run.pipes = self._host.pipes(slot.id, run.hear, lambda: self._stdout_ended(slot, run))
         slot.run = run
         self._host.record(child, slot.server, generation)
@@ -424,8 +429,8 @@ class Supervisor:
 
     async def _end(self, slot: Slot, run: Run) -> None:
         """End a process and its tree; a dead one's tree alone."""
-        spec = self._host.spec(slot.server)
-        grace = spec.grace if spec is not None else run_grace(slot)
+        spec = self._host.spec(slot.id)
+        grace = spec.grace if spec is not None else run.grace
         if self._is_hurried:
             grace = min(grace, HURRIED_GRACE_S)
         if run.connected is not None:
@@ -433,9 +438,7 @@ class Supervisor:
         if run.child.returncode is not None:
             report = await ladder.reap_rest(run.child, grace=grace)
         else:
-            report = await ladder.stop(
-                run.child, close_stdin=run.pipes.close_stdin, grace=grace
-            )
+            report = await ladder.stop(run.child, close_stdin=run.pipes.close_stdin, grace=grace)
         run.pipes.close()
         self._host.forget(run.child)
         slot.run = None
@@ -447,6 +450,49 @@ class Supervisor:
 
     def _end_stray(self, stray: ProcId) -> None:
         """End an orphan that came to us and belongs to no server that lives."""
-        tree.signal_all([stray], signal_term)
-        asyncio.get_running_loop().call_later(1.0, tree.signal_all, [stray], signal_kill)
+        tree.signal_all([stray], signal.SIGTERM)
+        loop = asyncio.get_running_loop()
+        loop.call_later(STRAY_GRACE_S, tree.signal_all, [stray], signal.SIGKILL)
         self._host.tell(facts.StrayEnded(stray.pid))
+
+
+def _spawn_failure(server: str, error: SpawnFailed) -> Failure:
+    details = dict(error.details)
+    number = details.get("errno")
+    if isinstance(number, int):
+        details["errno"] = errno.errorcode.get(number, str(number))
+    message = f"{server} cannot be started: {error.message}"
+    return Failure("spawn_failed", message, server, True, error.hint, details)
+
+
+def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:
+    how = run.child.describe_exit()
+    if "signal" in how:
+        what = f"was killed by {how['signal']}"
+    elif "exit_code" in how:
+        what = f"exited with status {how['exit_code']}"
+    else:
+        what = "closed its stdout, so it cannot answer any more"
+    when = "" if is_ready else " before it was ready"
+    return Failure(
+        kind="server_crashed",
+        message=f"{server} {what}{when}",
+        server=server,
+        is_retryable=True,
+        hint=f"mcpctl logs {server}",
+        details={**how, "stderr": list(run.tail)},
+    )
+
+
+def _with_tail(slot: Slot, failure: Failure) -> Failure:
+    """Return a failure of a start with what the process said on stderr."""
+    if failure.kind not in _UNREADY or slot.run is None or "stderr" in failure.details:
+        return failure
+    details = {**failure.details, "stderr": list(slot.run.tail)}
+    if failure.kind == "startup_timeout":
+        details["limit"] = "startup_timeout"
+    return msgspec.structs.replace(failure, details=details)
+
+
+def _is_clean(failure: Failure | None) -> bool:
+    return failure is not None and failure.details.get("exit_code") == 0

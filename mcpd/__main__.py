@@ -1,0 +1,6 @@
+"""``python -m mcpd``."""
+
+from mcpd.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""One connection that we accepted: frames in, a bounded outbox, what becomes of a slow reader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+from mcpd.core.wire.framing import Framer, Oversized
+from mcpd.ids import SessionId
+
+LINGER_S = 5.0
+"""How long a client whose session is over may take to read what is queued for it."""
+
+
+class Outboxes:
+    """What is kept for all clients that do not read, against one bound."""
+
+    def __init__(self, *, one_bytes: int, all_bytes: int) -> None:
+        self.one_bytes = one_bytes
+        self.all_bytes = all_bytes
+        self._slow: set[Connection] = set()
+
+    def add(self, connection: Connection) -> None:
+        """Count a connection whose client falls behind."""
+        self._slow.add(connection)
+
+    def remove(self, connection: Connection) -> None:
+        """Count it no more."""
+        self._slow.discard(connection)
+
+    def make_room(self) -> None:
+        """While all together are over the bound, close the largest."""
+        sizes = {each: each.unsent_bytes() for each in self._slow}
+        while sizes and (total := sum(sizes.values())) > self.all_bytes:
+            largest = max(sizes, key=sizes.__getitem__)
+            mine = sizes.pop(largest)
+            largest.abort(
+                f"it does not read: of {total} bytes that wait for all clients "
+                f"(max_buffered_bytes) {mine} were its own, the most"
+            )
+
+
+class Connection(asyncio.Protocol):
+    """A client's end of a stream.
+
+    Invariant: writing never waits and never raises, and ``on_closed`` is called exactly once.
+    """
+
+    def __init__(
+        self,
+        session: SessionId,
+        *,
+        max_frame_bytes: int,
+        outboxes: Outboxes,
+        on_frame: Callable[[SessionId, bytes | Oversized], None],
+        on_closed: Callable[[SessionId, str], None],
+    ) -> None:
+        self.session = session
+        self._feed = Framer(max_frame_bytes).feed
+        self._outboxes = outboxes
+        self._on_frame = on_frame
+        self._on_closed = on_closed
+        self._transport: asyncio.Transport | None = None
+        self._is_slow = False
+        self._is_over = False
+
+    # -- what the loop calls ---------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._feed(data):
+            if self._is_over:
+                return
+            self._on_frame(self.session, frame)
+
+    def eof_received(self) -> bool:
+        """End the session: a client that sends nothing more can answer nothing more.
+
+        What was answered already is still delivered.
+        """
+        self.close("its client hung up")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end("its client hung up" if exc is None else f"the connection broke: {exc}")
+
+    def pause_writing(self) -> None:
+        self._is_slow = True
+        self._outboxes.add(self)
+
+    def resume_writing(self) -> None:
+        self._is_slow = False
+        self._outboxes.remove(self)
+
+    # -- what the daemon calls -------------------------------------------------------------------
+
+    def write(self, data: bytes, *, is_notification: bool = False) -> None:
+        """Queue a line. A client that does not read loses notifications first, then us."""
+        transport = self._transport
+        if transport is None or self._is_over or transport.is_closing():
+            return
+        if not self._is_slow:
+            transport.write(data)
+            return
+        most = self._outboxes.one_bytes
+        size = transport.get_write_buffer_size() + len(data)
+        if is_notification and size > most // 2:
+            return
+        if size > most:
+            self.abort(f"it does not read: {size} bytes were waiting (max_outbox_bytes)")
+            return
+        transport.write(data)
+        self._outboxes.make_room()
+
+    def unsent_bytes(self) -> int:
+        """Return how much its client has not taken yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def close(self, reason: str) -> None:
+        """End the session, and the connection once what is queued has gone out."""
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            transport.close()
+            if transport.get_write_buffer_size():
+                asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+        self._end(reason)
+
+    def abort(self, reason: str) -> None:
+        """End both at once; what is queued is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(reason)
+
+    def _end(self, reason: str) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._outboxes.remove(self)
+            self._on_closed(self.session, reason)

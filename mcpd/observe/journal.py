@@ -1,0 +1,64 @@
+"""The stream of events: numbered, the newest kept, each told to those who listen."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import Any
+
+from mcpd.observe.logs import now
+
+KEPT = 1000
+
+Event = dict[str, Any]
+Listener = Callable[[Event], None]
+
+
+class Journal:
+    """What happened, as ``mcpd/events`` tells it.
+
+    Invariant: numbers grow by one, and a listener gets each event after its ``since`` once.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._events: deque[Event] = deque(maxlen=KEPT)
+        self._listeners: list[tuple[Listener, frozenset[str] | None]] = []
+        self.last = 0
+        """The number of the newest event."""
+
+    def add(self, event: str, /, **members: Any) -> None:
+        """Record that something happened; members that are ``None`` are left out."""
+        self.last = next(self._numbers)
+        entry: Event = {"seq": self.last, "time": now(), "event": event}
+        entry.update((name, value) for name, value in members.items() if value is not None)
+        self._events.append(entry)
+        for listener, servers in list(self._listeners):
+            if _is_for(entry, servers):
+                listener(entry)
+
+    def since(self, seq: int, servers: Collection[str] | None = None) -> list[Event]:
+        """Return what is kept of the events after ``seq``."""
+        wanted = None if servers is None else frozenset(servers)
+        return [each for each in self._events if each["seq"] > seq and _is_for(each, wanted)]
+
+    def listen(
+        self, listener: Listener, servers: Collection[str] | None = None
+    ) -> Callable[[], None]:
+        """Call ``listener`` with each event from now on; return what ends that.
+
+        ``servers`` narrows it to events of these; those of no server come too.
+        """
+        entry = (listener, None if servers is None else frozenset(servers))
+        self._listeners.append(entry)
+
+        def leave() -> None:
+            if entry in self._listeners:
+                self._listeners.remove(entry)
+
+        return leave
+
+
+def _is_for(event: Event, servers: frozenset[str] | None) -> bool:
+    return servers is None or "server" not in event or event["server"] in servers

@@ -1,0 +1,165 @@
+"""From facts to log lines, events and notes in a server's log: the one place for their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+from mcpd.core import facts
+from mcpd.core.facts import Fact, Failure
+from mcpd.observe.journal import Journal
+from mcpd.observe.logs import DaemonLog
+
+Note = Callable[[str, str, str], None]
+"""Takes a server's name, a source and a text."""
+
+
+class Observer:
+    """Hears of every fact; decides on names and levels, and on nothing else."""
+
+    def __init__(self, log: DaemonLog, journal: Journal, note: Note) -> None:
+        """``note`` writes into the log of a server, which masks its secrets."""
+        self._log = log.log
+        self._event = journal.add
+        self._note = note
+
+    def tell(self, fact: Fact) -> None:
+        """Write down what happened."""
+        match fact:
+            case facts.SessionOpened() | facts.SessionClosed() | facts.FrameRejected():
+                self._tell_of_session(fact)
+            case facts.ServerNoise():
+                self._note(fact.server, "stdout", fact.text)
+                if fact.is_first:
+                    self._log("warning", "server.noise", server=fact.server, reason=fact.reason)
+                    self._note(
+                        fact.server, "mcpd", f"its stdout holds more than MCP: {fact.reason}"
+                    )
+                    self._event(
+                        "server.noise", server=fact.server, reason=fact.reason, text=fact.text
+                    )
+            case facts.ServerWarning():
+                self._log("warning", "server.warning", server=fact.server, text=fact.text)
+                self._note(fact.server, "mcpd", fact.text)
+                self._event("server.warning", server=fact.server, text=fact.text)
+            case facts.ServerLogged():
+                self._note(fact.server, "mcpd", f"log message, {fact.level}: {fact.text}")
+            case facts.CatalogChanged():
+                self._log(
+                    "debug",
+                    "server.catalog_changed",
+                    server=fact.server,
+                    kind=fact.kind,
+                    count=fact.count,
+                )
+                self._event(
+                    "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
+                )
+            case facts.StrayEnded():
+                self._log("warning", "stray.ended", pid=fact.pid)
+            case _:
+                self._tell_of_life(fact)
+
+    def _tell_of_session(
+        self, fact: facts.SessionOpened | facts.SessionClosed | facts.FrameRejected
+    ) -> None:
+        match fact:
+            case facts.SessionOpened():
+                self._log(
+                    "debug",
+                    "session.opened",
+                    session=fact.session,
+                    server=fact.server,
+                    client=fact.client,
+                )
+                self._event(
+                    "session.opened", session=fact.session, server=fact.server, client=fact.client
+                )
+            case facts.SessionClosed():
+                self._log(
+                    "debug",
+                    "session.closed",
+                    session=fact.session,
+                    server=fact.server,
+                    reason=fact.reason,
+                )
+                self._event(
+                    "session.closed", session=fact.session, server=fact.server, reason=fact.reason
+                )
+            case facts.FrameRejected():
+                self._log("debug", "frame.rejected", session=fact.session, reason=fact.reason)
+            case _:
+                assert_never(fact)
+
+    def _tell_of_life(
+        self,
+        fact: facts.ServerStarting
+        | facts.ServerReady
+        | facts.ServerCrashed
+        | facts.ServerBackoff
+        | facts.ServerFailed
+        | facts.ServerStopping
+        | facts.ServerStopped,
+    ) -> None:
+        server = fact.server
+        match fact:
+            case facts.ServerStarting():
+                self._log("info", "server.starting", server=server, generation=fact.generation)
+                self._note(server, "mcpd", f"starting, process {fact.generation}")
+                self._event("server.starting", server=server, generation=fact.generation)
+            case facts.ServerReady():
+                took = round(fact.duration_s, 3)
+                self._log("info", "server.ready", server=server, pid=fact.pid, duration_s=took)
+                self._note(server, "mcpd", f"ready after {took:g} s, pid {fact.pid}")
+                self._event(
+                    "server.ready",
+                    server=server,
+                    generation=fact.generation,
+                    pid=fact.pid,
+                    duration_s=took,
+                )
+            case facts.ServerCrashed():
+                said = fact.failure.message
+                self._log("warning", "server.crashed", server=server, reason=said)
+                self._note(server, "mcpd", said)
+                self._event(
+                    "server.crashed",
+                    server=server,
+                    generation=fact.generation,
+                    message=said,
+                    kind=fact.failure.kind,
+                    **_exit(fact.failure),
+                )
+            case facts.ServerBackoff():
+                wait = round(fact.delay_s, 3)
+                self._log("info", "server.backoff", server=server, delay_s=wait)
+                self._note(server, "mcpd", f"starts again in {wait:g} s")
+                self._event("server.backoff", server=server, delay_s=wait, failures=fact.failures)
+            case facts.ServerFailed():
+                self._log("error", "server.failed", server=server, reason=fact.failure.message)
+                self._note(server, "mcpd", "failed too often, is not started any more by itself")
+                self._event(
+                    "server.failed",
+                    server=server,
+                    message=fact.failure.message,
+                    kind=fact.failure.kind,
+                )
+            case facts.ServerStopping():
+                self._log("info", "server.stopping", server=server, reason=fact.reason)
+                self._note(server, "mcpd", f"stopping: {fact.reason}")
+                self._event("server.stopping", server=server, reason=fact.reason)
+            case facts.ServerStopped():
+                self._log(
+                    "info", "server.stopped", server=server, reason=fact.reason, step=fact.step
+                )
+                how = f" ({fact.step})" if fact.step else ""
+                self._note(server, "mcpd", f"stopped{how}: {fact.reason}")
+                self._event("server.stopped", server=server, reason=fact.reason, step=fact.step)
+            case _:
+                assert_never(fact)
+
+
+def _exit(failure: Failure) -> dict[str, object]:
+    return {
+        name: failure.details[name] for name in ("exit_code", "signal") if name in failure.details
+    }

@@ -1,0 +1,165 @@
+"""A child's three pipes as frames in, lines out and bounded writing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from mcpd.core.wire.framing import Framer, Oversized
+
+FLUSH_S = 0.2
+"""How long what was written may take to go out once stdin is to be closed."""
+
+Frames = Callable[[bytes | Oversized], None]
+
+
+class Pipes:
+    """What a server reads and writes, while its process lives.
+
+    Invariant: no coroutine and no task per message; what the server writes is taken at once,
+    however slow whoever it is for may be, and what it does not read is bounded.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int,
+        max_unsent_bytes: int,
+        on_frame: Frames,
+        on_stderr: Callable[[bytes], None],
+        on_stdout_end: Callable[[], None],
+    ) -> None:
+        """``on_stderr`` gets bytes as they come, and none when there will be no more."""
+        self._max_unsent = max_unsent_bytes
+        self._stdin: asyncio.WriteTransport | None = None
+        self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_stdout_end)
+        self._stderr = _Stderr(on_stderr)
+        self._sink = _Sink()
+
+    async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
+        """Take over three descriptors, which are closed with us."""
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: self._stderr, os.fdopen(stderr, "rb", 0))
+        self._stdin, _ = await loop.connect_write_pipe(
+            lambda: self._sink, os.fdopen(stdin, "wb", 0)
+        )
+        await loop.connect_read_pipe(lambda: self._stdout, os.fdopen(stdout, "rb", 0))
+
+    def write(self, data: bytes) -> bool:
+        """Write a line; ``False`` when the server does not read and its bound is reached.
+
+        Never blocks. What cannot be delivered because the server closed its stdin is refused,
+        too.
+        """
+        stdin = self._stdin
+        if stdin is None or stdin.is_closing():
+            return False
+        if self._sink.is_full and stdin.get_write_buffer_size() + len(data) > self._max_unsent:
+            return False
+        stdin.write(data)
+        return True
+
+    def close_stdin(self) -> None:
+        """Let the server see the end of its input, soon even if it does not read."""
+        stdin = self._stdin
+        if stdin is None or self._sink.is_lost:
+            return
+        stdin.close()
+        asyncio.get_running_loop().call_later(FLUSH_S, self._abort_stdin, stdin)
+
+    def _abort_stdin(self, stdin: asyncio.WriteTransport) -> None:
+        if not self._sink.is_lost:
+            stdin.abort()
+
+    def mute(self) -> None:
+        """Pass nothing more of its stdout on; it is still drained."""
+        self._stdout.on_frame = _nobody
+
+    async def wait_ended(self, timeout: float) -> bool:
+        """Wait until stdout and stderr have ended, ``timeout`` seconds at most.
+
+        A grandchild may hold them open for as long as it likes.
+        """
+        ends = [one.ended for one in (self._stdout, self._stderr) if one.ended is not None]
+        if ends:
+            await asyncio.wait(ends, timeout=timeout)
+        return all(end.done() for end in ends)
+
+    def close(self) -> None:
+        """Close all three, whoever still holds the other ends."""
+        self.mute()
+        for transport in (self._stdin, self._stdout.transport, self._stderr.transport):
+            if transport is not None and not transport.is_closing():
+                if isinstance(transport, asyncio.WriteTransport):
+                    transport.abort()
+                else:
+                    transport.close()
+
+
+def _nobody(_frame: bytes | Oversized) -> None:
+    """Drop a frame of a server that is on its way out."""
+
+
+class _End(asyncio.Protocol):
+    """The reading end of a pipe."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.BaseTransport | None = None
+        self.ended: asyncio.Future[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.ended is not None and not self.ended.done():
+            self.ended.set_result(None)
+
+
+class _Stdout(_End):
+    def __init__(self, framer: Framer, on_frame: Frames, on_end: Callable[[], None]) -> None:
+        super().__init__()
+        self.on_frame = on_frame
+        self._feed = framer.feed
+        self._on_end = on_end
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._feed(data):
+            self.on_frame(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        for frame in self._feed(b"\n"):  # its last line, should it have no end
+            self.on_frame(frame)
+        self._on_end()
+
+
+class _Stderr(_End):
+    def __init__(self, on_data: Callable[[bytes], None]) -> None:
+        super().__init__()
+        self._on_data = on_data
+
+    def data_received(self, data: bytes) -> None:
+        self._on_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._on_data(b"")
+
+
+class _Sink(asyncio.Protocol):
+    """The writing end: whether it is backed up, and whether it is gone."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self.is_lost = False
+
+    def pause_writing(self) -> None:
+        self.is_full = True
+
+    def resume_writing(self) -> None:
+        self.is_full = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
