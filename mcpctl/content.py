@@ -112,4 +112,4 @@ def _show_blob(app: App, item: dict[str, Any]) -> None:
 
 
 def _decoded_size(data: str) -> str:
-    return render.size(len(data) * 3 // 4)
+    return render.size(len(data) * 3 // 4 - data[-2:].count("="))
