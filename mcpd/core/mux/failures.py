@@ -13,7 +13,7 @@ def too_large(server: str, size_bytes: int, *, is_answer: bool = False) -> Failu
     else:
         message = f"the request is larger than {size_bytes} bytes (max_request_bytes)"
         hint = "many servers end at larger lines; max_request_bytes sets another limit"
-    details = {"direction": "answer" if is_answer else "request"}
+    details = {"limit": "max_message_bytes" if is_answer else "max_request_bytes"}
     return Failure("message_too_large", message, server, False, hint, details)
 
 
