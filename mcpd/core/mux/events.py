@@ -75,6 +75,12 @@ class Hold(msgspec.Struct, frozen=True):
     failure: Failure | None
 
 
+class Reserve(msgspec.Struct, frozen=True):
+    """A process of this server is to run without anybody having asked it for something."""
+
+    server: str
+
+
 class Attach(msgspec.Struct, frozen=True):
     """``mcpd/attach``, checked: what the session is on from now on."""
 
@@ -169,6 +175,7 @@ Event = (
     | WriteRefused
     | EntriesChanged
     | Hold
+    | Reserve
     | Attach
     | CallTool
     | ListItems

@@ -87,6 +87,10 @@ class Mux:
                 self._configure(event.entries)
             case events.Hold():
                 self._hold(event)
+            case events.Reserve():
+                entry = self._tables.entries.get(event.server)
+                if entry is not None and entry.unavailable is None:
+                    self._tables.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
             case events.CallTool():
