@@ -71,16 +71,27 @@ class Forest(Generic[R]):
 
 
 def sort_out(
-    table: Iterable[Stat], roots: Sequence[R], *, daemon_id: str, spared: Spared
+    table: Iterable[Stat],
+    roots: Sequence[R],
+    *,
+    daemon_id: str,
+    spared: Spared,
+    are_ours: bool,
 ) -> Forest[R]:
     """Find each tree in the process table, which has the tags of all that is younger than them.
 
     In this order: the root and its session; what was seen in its tree before; the descendants
-    of these; who carries its tag; orphans that came to us (we are a subreaper) and hold the
-    root's pipes, or can be nobody else's. Another daemon that was started from inside a server,
-    its guardian and its servers belong to nobody here.
+    of these; who carries its tag; and where the roots ``are_ours``, so that as a subreaper we
+    get their orphans: those that hold the root's pipes, or can be nobody else's. Another daemon
+    that was started from inside a server, its guardian and its servers belong to nobody here.
     """
-    return _Sorting(table, roots, daemon_id, spared).run()
+    sorting = _Sorting(table, roots, daemon_id, spared)
+    forest = Forest(roots)
+    sorting.claim_marked()
+    if are_ours:
+        forest.strays = sorting.claim_orphans()
+    sorting.fill(forest)
+    return forest
 
 
 class _Sorting(Generic[R]):
@@ -98,7 +109,8 @@ class _Sorting(Generic[R]):
         self._spared = spared
         self._owner: dict[int, R] = {}
 
-    def run(self) -> Forest[R]:
+    def claim_marked(self) -> None:
+        """Give each tree what session, memory, descent or tag say is of it."""
         for root in self._roots:
             for each in self._session(root):
                 self._claim(root, each)
@@ -108,9 +120,15 @@ class _Sorting(Generic[R]):
                     self._claim(root, seen)
         for pid in list(self._owner):
             self._claim_descendants(pid)
-        self._claim_tagged()
-        forest = Forest(self._roots)
-        forest.strays = self._sort_orphans()
+        by_tag = {root.tag: root for root in self._roots if root.tag}
+        for each in self._by_pid.values():
+            tagged = by_tag.get(each.tag or "")
+            if tagged is not None and each.pid not in self._owner:
+                self._claim(tagged, each)
+                self._claim_descendants(each.pid)
+
+    def fill(self, forest: Forest[R]) -> None:
+        """Put each tree's members down, its root first."""
         for pid, root in self._owner.items():
             each = self._by_pid[pid]
             forest.members[root].append(each)
@@ -120,7 +138,6 @@ class _Sorting(Generic[R]):
             found.sort(key=lambda each: (each.started, each.pid))
             leading = [each for each in found if each.id == root.id]
             found[:] = leading + [each for each in found if each.id != root.id]
-        return forest
 
     def _session(self, root: R) -> list[Stat]:
         """Return the living processes of a root's session.
@@ -149,15 +166,7 @@ class _Sorting(Generic[R]):
                     self._claim(root, each)
                     waiting.append(each.pid)
 
-    def _claim_tagged(self) -> None:
-        by_tag = {root.tag: root for root in self._roots if root.tag}
-        for each in self._by_pid.values():
-            root = by_tag.get(each.tag or "")
-            if root is not None and each.pid not in self._owner:
-                self._claim(root, each)
-                self._claim_descendants(each.pid)
-
-    def _sort_orphans(self) -> list[Stat]:
+    def claim_orphans(self) -> list[Stat]:
         """Give orphans that came to us to the tree they are of; return those of no living tree.
 
         What this process starts itself stays in our session and is not meant; nor is an orphan

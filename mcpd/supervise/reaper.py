@@ -133,7 +133,13 @@ class Reaper:
     def _sort_out(self, children: Sequence[Child]) -> kinship.Forest[Child]:
         oldest = min((child.started for child in children), default=None)
         table = procfs.scan(tags_since=oldest)
-        return kinship.sort_out(table, children, daemon_id=self._daemon_id, spared=self._spared)
+        return kinship.sort_out(
+            table,
+            children,
+            daemon_id=self._daemon_id,
+            spared=self._spared,
+            are_ours=True,
+        )
 
     def _report(self, strays: set[ProcId]) -> None:
         new = strays - self._reported

@@ -29,12 +29,19 @@ def process(pid: int, parent: int, sid: int, started: int, tag: str | None = Non
 
 
 def sort_out(
-    table: list[Stat], *children: FakeChild, spared: kinship.Spared | None = None
+    table: list[Stat],
+    *children: FakeChild,
+    spared: kinship.Spared | None = None,
+    are_ours: bool = True,
 ) -> tuple[list[list[int]], list[int]]:
     """Return the pids of each child's tree, and those of strays."""
     cast_children = cast("list[Child]", list(children))
     forest = kinship.sort_out(
-        table, cast_children, daemon_id="d", spared=spared or kinship.Spared()
+        table,
+        cast_children,
+        daemon_id="d",
+        spared=spared or kinship.Spared(),
+        are_ours=are_ours,
     )
     members = [[each.pid for each in forest.members[child]] for child in cast_children]
     return members, [each.pid for each in forest.strays]
@@ -109,6 +116,13 @@ def test_an_orphan_of_ours_goes_to_the_only_one_it_can_be_of():
     orphan = process(40, ME, 40, 20)
     early, late = FakeChild(10, 10), FakeChild(30, 30)
     assert sort_out([orphan], early, late) == ([[40], []], [])
+
+
+def test_a_child_of_ours_is_no_orphan_of_a_dead_daemons():
+    """
+    A new daemon that clears up after a dead one has children of its own.
+    """
+    assert sort_out([process(40, ME, 40, 20)], FakeChild(10, 10), are_ours=False) == ([[]], [])
 
 
 def test_an_orphan_goes_to_the_one_whose_pipes_it_holds():
