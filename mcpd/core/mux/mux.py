@@ -363,7 +363,7 @@ class Mux:
             for name in {*before, *tables.entries}
             if _as_listed(before.get(name)) != _as_listed(tables.entries.get(name))
         }
-        if not changed and list(before) == list(tables.entries):
+        if not changed and _listed(before) == _listed(tables.entries):
             return
         for session in tables.sessions.values():
             if not session.is_session:
@@ -385,6 +385,10 @@ class Mux:
 
 def _nothing(error: object, failure: object) -> None:
     """Nobody waits for a subscription that is renewed."""
+
+
+def _listed(entries: dict[str, Entry]) -> list[str]:
+    return [name for name, entry in entries.items() if _as_listed(entry) is not None]
 
 
 def _as_listed(entry: Entry | None) -> object:
