@@ -32,27 +32,19 @@ class Pending:
     may have seen it.
     """
 
-    __slots__ = (
-        "done",
-        "entry",
-        "hard_timer",
-        "is_over",
-        "is_written",
-        "left",
-        "method",
-        "most",
-        "on_progress",
-        "owner",
-        "params",
-        "queue_timer",
-        "timeout",
-        "timer",
-        "token",
-        "tool",
-        "tries",
-        "upstream",
-        "wire_id",
-    )
+    # defaults on the class: a request that needs none of it costs nothing for it
+    on_progress: Callable[[Raw], None] | None = None
+    upstream: Canceller | None = None
+    wire_id = 0
+    tries = 0
+    is_written = False
+    is_over = False
+    timeout = 0.0
+    most = 0.0
+    left = 0.0
+    timer: Timer | None = None
+    hard_timer: Timer | None = None
+    queue_timer: Timer | None = None
 
     def __init__(
         self,
@@ -72,18 +64,6 @@ class Pending:
         self.entry = entry
         self.token = token
         self.tool = tool
-        self.on_progress: Callable[[Raw], None] | None = None
-        self.upstream: Canceller | None = None
-        self.wire_id = 0
-        self.tries = 0
-        self.is_written = False
-        self.is_over = False
-        self.timeout = 0.0
-        self.most = 0.0
-        self.left = 0.0
-        self.timer: Timer | None = None
-        self.hard_timer: Timer | None = None
-        self.queue_timer: Timer | None = None
 
     def drop_timers(self) -> None:
         """Call off every deadline of this request."""
