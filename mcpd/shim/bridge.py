@@ -1,0 +1,66 @@
+"""``mcpctl connect``: from the command line to the exit status."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from mcpd import launch, paths
+from mcpd.errors import DaemonUnavailable
+from mcpd.shim import ends, exits, session
+from mcpd.shim.arguments import USAGE, Arguments, UsageError, parse
+from mcpd.shim.pump import Pump
+
+
+def main(argv: list[str]) -> int:
+    """Run the bridge with the words after ``connect``, and return the exit status."""
+    ends.occupy_standard_descriptors()
+    _die_of_signals()
+    try:
+        asked = parse(argv)
+    except UsageError as error:
+        ends.say(f"connect: {error}\n  mcpctl connect --help")
+        return exits.USAGE
+    if asked.wants_help:
+        os.write(1, USAGE.encode())
+        return exits.DONE
+    try:
+        return _bridge(asked)
+    except DaemonUnavailable as error:
+        return _explain(error.message, error.hint, exits.NO_DAEMON)
+    except session.Refused as error:
+        return _explain(str(error), error.hint, error.status)
+
+
+def _bridge(asked: Arguments) -> int:
+    path = paths.socket_path(asked.socket)
+    if asked.may_start:
+        connection = launch.reach(path, config=asked.config)
+    else:
+        connection = launch.connect(path)
+    with connection:
+        server = session.attach(connection, asked)
+        connection.setblocking(False)
+        pump = Pump(
+            connection,
+            ends.Source(0),
+            ends.to_client(1),
+            linger=asked.linger,
+            is_starting=lambda: session.is_starting(path, server),
+        )
+        return pump.run()
+
+
+def _explain(message: str, hint: str | None, status: int) -> int:
+    ends.say(f"{message}\n  {hint}" if hint and hint not in message else message)
+    return status
+
+
+def _die_of_signals() -> None:
+    """End with 130 or 143, at once: there is nothing of ours to put in order.
+
+    A signal that was ignored when we were started (``nohup``, a background job) stays ignored.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda received, _frame: os._exit(exits.SIGNALLED + received))

@@ -1,0 +1,258 @@
+"""The bridge's loop: whole frames from the client to the daemon, and back."""
+
+from __future__ import annotations
+
+import errno
+import math
+import select
+import socket
+import time
+
+from mcpd.shim import ends, exits, scan
+from mcpd.shim.frames import Frames
+from mcpd.shim.state import SessionState, failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+QUEUED_BYTES = 1 << 20
+"""What may wait for one side until nothing more is read from the other; a frame may exceed it."""
+
+MAX_REQUEST_BYTES = 1 << 26
+"""A frame of the client over this is not kept; the daemon's own limit for requests is far below."""
+
+RECEIVED_BYTES = 1 << 17
+LOOK_AGAIN_S = 0.2
+START_WAIT_S = 300.0
+"""How long answers are waited for, at most, because some server is still starting."""
+
+FAREWELL_S = 1.0
+"""For the cancellations to reach a daemon that does not read."""
+
+GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+OUTCOME_UNKNOWN: dict[str, object] = {
+    "code": -32603,
+    "message": "the daemon went away before it answered; the request may have been carried out",
+    "data": {
+        "kind": "outcome_unknown",
+        "retryable": False,
+        "hint": "look before you repeat it; start the client's session anew (mcpctl status)",
+    },
+}
+TOO_LARGE: dict[str, object] = {
+    "code": -32603,
+    "message": f"the message is over {MAX_REQUEST_BYTES} bytes",
+    "data": {"kind": "message_too_large", "retryable": False, "limit": "max_request_bytes"},
+}
+
+
+class Pump:
+    """One session between a client and the daemon.
+
+    Neither side ever gets a part of a frame: a frame is put in line when its end has been read.
+    The two directions do not wait for each other, so a client that writes and does not read, or
+    the reverse, stops that direction alone.
+    """
+
+    def __init__(
+        self,
+        connection: socket.socket,
+        source: ends.Source,
+        client: ends.Outbox,
+        *,
+        linger: float,
+        is_starting: Callable[[], bool],
+    ) -> None:
+        self._connection = connection
+        self._source = source
+        self._client = client
+        self._daemon = ends.to_socket(connection)
+        self._linger = linger
+        self._is_starting = is_starting
+        self._state = SessionState()
+        self._from_client = Frames(MAX_REQUEST_BYTES)
+        self._from_daemon = Frames()
+        self._poll = select.poll()
+        self._watched: dict[int, int] = {}
+        self._is_deaf = False
+        """The daemon reads no more; what it has sent may still be there."""
+        self._has_input = True
+        self._ended_at = math.inf  # monotonic; when the end of input was read
+        self._look_at = 0.0  # monotonic; when to ask again whether the server is starting
+        self._deadline: float | None = None  # monotonic; for the answers missing then, once known
+        self._closing_at = math.inf  # monotonic; when to leave although the daemon does not read
+        self._last: int | None = None  # the exit status, once only what is in line is left to do
+        self._status: int | None = None  # the exit status, with nothing left to do
+
+    def run(self) -> int:
+        """Pump until either side is done, and return the exit status."""
+        while (status := self._verdict()) is None:
+            self._register()
+            patience = self._patience()
+            ready = self._poll.poll(None if patience is None else math.ceil(patience * 1000))
+            for fd, events in ready:
+                if fd == self._daemon.fd:
+                    self._on_daemon(events)
+                elif fd == self._source.fd:
+                    self._on_source()
+                elif events & GONE:
+                    return exits.DONE
+                else:
+                    self._flush_client(is_ready=True)
+        return status
+
+    def _register(self) -> None:
+        reads_daemon = self._last is None and self._client.size < QUEUED_BYTES
+        writes_daemon = self._daemon.size > 0
+        self._watch(
+            self._daemon.fd,
+            (select.POLLIN if reads_daemon else 0) | (select.POLLOUT if writes_daemon else 0),
+        )
+        reads_source = self._has_input and self._last is None and self._daemon.size < QUEUED_BYTES
+        self._watch(self._source.fd, select.POLLIN if reads_source else 0)
+        self._watch(self._client.fd, select.POLLOUT if self._client.size else 0, always=True)
+
+    def _watch(self, fd: int, events: int, *, always: bool = False) -> None:
+        """Look for ``events``; without any for nothing at all, or ``always`` for the end."""
+        if not (events or always):
+            if self._watched.pop(fd, None) is not None:
+                self._poll.unregister(fd)  # else a hang-up would wake us again and again
+        elif self._watched.get(fd) != events:
+            self._poll.register(fd, events)
+            self._watched[fd] = events
+
+    def _patience(self) -> float | None:
+        now = time.monotonic()
+        if self._last is not None:
+            return max(0.0, self._closing_at - now) if self._daemon.size else None
+        if self._has_input or self._daemon.size or not self._state.owed:
+            return None
+        return LOOK_AGAIN_S if self._deadline is None else max(0.0, self._deadline - now)
+
+    def _verdict(self) -> int | None:
+        if self._status is not None or (self._has_input and self._last is None):
+            return self._status
+        if self._last is None and not self._daemon.size and self._state.owed:
+            self._wait_for_answers()
+        is_told = not self._daemon.size or time.monotonic() >= self._closing_at
+        if self._client.size or not is_told:
+            return None
+        if self._last is not None:
+            return self._last
+        return None if self._state.owed else exits.DONE
+
+    def _wait_for_answers(self) -> None:
+        """Give what is missing ``linger`` seconds from when the server is ready, then cancel it.
+
+        As long as the client is behind with reading, the time does not run.
+        """
+        now = time.monotonic()
+        if self._deadline is None:
+            if now < self._look_at:
+                return
+            if now - self._ended_at < START_WAIT_S and self._is_starting():
+                self._look_at = time.monotonic() + LOOK_AGAIN_S
+            else:
+                self._deadline = time.monotonic() + self._linger
+        elif self._client.size >= QUEUED_BYTES:
+            self._deadline = now + self._linger
+        elif now >= self._deadline:
+            count = sum(map(len, self._state.owed.values()))
+            ends.say(
+                f"{count} {'answer' if count == 1 else 'answers'} did not come within "
+                f"{self._linger:g} s after the end of input: cancelled"
+            )
+            self._daemon.put(self._state.cancellations())
+            self._state.owed.clear()
+            self._last = exits.TIMED_OUT
+            self._closing_at = now + FAREWELL_S
+            self._flush_daemon()
+
+    def _on_source(self) -> None:
+        data = self._source.read()
+        if data is None:
+            return
+        if data:
+            for frame in self._from_client.feed(data):
+                self._forward(frame)
+            for head, tail in self._from_client.cut:
+                self._refuse(head, tail)
+            self._from_client.cut.clear()
+        else:
+            self._has_input = False
+            self._ended_at = time.monotonic()
+            rest = b"".join(self._from_client.rest())
+            if scan.is_whole(rest):
+                self._forward([rest + b"\n"])
+            elif rest.strip():
+                ends.say(f"the last {len(rest)} bytes of the input are no whole message: left out")
+        self._flush_daemon()
+
+    def _forward(self, frame: list[bytes]) -> None:
+        self._state.from_client(frame)
+        self._daemon.put(frame)
+
+    def _refuse(self, head: bytes, tail: bytes) -> None:
+        """Answer a frame that was too large to keep, if it says where it wants its answer."""
+        ident, method = scan.by_ends(head, tail) or (None, None)
+        if ident is not None and method is not None:
+            self._client.put([failure(ident, TOO_LARGE)])
+            self._flush_client()
+
+    def _on_daemon(self, events: int) -> None:
+        if events & select.POLLOUT:
+            self._flush_daemon()
+        if events & select.POLLIN:
+            self._read_daemon()
+        elif events & GONE and not self._watched[self._daemon.fd] & select.POLLIN:
+            self._is_deaf = True  # what it has sent is read when the client has taken enough
+            self._daemon.clear()
+        elif events & GONE:
+            self._lose_daemon()
+
+    def _read_daemon(self) -> None:
+        try:
+            data = self._connection.recv(RECEIVED_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose_daemon()
+            return
+        for frame in self._from_daemon.feed(data):
+            self._state.from_daemon(frame)
+            self._client.put(frame)
+        self._flush_client()
+
+    def _lose_daemon(self) -> None:
+        """Answer what was in flight, and end when the client has its answers."""
+        is_done = not self._has_input and not self._state.owed and not self._daemon.size
+        self._daemon.clear()
+        self._last = exits.DONE if is_done else exits.NO_DAEMON
+        if not is_done:
+            count = sum(map(len, self._state.owed.values()))
+            fate = f": {count} in flight, each answered with outcome_unknown" if count else ""
+            ends.say(f"the daemon went away{fate}")
+        self._client.put(self._state.give_up(OUTCOME_UNKNOWN))
+        self._flush_client()
+
+    def _flush_daemon(self) -> None:
+        try:
+            self._daemon.flush()
+        except OSError:  # it is read until its end, for what it still had to say
+            self._is_deaf = True
+        if self._is_deaf:
+            self._daemon.clear()
+
+    def _flush_client(self, *, is_ready: bool = False) -> None:
+        try:
+            self._client.flush(is_ready=is_ready)
+        except OSError as error:
+            if isinstance(error, ConnectionError) or error.errno == errno.EIO:
+                self._status = exits.DONE  # it is gone: a terminal that hung up, or a closed pipe
+            else:
+                ends.say(f"cannot write to stdout: {error.strerror}")
+                self._status = exits.FAILED

@@ -1,0 +1,151 @@
+"""What a session owes its client, and what it is made of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpd.shim.state import SessionState, failure
+
+ERROR = {"code": -32603, "message": "gone", "data": {"kind": "outcome_unknown"}}
+
+
+def line(**message) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+
+def sent(*messages: bytes) -> SessionState:
+    state = SessionState()
+    for message in messages:
+        state.from_client([message])
+    return state
+
+
+def test_a_request_is_owed_its_answer():
+    state = sent(line(id=1, method="a"), line(id="1", method="b"), line(method="notifications/c"))
+    assert state.owed == {b"1": (b"a",), b'"1"': (b"b",)}
+    state.from_daemon([line(id="1", result={})])
+    state.from_daemon([line(id=1, error={"code": 1, "message": ""})])
+    assert state.owed == {}
+
+
+def test_questions_and_notifications_of_the_daemon_answer_nothing():
+    """
+    The ids of its questions are its own.
+    """
+    state = sent(line(id=1, method="a"))
+    for message in [
+        line(id=1, method="roots/list"),
+        line(method="notifications/progress", params={"id": 1}),
+        line(id=2, result={}),
+        line(id=None, error={"code": -32700, "message": ""}),
+        b"garbage\n",
+    ]:
+        state.from_daemon([message])
+    assert state.owed == {b"1": (b"a",)}
+
+
+def test_an_answer_of_the_client_is_no_request():
+    assert sent(line(id=1, result={}), line(id=2, error={})).owed == {}
+
+
+def test_an_id_in_escapes_is_the_same_id():
+    state = sent(rb'{"jsonrpc":"2.0","id":"\u0061","method":"m"}' + b"\n")
+    state.from_daemon([line(id="a", result={})])
+    assert state.owed == {}
+
+
+def test_an_id_used_twice_is_owed_two_answers():
+    """
+    The daemon refuses the second under the same id; the first is still to come.
+    """
+    state = sent(line(id=1, method="a"), line(id=1, method="b"))
+    state.from_daemon([line(id=1, error={"code": -32600, "message": "twice"})])
+    assert state.owed == {b"1": (b"a",)}
+    assert len(sent(line(id=1, method="a"), line(id=1, method="b")).give_up(ERROR)) == 2
+
+
+def test_what_the_client_cancels_is_owed_nothing():
+    cancel = line(method="notifications/cancelled", params={"requestId": "x", "reason": "r"})
+    assert sent(line(id="x", method="a"), line(id=2, method="b"), cancel).owed == {b"2": (b"b",)}
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"requestId": None}, {"requestId": {"a": []}}])
+def test_a_cancellation_of_nothing_cancels_nothing(params):
+    cancel = line(method="notifications/cancelled", params=params)
+    assert sent(line(id=1, method="a"), cancel).owed == {b"1": (b"a",)}
+
+
+def test_a_batch_is_owed_an_answer_for_each_request():
+    batch = [{"id": 1, "method": "a"}, {"method": "notifications/b"}, {"id": 2, "method": "c"}]
+    state = sent(json.dumps(batch).encode() + b"\n")
+    assert list(state.owed) == [b"1", b"2"]
+    state.from_daemon([json.dumps([{"id": 2, "result": 0}, {"id": 1, "result": 0}]).encode()])
+    assert state.owed == {}
+
+
+def test_what_is_given_up_gets_one_error_each():
+    state = sent(line(id=1, method="a"), line(id='q"', method="b"))
+    answers = state.give_up(ERROR)
+    assert [json.loads(one) for one in answers] == [
+        {"jsonrpc": "2.0", "id": 1, "error": ERROR},
+        {"jsonrpc": "2.0", "id": 'q"', "error": ERROR},
+    ]
+    assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in answers)
+    assert state.owed == {}
+    assert state.give_up(ERROR) == []
+
+
+def test_a_failure_is_one_line():
+    frame = failure(b'"x"', {"code": 1, "message": "é\n"})
+    assert json.loads(frame)["error"]["message"] == "é\n"
+    assert frame.count(b"\n") == 1
+
+
+def test_initialize_is_never_cancelled():
+    state = sent(line(id=0, method="initialize"), line(id="b", method="tools/call"))
+    [cancel] = [json.loads(one) for one in state.cancellations()]
+    assert cancel["method"] == "notifications/cancelled"
+    assert cancel["params"]["requestId"] == "b"
+
+
+def subscribe(uri: str, method: str = "resources/subscribe") -> bytes:
+    return line(id=9, method=method, params={"uri": uri})
+
+
+def test_the_frames_that_make_up_the_session_are_remembered_in_order():
+    handshake = [
+        line(id=0, method="initialize", params={}),
+        line(method="notifications/initialized"),
+    ]
+    levels = [line(id=n, method="logging/setLevel", params={"level": n}) for n in (1, 2)]
+    roots = line(method="notifications/roots/list_changed")
+    state = sent(
+        *handshake,
+        levels[0],
+        subscribe("a:1"),
+        subscribe("a:2"),
+        line(id=5, method="tools/call", params={}),
+        levels[1],
+        subscribe("a:1", "resources/unsubscribe"),
+        roots,
+    )
+    assert state.frames() == [*handshake, subscribe("a:2"), levels[1], roots]
+
+
+def test_a_repeated_subscription_is_remembered_once():
+    assert sent(subscribe("a"), subscribe("a")).frames() == [subscribe("a")]
+
+
+def test_a_frame_in_pieces_is_remembered_whole():
+    frame = line(id=0, method="initialize", params={"x": "y" * 100})
+    state = SessionState()
+    state.from_client([frame[:50], frame[50:]])
+    assert state.frames() == [frame]
+
+
+@pytest.mark.parametrize("params", [b"[]", b"7", b'{"uri":["a"]}', b'{"uri":' + b"[" * 9999 + b"}"])
+def test_odd_subscriptions_raise_nothing(params):
+    frame = b'{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":' + params + b"}\n"
+    assert sent(frame).frames() == [frame]
