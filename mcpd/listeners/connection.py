@@ -9,6 +9,9 @@ from typing import cast
 from mcpd.core.wire.framing import Framer, Oversized
 from mcpd.ids import SessionId
 
+HUNG_UP = "its client hung up"
+"""Why most sessions end."""
+
 LINGER_S = 5.0
 """How long a client whose session is over may take to read what is queued for it."""
 
@@ -64,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_slow = False
         self._is_over = False
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the loop calls ---------------------------------------------------------------------
 
@@ -81,11 +85,13 @@ class Connection(asyncio.Protocol):
 
         What was answered already is still delivered.
         """
-        self.close("its client hung up")
+        self.close(HUNG_UP)
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end("its client hung up" if exc is None else f"the connection broke: {exc}")
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._end(HUNG_UP if exc is None else f"the connection broke: {exc}")
 
     def pause_writing(self) -> None:
         self._is_slow = True
@@ -118,6 +124,10 @@ class Connection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """Return how much its client has not taken yet."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    async def wait_gone(self, timeout: float) -> None:
+        """Wait until it is closed and everything that was queued went out, or was given up."""
+        await asyncio.wait((self._gone,), timeout=timeout)
 
     def close(self, reason: str) -> None:
         """End the session, and the connection once what is queued has gone out."""

@@ -13,15 +13,19 @@ from mcpd.observe.logs import DaemonLog
 Note = Callable[[str, str, str], None]
 """Takes a server's name, a source and a text."""
 
+Mask = Callable[[str, str], str]
+"""Takes a server's name and what it said, and returns that without its secrets."""
+
 
 class Observer:
     """Hears of every fact; decides on names and levels, and on nothing else."""
 
-    def __init__(self, log: DaemonLog, journal: Journal, note: Note) -> None:
-        """``note`` writes into the log of a server, which masks its secrets."""
+    def __init__(self, log: DaemonLog, journal: Journal, note: Note, mask: Mask) -> None:
+        """``note`` writes into the log of a server, which masks by itself."""
         self._log = log.log
         self._event = journal.add
         self._note = note
+        self._mask = mask
 
     def tell(self, fact: Fact) -> None:
         """Write down what happened."""
@@ -35,13 +39,13 @@ class Observer:
                     self._note(
                         fact.server, "mcpd", f"its stdout holds more than MCP: {fact.reason}"
                     )
-                    self._event(
-                        "server.noise", server=fact.server, reason=fact.reason, text=fact.text
-                    )
+                    text = self._mask(fact.server, fact.text)
+                    self._event("server.noise", server=fact.server, reason=fact.reason, text=text)
             case facts.ServerWarning():
-                self._log("warning", "server.warning", server=fact.server, text=fact.text)
-                self._note(fact.server, "mcpd", fact.text)
-                self._event("server.warning", server=fact.server, text=fact.text)
+                text = self._mask(fact.server, fact.text)
+                self._log("warning", "server.warning", server=fact.server, text=text)
+                self._note(fact.server, "mcpd", text)
+                self._event("server.warning", server=fact.server, text=text)
             case facts.ServerLogged():
                 self._note(fact.server, "mcpd", f"log message, {fact.level}: {fact.text}")
             case facts.CatalogChanged():
@@ -119,7 +123,7 @@ class Observer:
                     duration_s=took,
                 )
             case facts.ServerCrashed():
-                said = fact.failure.message
+                said = self._mask(server, fact.failure.message)
                 self._log("warning", "server.crashed", server=server, reason=said)
                 self._note(server, "mcpd", said)
                 self._event(
@@ -136,14 +140,10 @@ class Observer:
                 self._note(server, "mcpd", f"starts again in {wait:g} s")
                 self._event("server.backoff", server=server, delay_s=wait, failures=fact.failures)
             case facts.ServerFailed():
-                self._log("error", "server.failed", server=server, reason=fact.failure.message)
+                said = self._mask(server, fact.failure.message)
+                self._log("error", "server.failed", server=server, reason=said)
                 self._note(server, "mcpd", "failed too often, is not started any more by itself")
-                self._event(
-                    "server.failed",
-                    server=server,
-                    message=fact.failure.message,
-                    kind=fact.failure.kind,
-                )
+                self._event("server.failed", server=server, message=said, kind=fact.failure.kind)
             case facts.ServerStopping():
                 self._log("info", "server.stopping", server=server, reason=fact.reason)
                 self._note(server, "mcpd", f"stopping: {fact.reason}")

@@ -1,0 +1,155 @@
+"""Servers that are in no configuration: brought by a client, gone soon after the last one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from mcpd import paths
+from mcpd.config.entry import entry_from_json
+from mcpd.core.facts import Failure
+from mcpd.core.mux.mux import Mux
+from mcpd.daemon.assemble import Server, assemble
+from mcpd.daemon.registry import Registry
+
+KEPT_S = 60.0
+"""How long one is kept after its last session."""
+
+RUNNERS = frozenset({
+    "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "node", "tsx", "uvx", "uv", "pipx",
+    "python", "python3", "sh", "bash", "env",
+})  # fmt: skip
+"""Programs that are not the server themselves, but run it."""
+
+_VERBS = frozenset({"exec", "run", "dlx", "x", "tool"})
+_VERSION = re.compile(r"(?<=.)(@|==)[^/]*$")
+_ENDING = re.compile(r"\.(py|js|mjs|cjs|ts|sh)$")
+_ODD = re.compile(r"[^A-Za-z0-9_.-]+")
+_NAME_LENGTH = 40
+_HASH_DIGITS = 4
+
+
+class AdHoc:
+    """Makes servers of commands that clients bring, and forgets them."""
+
+    def __init__(self, registry: Registry, mux: Mux, changed: Callable[[], None]) -> None:
+        """``changed`` tells the mux which servers there are now."""
+        self._registry = registry
+        self._mux = mux
+        self._changed = changed
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    def bring(self, command: Mapping[str, Any], cwd: str | None) -> str | Failure:
+        """Return the name of the server for a client's command, a new one if need be.
+
+        One that inherits nothing from the daemon comes with an environment of its own, from a
+        command line: a shell has expanded that already.
+        """
+        base = self._registry.environment
+        configured = entry_from_json(
+            dict(command),
+            name="",
+            env=base,
+            cwd=cwd or paths.home(),
+            literal=command.get("inherit_env") == "none",
+        )
+        if configured.error is not None or configured.launch is None:
+            why = configured.error or "it is disabled"
+            return Failure("config_invalid", f"the command cannot be used: {why}")
+        server = assemble(
+            configured,
+            base_env=base,
+            ignore_env=self._registry.daemon.ignore_env,
+            is_ad_hoc=True,
+        )
+        known = self._registry.by_launch(server.entry.launch)
+        if known is not None and (known.is_ad_hoc or known.entry.sharing is server.entry.sharing):
+            self._keep(known.name)
+            return known.name
+        name = self._free_name(configured.launch.command, configured.launch.args, server)
+        self._registry.add(_named(server, name))
+        self._changed()
+        self._keep(name)
+        return name
+
+    def session_closed(self, name: str | None) -> None:
+        """A session on a server has ended; the last one is followed by the server's own end."""
+        server = None if name is None else self._registry.get(name)
+        if server is not None and server.is_ad_hoc:
+            self._keep(server.name)
+
+    def differs_in(self, server: Server) -> str | None:
+        """Say by which variables alone one differs from another, ``None`` where it does not."""
+        if not server.is_ad_hoc or server.spec is None:
+            return None
+        mine = server.environment
+        for other in self._registry:
+            spec = other.spec
+            if other.name == server.name or spec is None:
+                continue
+            same = (spec.command, spec.args, spec.cwd) == (
+                server.spec.command,
+                server.spec.args,
+                server.spec.cwd,
+            )
+            if same:
+                names = {*mine, *other.environment}
+                theirs = other.environment
+                differing = sorted(n for n in names if mine.get(n) != theirs.get(n))
+                return f"differs from {other.name} in its environment: {', '.join(differing)}"
+        return None
+
+    def close(self) -> None:
+        """Forget nothing any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _keep(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+        server = self._registry.get(name)
+        if server is not None and server.is_ad_hoc:
+            loop = asyncio.get_running_loop()
+            self._timers[name] = loop.call_later(KEPT_S, self._look, name)
+
+    def _look(self, name: str) -> None:
+        self._timers.pop(name, None)
+        if self._mux.report(name).sessions == 0:
+            self._registry.remove(name)
+            self._changed()
+
+    def _free_name(self, command: str, args: tuple[str, ...], server: Server) -> str:
+        stem = stem_of(command, args)
+        for digits in range(_HASH_DIGITS, len(server.entry.launch) + 1):
+            name = f"{stem}-{server.entry.launch[:digits]}"
+            if self._registry.get(name) is None:
+                return name
+        return f"{stem}-{server.entry.launch}"
+
+
+def stem_of(command: str, args: tuple[str, ...]) -> str:
+    """Return what people would call this server: the last part of the program or the package."""
+    program = os.path.basename(command.rstrip("/"))
+    words = [program]
+    if program.partition(".")[0].rstrip("0123456789") in RUNNERS or program in RUNNERS:
+        words = [word for word in args if not word.startswith("-") and word not in _VERBS] + words
+    last = _VERSION.sub("", words[0].rstrip("/"))
+    last = _ENDING.sub("", last.rpartition("/")[2])
+    return _ODD.sub("-", last).strip("-.")[:_NAME_LENGTH] or "server"
+
+
+def _named(server: Server, name: str) -> Server:
+    return msgspec.structs.replace(
+        server,
+        name=name,
+        configured=msgspec.structs.replace(server.configured, name=name),
+        entry=msgspec.structs.replace(server.entry, name=name),
+        spec=None if server.spec is None else msgspec.structs.replace(server.spec, server=name),
+    )

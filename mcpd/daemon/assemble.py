@@ -1,0 +1,178 @@
+"""From a configured entry to what the core and the supervisor work with."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mcpd import launch
+from mcpd.config.entry import Entry as Configured
+from mcpd.config.schema import ResolvedLaunch, ServerConfig
+from mcpd.core.catalog.filters import Filter
+from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.machine import Rules
+from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.supervise.slot import Spec
+from mcpd.supervise.spawn import build_environment
+
+DIGEST_BYTES = 10
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One server, as each part of the daemon sees it. Holds secrets: never shown."""
+
+    name: str
+    configured: Configured
+    entry: Entry
+    spec: Spec | None
+    """``None`` where it cannot be run."""
+
+    cache_key: str
+    """Changes with the entry alone, and not with the environment of the daemon."""
+
+    is_ad_hoc: bool = False
+    environment: Mapping[str, str] = {}
+    """All of what counts for telling it from others."""
+
+
+def assemble(
+    configured: Configured,
+    *,
+    base_env: Mapping[str, str],
+    ignore_env: Iterable[str] = (),
+    is_ad_hoc: bool = False,
+) -> Server:
+    """Make a server of an entry; one that cannot be used says why to whoever asks for it.
+
+    ``base_env`` is what it may inherit: the daemon's environment, or the client's whose server
+    it is. ``ignore_env`` are further patterns of variables that make no difference.
+    """
+    config, resolved = configured.config, configured.launch
+    unavailable = _unavailable(configured)
+    if config is None or resolved is None or unavailable is not None:
+        entry = Entry(name=configured.name, launch="", unavailable=unavailable)
+        return Server(
+            name=configured.name,
+            configured=configured,
+            entry=entry,
+            spec=None,
+            cache_key="",
+            is_ad_hoc=is_ad_hoc,
+        )
+    environment = _telling(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
+    roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
+    same = (resolved.command, resolved.args, resolved.cwd, roots, config.era)
+    sharing = Sharing(config.sharing if config.sharing != "auto" else "shared")
+    return Server(
+        name=configured.name,
+        configured=configured,
+        entry=_entry(configured.name, config, _digest(same, environment), sharing, is_ad_hoc),
+        spec=_spec(configured.name, config, resolved, base_env),
+        cache_key=_digest(same, resolved.env, resolved.inherit_env),
+        is_ad_hoc=is_ad_hoc,
+        environment=environment,
+    )
+
+
+def _entry(
+    name: str, config: ServerConfig, digest: str, sharing: Sharing, is_ad_hoc: bool
+) -> Entry:
+    return Entry(
+        name=name,
+        launch=digest,
+        sharing=sharing,
+        filter=Filter(config.tools.allow, config.tools.deny),
+        call_timeout=config.call_timeout,
+        call_timeout_max=config.call_timeout_max,
+        queue_timeout=config.queue_timeout,
+        max_concurrency=config.max_concurrency,
+        may_repeat=config.retry == "safe",
+        validates=config.validate_arguments,
+        roots=config.roots if isinstance(config.roots, tuple) else (),
+        is_listed=not is_ad_hoc,
+    )
+
+
+def _spec(
+    name: str, config: ServerConfig, resolved: ResolvedLaunch, base_env: Mapping[str, str]
+) -> Spec:
+    restart = config.restart
+    return Spec(
+        server=name,
+        command=resolved.command,
+        args=resolved.args,
+        env=resolved.env,
+        base_env=base_env,
+        inherit=resolved.inherit_env,
+        cwd=resolved.cwd,
+        names_cwd=config.cwd is not None,
+        rules=Rules(
+            startup_timeout=config.startup_timeout,
+            idle_timeout=config.idle_timeout,
+            restarts=restart.policy == "on-failure",
+            backoff=restart.backoff,
+            backoff_max=restart.backoff_max,
+            max_failures=restart.max_failures,
+            window=restart.window,
+            failed_retry=restart.failed_retry,
+        ),
+        grace=config.stop_grace,
+        scope=config.stop_scope,
+    )
+
+
+def _unavailable(configured: Configured) -> Failure | None:
+    name = configured.name
+    if not configured.enabled:
+        where = f" in {configured.file}" if configured.file else ""
+        return Failure(
+            kind="server_disabled",
+            message=f"{name} is disabled",
+            server=name,
+            hint=f"set enabled = true for {name}{where}",
+        )
+    if configured.config is None or configured.launch is None:
+        why = configured.error or "its entry cannot be used"
+        return Failure(
+            kind="config_invalid",
+            message=f"{name} is misconfigured: {why}",
+            server=name,
+            hint="mcpd --check explains; mcpctl reload reads the files again",
+        )
+    return None
+
+
+def _telling(
+    resolved: ResolvedLaunch,
+    base_env: Mapping[str, str],
+    ignore: tuple[str, ...],
+    *,
+    is_ad_hoc: bool,
+) -> dict[str, str]:
+    """Return the environment that tells one process from another: not that of one terminal.
+
+    What somebody wrote into an entry counts in any case.
+    """
+    whole = build_environment(base_env, resolved.env, inherit=resolved.inherit_env, tag="")
+    written = () if is_ad_hoc else resolved.env
+    return {
+        name: value
+        for name, value in whole.items()
+        if name in written or not (launch.is_ephemeral(name) or _is_ignored(name, ignore))
+    }
+
+
+def _is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+        for pattern in patterns
+    )
+
+
+def _digest(same: object, environment: Mapping[str, str], *more: str) -> str:
+    """Return what equal launches have in common, whatever the order of their variables."""
+    text = repr((same, sorted(environment.items()), more))
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()

@@ -1,0 +1,104 @@
+"""What servers said of themselves and listed, on disk, for answers while they sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+import msgspec
+
+from mcpd import paths, tasks
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.policy.redact import Redactor
+from mcpd.supervise import files
+
+VERSION = 1
+LIMIT_BYTES = 256 * 1024 * 1024
+
+
+class _Kept(msgspec.Struct):
+    version: int
+    launch: str
+    introduction: dict[str, object]
+    catalog: str
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+
+
+class CatalogCache:
+    """One file for each server in ``catalog/`` of the state directory.
+
+    Invariant: a file that is not what we wrote is as good as none, and a disk that is full
+    costs nobody anything but the cache. Known secrets are masked.
+    """
+
+    def __init__(self, state_dir: str) -> None:
+        self._directory = os.path.join(state_dir, "catalog")
+        self._waiting: dict[str, tuple[str, Introduction, Catalog, Redactor]] = {}
+        self._writer: asyncio.Task[None] | None = None
+
+    def load(self, server: str, launch: str) -> tuple[Introduction, Catalog] | None:
+        """Return what the last process of this launch said, as far as it is known."""
+        try:
+            directory = files.open_directory(self._directory)
+            try:
+                fd = files.open_file(_name(server), os.O_RDONLY, directory=directory)
+            finally:
+                os.close(directory)
+            with os.fdopen(fd, "rb") as file:
+                kept = _decode(file.read(LIMIT_BYTES))
+            if kept.version != VERSION or kept.launch != launch:
+                return None
+            introduction = Introduction.from_cache(kept.introduction)
+            catalog = Catalog.from_cache(kept.catalog.encode())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+        return None if catalog is None else (introduction, catalog)
+
+    def keep(
+        self,
+        server: str,
+        launch: str,
+        introduction: Introduction,
+        catalog: Catalog,
+        redactor: Redactor,
+    ) -> None:
+        """Write soon, off the loop; what comes meanwhile replaces what waits."""
+        self._waiting[server] = (launch, introduction, catalog, redactor)
+        if self._writer is None or self._writer.done():
+            self._writer = tasks.spawn(self._write(), name="cache.write")
+
+    async def flush(self) -> None:
+        """Wait until what was to be kept is written."""
+        if self._writer is not None:
+            await asyncio.wait((self._writer,))
+
+    async def _write(self) -> None:
+        while self._waiting:
+            server, what = self._waiting.popitem()
+            await asyncio.to_thread(self._write_one, server, *what)
+
+    def _write_one(
+        self,
+        server: str,
+        launch: str,
+        introduction: Introduction,
+        catalog: Catalog,
+        redactor: Redactor,
+    ) -> None:
+        pages = catalog.to_cache().decode()
+        kept = _Kept(VERSION, launch, introduction.to_cache(), pages)
+        data = redactor.mask_bytes(msgspec.json.encode(kept))
+        with contextlib.suppress(OSError):
+            directory = files.open_directory(self._directory)
+            try:
+                files.replace_file(_name(server), data, directory=directory)
+            finally:
+                os.close(directory)
+
+
+def _name(server: str) -> str:
+    return paths.file_name(server) + ".json"

@@ -1,0 +1,170 @@
+"""What people do with servers: start, stop, restart, and what holds until when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from mcpd.core.facts import Failure
+from mcpd.core.mux.events import Hold, Reserve
+from mcpd.core.mux.mux import Mux
+from mcpd.daemon.assemble import Server
+from mcpd.daemon.registry import Registry
+from mcpd.ids import SlotId
+from mcpd.schemas.suggest import nearest
+from mcpd.supervise.supervisor import Supervisor
+
+CONTROL_KEYS = (None, "control")
+"""Of the processes that a server has of its own, whoever is attached."""
+
+
+class Operator:
+    """Starts and stops servers for people.
+
+    Invariant: a stop holds for one name; entries that share a process keep it until all of them
+    are held.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        mux: Mux,
+        supervisor: Supervisor,
+        dispatch: Callable[[Hold | Reserve], None],
+    ) -> None:
+        self._registry = registry
+        self._mux = mux
+        self._supervisor = supervisor
+        self._dispatch = dispatch
+        self._held: set[str] = set()
+
+    def is_held(self, name: str) -> bool:
+        """Tell whether a person stopped this server."""
+        return name in self._held
+
+    def find(self, names: Iterable[str]) -> list[Server] | Failure:
+        """Return servers by their names, or say which one does not exist."""
+        found = []
+        for name in dict.fromkeys(names):
+            server = self._registry.get(name)
+            if server is None:
+                near = nearest(name, [each.name for each in self._registry])
+                hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows them"
+                return Failure(
+                    "server_not_found",
+                    f"there is no server {name!r}",
+                    name,
+                    hint=hint,
+                    details={"near": near},
+                )
+            found.append(server)
+        return found
+
+    async def start(self, names: Sequence[str]) -> list[Server] | Failure:
+        """Start servers and wait until they are ready; return the first failure there is."""
+        servers = self._usable(names)
+        if isinstance(servers, Failure):
+            return servers
+        outcomes = [self._start(server) for server in servers]
+        return await _first_failure(outcomes) or servers
+
+    async def restart(self, names: Sequence[str]) -> list[Server] | Failure:
+        """Replace the processes of servers, or start those that have none; likewise."""
+        servers = self._usable(names)
+        if isinstance(servers, Failure):
+            return servers
+        outcomes: list[asyncio.Future[Failure | None]] = []
+        for server in servers:
+            running = [slot for slot in self._slots(server) if self._has_process(slot)]
+            if not running:
+                outcomes.append(self._start(server))
+                continue
+            self.release(server.name)
+            failure = Failure(
+                "server_stopped", f"{server.name} is being restarted", server.name, True
+            )
+            outcomes += [self._supervisor.restart(slot, failure) for slot in running]
+        return await _first_failure(outcomes) or servers
+
+    async def stop(self, names: Sequence[str]) -> list[Server] | Failure:
+        """Stop servers, hold them, and wait until nothing of their processes is left."""
+        servers = self.find(names)
+        if isinstance(servers, Failure):
+            return servers
+        stopping: list[SlotId] = []
+        for server in servers:
+            failure = Failure(
+                kind="server_stopped",
+                message=f"{server.name} was stopped with `mcpctl stop`",
+                server=server.name,
+                hint=f"mcpctl start {server.name}",
+            )
+            self._held.add(server.name)
+            self._dispatch(Hold(server.name, failure))
+            if not self._is_used_by_others(server):
+                for slot in self._slots(server):
+                    self._supervisor.stop(slot, failure)
+                    stopping.append(slot)
+        for slot in stopping:
+            await self._supervisor.wait_empty(slot)
+        return servers
+
+    def release(self, name: str) -> None:
+        """Let a server go on that a person had stopped."""
+        if name in self._held:
+            self._held.discard(name)
+            self._dispatch(Hold(name, None))
+
+    def start_unasked(self, name: str) -> None:
+        """Start a server that is to run with the daemon; nobody waits for it."""
+        server = self._registry.get(name)
+        if server is not None and server.spec is not None and name not in self._held:
+            self._dispatch(Reserve(name))
+            for slot in self._own_slots(server):
+                self._supervisor.want(slot)
+
+    def forgive(self, names: Iterable[str]) -> None:
+        """Let servers start again whose entries have changed since they failed too often."""
+        for server in filter(None, map(self._registry.get, names)):
+            for slot in self._slots(server):
+                self._supervisor.forgive(slot, f"the entry of {server.name} was changed")
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _start(self, server: Server) -> asyncio.Future[Failure | None]:
+        self.release(server.name)
+        self._dispatch(Reserve(server.name))
+        return self._supervisor.start(self._own_slots(server)[0])
+
+    def _usable(self, names: Sequence[str]) -> list[Server] | Failure:
+        servers = self.find(names)
+        if isinstance(servers, Failure):
+            return servers
+        unusable = (server.entry.unavailable for server in servers)
+        return next((failure for failure in unusable if failure is not None), servers)
+
+    def _slots(self, server: Server) -> list[SlotId]:
+        slots = (each.slot for each in self._mux.report(server.name).slots)
+        return [slot for slot in slots if self._supervisor.get(slot) is not None]
+
+    def _own_slots(self, server: Server) -> list[SlotId]:
+        report = self._mux.report(server.name)
+        return [each.slot for each in report.slots if each.key in CONTROL_KEYS]
+
+    def _has_process(self, ident: SlotId) -> bool:
+        slot = self._supervisor.get(ident)
+        return slot is not None and slot.run is not None
+
+    def _is_used_by_others(self, server: Server) -> bool:
+        return any(
+            other.name != server.name
+            and other.name not in self._held
+            and other.spec is not None
+            and other.entry.launch == server.entry.launch
+            for other in self._registry
+        )
+
+
+async def _first_failure(outcomes: Sequence[asyncio.Future[Failure | None]]) -> Failure | None:
+    found = await asyncio.gather(*outcomes)
+    return next((failure for failure in found if failure is not None), None)

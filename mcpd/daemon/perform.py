@@ -1,0 +1,127 @@
+"""Events into the mux, its commands into effects, synchronously and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from mcpd import tasks
+from mcpd.core.mux import commands as cmd
+from mcpd.core.mux.commands import Command
+from mcpd.core.mux.events import Event, FrameFromServer, Tick, WriteRefused
+from mcpd.core.mux.mux import Mux
+from mcpd.core.wire.framing import Oversized
+from mcpd.ids import SessionId, SlotId
+from mcpd.listeners.connection import Connection
+from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.stdio import Pipes
+
+
+class Performer:
+    """The one place where events enter the mux.
+
+    Invariant: no ``await`` between an event and its commands, and none of them is performed
+    before those of an earlier event: what performing one brings about waits for its turn.
+    """
+
+    def __init__(self, mux: Mux, clock: Callable[[], float]) -> None:
+        self.mux = mux
+        self.supervisor: Supervisor
+        self.connections: dict[SessionId, Connection] = {}
+        self.pipes: dict[SlotId, Pipes] = {}
+        self.on_quiet: Callable[[], None] | None = None
+        """Called after each event and its effects, while somebody waits for the end of calls."""
+        self._clock = clock
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._effects: dict[type[Any], Callable[[Any], None]] = {
+            cmd.ToSession: self._to_session,
+            cmd.ToServer: self._to_server,
+            cmd.CloseSession: self._close_session,
+            cmd.OpenSlot: self._open_slot,
+            cmd.CloseSlot: lambda c: self.supervisor.close(c.slot, c.reason),
+            cmd.Want: lambda c: self.supervisor.want(c.slot),
+            cmd.Busy: lambda c: self.supervisor.busy(c.slot),
+            cmd.Idle: lambda c: self.supervisor.idle(c.slot),
+            cmd.Ready: lambda c: self.supervisor.ready(c.slot),
+            cmd.StartRefused: lambda c: self.supervisor.refuse_start(c.slot, c.failure),
+            cmd.Answered: lambda c: self.supervisor.answered(c.slot),
+        }
+
+    def route(self, kind: type[Command], effect: Callable[[Any], None]) -> None:
+        """Have ``effect`` do what commands of this kind ask for."""
+        self._effects[kind] = effect
+
+    def dispatch(self, event: Event) -> None:
+        """Let the mux react, then do what it asks, in order and without awaiting."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        effects, now = self._effects, self._clock()
+        handle = self.mux.handle
+        while self._events:
+            for command in tasks.attempt(handle, self._events.popleft(), now) or ():
+                tasks.attempt(effects[type(command)], command)
+        self._is_busy = False
+        self.arm()
+        if self.on_quiet is not None:
+            self.on_quiet()
+
+    def arm(self) -> None:
+        """Have the one timer go off when the mux or a server is due.
+
+        One that goes off too early, since what it was for is over, costs less than moving it
+        with each call.
+        """
+        due, other = self.mux.next_deadline(), self.supervisor.next_deadline()
+        if due is None or (other is not None and other < due):
+            due = other
+        if due is None or (self._timer is not None and self._timer_at <= due):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = due
+        self._timer = asyncio.get_running_loop().call_at(due, self._tick)
+
+    def frame_from(self, slot: SlotId) -> Callable[[bytes | Oversized], None]:
+        """Return what takes the lines of the process in a slot."""
+        dispatch = self.dispatch
+
+        def take(frame: bytes | Oversized) -> None:
+            dispatch(FrameFromServer(slot, frame))
+
+        return take
+
+    def close(self) -> None:
+        """Let no timer go off any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.supervisor.tick(self._clock())
+        self.dispatch(Tick())
+
+    def _open_slot(self, command: cmd.OpenSlot) -> None:
+        self.supervisor.open(command)
+
+    def _to_session(self, command: cmd.ToSession) -> None:
+        connection = self.connections.get(command.session)
+        if connection is not None:
+            connection.write(command.data, is_notification=command.is_notification)
+
+    def _to_server(self, command: cmd.ToServer) -> None:
+        pipes = self.pipes.get(command.slot)
+        if (pipes is None or not pipes.write(command.data)) and command.wire_id:
+            self.dispatch(WriteRefused(command.slot, command.wire_id))
+
+    def _close_session(self, command: cmd.CloseSession) -> None:
+        connection = self.connections.get(command.session)
+        if connection is not None:
+            connection.close(command.reason)

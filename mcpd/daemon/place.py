@@ -1,0 +1,77 @@
+"""The daemon's place in the file system: looked after now and then, given up when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable
+
+from mcpd.errors import McpdError
+from mcpd.service import bind
+from mcpd.service.lock import DaemonLock
+
+LOOK_S = 60.0
+"""Between two looks at the socket and the lock."""
+
+
+class Place:
+    """The socket's file and the lock.
+
+    A daemon whose files have vanished is out of reach, and the next client would start another:
+    it makes them anew, or ends when somebody else has taken the place.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        lock: DaemonLock,
+        identity: bind.Identity | None,
+        *,
+        replace: Callable[[socket.socket], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        """``replace`` takes a new listening socket; ``lost`` hears that another daemon is."""
+        self._path = path
+        self._lock = lock
+        self._identity = identity
+        self._replace = replace
+        self._lost = lost
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Look from time to time."""
+        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look_again)
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def remove_socket(self) -> None:
+        """Take the socket's file away, if it is still ours."""
+        with contextlib.suppress(OSError):
+            bind.remove_socket(self._path, self._identity)
+
+    def look(self) -> None:
+        """See to it that we can be found, and that nothing that cleans up takes our files."""
+        try:
+            if self._lock.still_ours():
+                self._lock.touch()
+            else:
+                self._lock.renew()
+            if bind.still_ours(self._path, self._identity):
+                bind.touch(self._path)
+            else:
+                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+                listener = bind.bind_socket(self._path, self._lock)
+                self._identity = bind.identity_of(self._path)
+                self._replace(listener)
+        except (McpdError, OSError) as error:
+            self._lost(f"its place at {self._path} is lost: {error}")
+
+    def _look_again(self) -> None:
+        self.start()
+        self.look()

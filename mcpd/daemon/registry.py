@@ -1,0 +1,121 @@
+"""Which servers there are: those of the configuration, and those that clients brought."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from mcpd import paths
+from mcpd.config.load import Loaded
+from mcpd.config.schema import DaemonConfig
+from mcpd.core.mux.entries import Entry
+from mcpd.core.policy.redact import Redactor
+from mcpd.daemon.assemble import Server, assemble
+from mcpd.daemon.cache import CatalogCache
+from mcpd.ids import SlotId
+from mcpd.supervise.logs import ServerLog
+from mcpd.supervise.slot import Spec
+
+
+class Registry:
+    """All servers by name, in config order, ad-hoc ones last."""
+
+    def __init__(self, state_dir: str, cache: CatalogCache, environment: Mapping[str, str]) -> None:
+        self._state_dir = state_dir
+        self._cache = cache
+        self.environment = environment
+        """The daemon's, without its own tag: what configured servers may inherit."""
+        self.loaded = Loaded()
+        """What is applied now: bad entries have been replaced by their last good ones."""
+        self._servers: dict[str, Server] = {}
+        self._ad_hoc: dict[str, Server] = {}
+        self._logs: dict[str, ServerLog] = {}
+
+    def __iter__(self) -> Iterator[Server]:
+        yield from self._servers.values()
+        yield from self._ad_hoc.values()
+
+    @property
+    def daemon(self) -> DaemonConfig:
+        """The daemon's own settings."""
+        return self.loaded.daemon
+
+    def get(self, name: str) -> Server | None:
+        """Return a server by its name."""
+        return self._servers.get(name) or self._ad_hoc.get(name)
+
+    def apply(self, loaded: Loaded) -> None:
+        """Take over a configuration."""
+        self.loaded = loaded
+        before, self._servers = self._servers, {}
+        for configured in loaded.entries.values():
+            server = assemble(
+                configured, base_env=self.environment, ignore_env=loaded.daemon.ignore_env
+            )
+            self._servers[server.name] = self._remembering(server, before.get(server.name))
+        for name in [name for name in self._ad_hoc if name in self._servers]:
+            del self._ad_hoc[name]
+        for name, log in self._logs.items():
+            if (known := self.get(name)) is not None:
+                log.set_secrets(known.configured.secrets)
+
+    def add(self, server: Server) -> None:
+        """Add a server that a client brought."""
+        self._ad_hoc[server.name] = self._remembering(server, None)
+
+    def remove(self, name: str) -> None:
+        """Forget a server that a client brought."""
+        self._ad_hoc.pop(name, None)
+        log = self._logs.pop(name, None)
+        if log is not None:
+            log.close()
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all servers as the mux knows them."""
+        return tuple(server.entry for server in self)
+
+    def by_launch(self, launch: str) -> Server | None:
+        """Return the first server that is started like this."""
+        return next((each for each in self if each.spec and each.entry.launch == launch), None)
+
+    def spec(self, slot: SlotId) -> Spec | None:
+        """Return how to run what belongs in a slot."""
+        server = self.by_launch(slot.partition("@")[0])
+        return None if server is None else server.spec
+
+    def log(self, name: str) -> ServerLog:
+        """Return a server's log; its file is made at its first line."""
+        log = self._logs.get(name)
+        if log is None:
+            server = self.get(name)
+            log = ServerLog(
+                os.path.join(self._state_dir, "logs", paths.file_name(name) + ".log"),
+                max_bytes=self.daemon.log_max_bytes,
+                backups=self.daemon.log_backups,
+                secrets=() if server is None else server.configured.secrets,
+            )
+            self._logs[name] = log
+        return log
+
+    def redactor(self, name: str) -> Redactor:
+        """Return what hides a server's secrets."""
+        server = self.get(name)
+        return Redactor(()) if server is None else Redactor(server.configured.secrets)
+
+    def close(self) -> None:
+        """Close the files of the logs."""
+        for log in self._logs.values():
+            log.close()
+
+    def _remembering(self, server: Server, before: Server | None) -> Server:
+        """Return the server with what its last process is known to have said."""
+        if server.spec is None or (before is not None and before.cache_key == server.cache_key):
+            return server  # the mux remembers for itself
+        known = self._cache.load(server.name, server.cache_key)
+        if known is None:
+            return server
+        introduction, catalog = known
+        entry = msgspec.structs.replace(server.entry, introduction=introduction, catalog=catalog)
+        return msgspec.structs.replace(server, entry=entry)

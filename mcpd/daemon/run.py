@@ -1,0 +1,451 @@
+"""The daemon's life: the order of its start, what wakes it, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import os
+import signal
+import socket
+from collections.abc import Callable
+from datetime import datetime
+from typing import Protocol
+
+from mcpd import __version__, paths, tasks
+from mcpd.config.diff import Change
+from mcpd.core.facts import Fact
+from mcpd.core.facts import SessionClosed as SessionIsOver
+from mcpd.core.mux import commands as cmd
+from mcpd.core.mux import events
+from mcpd.core.mux.entries import Settings
+from mcpd.core.mux.mux import Mux
+from mcpd.core.wire.framing import Oversized
+from mcpd.daemon.adhoc import AdHoc
+from mcpd.daemon.backend import Answers
+from mcpd.daemon.cache import CatalogCache
+from mcpd.daemon.checks import Checks
+from mcpd.daemon.drain import Drain
+from mcpd.daemon.operate import Operator
+from mcpd.daemon.perform import Performer
+from mcpd.daemon.place import Place
+from mcpd.daemon.registry import Registry
+from mcpd.daemon.reload import Reloader
+from mcpd.errors import PathRefused
+from mcpd.ids import SessionId, SlotId
+from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
+from mcpd.listeners.control import Desk
+from mcpd.listeners.peer import Peer
+from mcpd.listeners.unix import UnixListener
+from mcpd.observe.journal import Journal
+from mcpd.observe.logs import DaemonLog, install
+from mcpd.observe.observer import Observer
+from mcpd.schemas.suggest import nearest
+from mcpd.service import bind, privatedir
+from mcpd.service.lock import DaemonLock
+from mcpd.supervise.guard import Guardian
+from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.logs import ServerLog
+from mcpd.supervise.process import Child
+from mcpd.supervise.slot import Spec
+from mcpd.supervise.supervisor import Supervisor
+from mcpd.supervise.sweep import sweep_dead
+from mcpd.upstreams.stdio import Pipes
+
+SLACK_BYTES = 64 * 1024
+"""What a client's line may have over ``max_request_bytes``, which counts what is sent on."""
+
+MOST_CONNECTIONS = 1000
+
+AT_LEAST_STARTS = 4
+
+BAD_CONFIG = 78
+"""Exit status: no file of the configuration could be read as one (EX_CONFIG)."""
+
+
+class Flags(Protocol):
+    """The command line, as far as it concerns a running daemon."""
+
+    config: str | None
+    log_level: str | None
+
+
+class Start(Protocol):
+    """What was found before the loop ran."""
+
+    @property
+    def options(self) -> Flags: ...
+
+    umask: int
+    """What servers get."""
+
+    nofile_soft: int
+    """Likewise."""
+
+    signals: list[int]
+    """Those that came already."""
+
+
+def run(
+    start: Start,
+    path: str,
+    lock: DaemonLock,
+    listener: socket.socket,
+    identity: bind.Identity | None,
+) -> int:
+    """Be the daemon until it is to end; return the exit status.
+
+    Raises ``PathRefused`` where there is no place for its state.
+    """
+    state_dir = paths.state_dir()
+    privatedir.ensure_private(state_dir, own="MCPD_STATE_DIR" not in os.environ)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_live(start, path, state_dir, lock, listener, identity))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:  # it has no build for this platform
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _live(
+    start: Start,
+    path: str,
+    state_dir: str,
+    lock: DaemonLock,
+    listener: socket.socket,
+    identity: bind.Identity | None,
+) -> int:
+    log = DaemonLog(
+        level=start.options.log_level or "info", file=os.path.join(state_dir, "mcpd.log")
+    )
+    install(log)
+    daemon = Daemon(start, path, state_dir, log)
+    if daemon.refusals:
+        for problem in daemon.refusals:
+            log.log("error", "config.error", problem=problem)
+        return BAD_CONFIG
+    return await daemon.live(lock, listener, identity)
+
+
+class Daemon:
+    """Everything, wired together; the only object that knows everybody."""
+
+    def __init__(self, start: Start, path: str, state_dir: str, log: DaemonLog) -> None:
+        """Read the configuration and make what it asks for; nothing runs yet."""
+        loop = asyncio.get_running_loop()
+        self._start = start
+        self._path = path
+        self._log = log
+        self._journal = Journal()
+        self._id = new_daemon_id()
+        self._state_dir = state_dir
+        self._sessions = itertools.count(1)
+        self._ending: asyncio.Future[tuple[str, float | None]] = loop.create_future()
+        self._cache = CatalogCache(state_dir)
+        self._registry = Registry(state_dir, self._cache, dict(os.environ))
+        self._reloader = Reloader(
+            start.options.config,
+            datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
+            registry=self._registry,
+            applied=self._configuration_changed,
+            log=log,
+            journal=self._journal,
+        )
+        self._reloader.watch()
+        loaded = self._reloader.read()
+        self._registry.apply(loaded)
+        self.refusals = [str(problem) for problem in loaded.errors] if loaded.broken else []
+        """Why the configuration is none at all."""
+        settings = self._registry.daemon
+        self._take_limits()
+        self._observer = Observer(log, self._journal, self._note, self._mask)
+        mux = Mux(
+            Settings(
+                version=__version__,
+                max_request_bytes=settings.max_request_bytes,
+                list_wait=settings.list_wait,
+            ),
+            suggest=nearest,
+        )
+        self._performer = Performer(mux, loop.time)
+        self._supervisor = Supervisor(
+            self,
+            daemon_id=self._id,
+            most_starts=_most_starts(settings.max_concurrent_starts),
+            umask=start.umask,
+            nofile_soft=start.nofile_soft,
+        )
+        self._performer.supervisor = self._supervisor
+        self._operator = Operator(self._registry, mux, self._supervisor, self.dispatch)
+        self._ad_hoc = AdHoc(self._registry, mux, self._entries_changed)
+        self._checks = Checks(self._supervisor.reaper, self.dispatch)
+        self._answers = Answers(
+            socket=path,
+            registry=self._registry,
+            mux=mux,
+            supervisor=self._supervisor,
+            operator=self._operator,
+            reloader=self._reloader,
+            ad_hoc=self._ad_hoc,
+            log=log,
+            journal=self._journal,
+            shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
+        )
+        self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
+        self._outboxes = Outboxes(
+            one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
+        )
+        self._listener: UnixListener
+        self._drain: Drain
+        self._place: Place
+        self._performer.route(cmd.Tell, lambda command: self.tell(command.fact))
+        self._performer.route(cmd.Control, self._serve)
+        self._performer.route(cmd.ControlCancelled, lambda c: self._desk.cancel(c.session, c.key))
+        self._performer.route(cmd.Validate, self._checks.check)
+        self._performer.route(cmd.KeepCatalog, self._keep_catalog)
+
+    async def live(
+        self, lock: DaemonLock, listener: socket.socket, identity: bind.Identity | None
+    ) -> int:
+        """Serve until it is to end, then end everything; return the exit status."""
+        supervisor = self._supervisor
+        ledger = self._open_ledger()
+        guardian = Guardian(ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
+        self._ledger = ledger
+        self._listener = UnixListener(
+            listener, most=MOST_CONNECTIONS, connect=self._connect, refused=self._warn_of_refusal
+        )
+        self._place = Place(
+            self._path, lock, identity, replace=self._listener.replace, lost=self.end
+        )
+        self._drain = Drain(self._performer, supervisor, self._listener)
+        supervisor.reaper.start()
+        self._take_signals()
+        self._entries_changed()
+        self._listener.start()
+        self._place.start()
+        self._log.log(
+            "info", "daemon.started", pid=os.getpid(), version=__version__, socket=self._path
+        )
+        opening = tasks.spawn(self._open_for_servers(guardian), name="daemon.open")
+        gc.freeze()
+        reason, drain = await self._ending
+        opening.cancel()
+        await self._stop(reason, drain, guardian)
+        return 0
+
+    def end(self, reason: str, drain: float | None = None) -> None:
+        """Begin to end; the second time, hurry."""
+        if not self._ending.done():
+            self._ending.set_result((reason, drain))
+        else:
+            self._drain.hurry()
+
+    # -- what the supervisor asks ------------------------------------------------------------------
+
+    def spec(self, slot: SlotId) -> Spec | None:
+        """Return how to run what belongs in a slot."""
+        return self._registry.spec(slot)
+
+    def log(self, server: str) -> ServerLog:
+        """Return a server's log."""
+        return self._registry.log(server)
+
+    def pipes(
+        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_stdout_end: Callable[[], None]
+    ) -> Pipes:
+        """Make what reads and writes a child's pipes."""
+        settings = self._registry.daemon
+        pipes = Pipes(
+            max_message_bytes=settings.max_message_bytes,
+            max_unsent_bytes=settings.outbox_bytes,
+            on_frame=self._performer.frame_from(slot),
+            on_stderr=on_stderr,
+            on_stdout_end=on_stdout_end,
+        )
+        self._performer.pipes[slot] = pipes
+        return pipes
+
+    def dispatch(self, event: events.Event) -> None:
+        """Have the mux react."""
+        self._performer.dispatch(event)
+
+    def tell(self, fact: Fact) -> None:
+        """Say what happened to whoever wants to know."""
+        self._observer.tell(fact)
+        if isinstance(fact, SessionIsOver):
+            self._ad_hoc.session_closed(fact.server)
+
+    def record(self, child: Child, server: str, generation: int) -> None:
+        """Write a new child down."""
+        self._ledger.record(child, server, generation)
+
+    def forget(self, child: Child) -> None:
+        """Strike out one whose tree is gone."""
+        self._ledger.forget(child)
+
+    # -- beginning and ending ----------------------------------------------------------------------
+
+    def _open_ledger(self) -> Ledger:
+        try:
+            return Ledger(self._state_dir, self._id)
+        except OSError as error:
+            raise PathRefused(
+                f"cannot keep a record of processes in {self._state_dir}: {error.strerror}",
+                hint="MCPD_STATE_DIR names another place for it",
+            ) from None
+
+    async def _open_for_servers(self, guardian: Guardian) -> None:
+        """Clear up after daemons that died, then let servers start."""
+        swept = await sweep_dead(self._state_dir, own=self._id)
+        if swept.dead or swept.set_aside:
+            self._log.log(
+                "warning",
+                "ledger.swept",
+                daemons=swept.dead,
+                processes=swept.reaped,
+                set_aside=", ".join(swept.set_aside) or None,
+            )
+        guardian.start()
+        self._supervisor.allow_starts()
+        for server in list(self._registry):
+            config = server.configured.config
+            if config is not None and config.start == "eager":
+                self._operator.start_unasked(server.name)
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        actions = {
+            signal.SIGTERM: lambda: self.end("SIGTERM"),
+            signal.SIGINT: lambda: self.end("SIGINT"),
+            signal.SIGHUP: self._hang_up,
+        }
+        for signum, action in actions.items():
+            loop.add_signal_handler(signum, action)
+        for number in self._start.signals:  # those that came before the loop ran
+            if number != signal.SIGHUP:
+                self.end(signal.Signals(number).name)
+
+    def _hang_up(self) -> None:
+        tasks.spawn(self._reloader.reload("SIGHUP"), name="reload")
+
+    async def _stop(self, reason: str, drain: float | None, guardian: Guardian) -> None:
+        timeout = self._registry.daemon.drain_timeout if drain is None else drain
+        self._log.log("info", "daemon.draining", reason=reason, timeout_s=timeout)
+        self._journal.add("daemon.draining", reason=reason)
+        self._place.close()
+        self._reloader.close()
+        self._ad_hoc.close()
+        stopped = await self._drain.run(timeout)
+        self._desk.close()
+        self._performer.close()
+        await self._checks.close()
+        await guardian.farewell()
+        self._ledger.close()
+        await self._cache.flush()
+        self._registry.close()
+        self._supervisor.reaper.close()
+        self._place.remove_socket()
+        self._log.log(
+            "info",
+            "daemon.stopped",
+            reason=reason,
+            uptime_s=self._answers.uptime_s(),
+            servers_stopped=stopped,
+        )
+
+    # -- the configuration -------------------------------------------------------------------------
+
+    def _entries_changed(self) -> None:
+        self.dispatch(events.EntriesChanged(self._registry.entries()))
+
+    def _configuration_changed(self, change: Change) -> None:
+        for name in (*change.changed, *change.removed):
+            self._operator.release(name)
+        self._entries_changed()
+        self._take_limits()
+        self._supervisor.most_starts = _most_starts(self._registry.daemon.max_concurrent_starts)
+        self._supervisor.apply_rules()
+        self._operator.forgive(change.changed)
+        for name in (*change.added, *change.changed):
+            server = self._registry.get(name)
+            config = None if server is None else server.configured.config
+            if config is not None and config.start == "eager":
+                self._operator.start_unasked(name)
+
+    def _take_limits(self) -> None:
+        settings = self._registry.daemon
+        self._log.limit(
+            level=self._start.options.log_level or settings.log_level,
+            max_bytes=settings.log_max_bytes,
+            backups=settings.log_backups,
+        )
+
+    # -- connections -------------------------------------------------------------------------------
+
+    def _connect(self, _peer: Peer) -> Connection:
+        session = SessionId(next(self._sessions))
+        settings = self._registry.daemon
+        connection = Connection(
+            session,
+            max_frame_bytes=settings.max_request_bytes + SLACK_BYTES,
+            outboxes=self._outboxes,
+            on_frame=self._hear,
+            on_closed=self._closed,
+        )
+        self._performer.connections[session] = connection
+        self.dispatch(events.SessionOpened(session))
+        return connection
+
+    def _hear(self, session: SessionId, frame: bytes | Oversized) -> None:
+        self._performer.dispatch(events.FrameFromSession(session, frame))
+
+    def _closed(self, session: SessionId, reason: str) -> None:
+        self._listener.count -= 1
+        self._performer.connections.pop(session, None)
+        if not reason.startswith(HUNG_UP):
+            self._log.log("info", "connection.closed", session=session, reason=reason)
+        self.dispatch(events.SessionClosed(session, reason))
+
+    def _notify(self, session: SessionId, line: bytes) -> None:
+        connection = self._performer.connections.get(session)
+        if connection is not None:
+            connection.write(line, is_notification=True)
+
+    def _serve(self, command: cmd.Control) -> None:
+        if command.method == "mcpd/call":
+            self._checks.prewarm()
+        self._desk.serve(command)
+
+    # -- words -------------------------------------------------------------------------------------
+
+    def _keep_catalog(self, command: cmd.KeepCatalog) -> None:
+        for server in self._registry:
+            if server.entry.launch == command.launch and not server.is_ad_hoc:
+                self._cache.keep(
+                    server.name,
+                    server.cache_key,
+                    command.introduction,
+                    command.catalog,
+                    self._registry.redactor(server.name),
+                )
+
+    def _note(self, server: str, source: str, text: str) -> None:
+        self._registry.log(server).add(source, text)
+
+    def _mask(self, server: str, text: str) -> str:
+        return self._registry.log(server).mask(text)
+
+    def _warn_of_guardian(self, text: str) -> None:
+        self._log.log("warning", "guardian.trouble", text=text)
+
+    def _warn_of_refusal(self, reason: str) -> None:
+        self._log.log("warning", "connection.refused", reason=reason)
+
+
+def _most_starts(configured: int) -> int:
+    return configured or max(AT_LEAST_STARTS, os.cpu_count() or 1)

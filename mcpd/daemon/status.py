@@ -1,0 +1,169 @@
+"""The snapshot of ``mcpd/status``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Raw
+
+from mcpd import __version__
+from mcpd.api.status import DaemonStatus, InstanceStatus, ServerStatus, State, Status
+from mcpd.core.mux.mux import Mux
+from mcpd.core.mux.report import EntryReport, SlotReport
+from mcpd.daemon.assemble import Server
+from mcpd.supervise import memory
+from mcpd.supervise.process import Child
+from mcpd.supervise.procfs import Stat
+from mcpd.supervise.slot import Slot
+from mcpd.supervise.supervisor import Supervisor
+
+_BUSIEST_FIRST: tuple[State, ...] = (
+    "ready",
+    "starting",
+    "backoff",
+    "stopping",
+    "failed",
+    "stopped",
+)
+"""Which state stands for a server with several processes."""
+
+
+class Snapshot:
+    """What is true now, with the memory of all process trees read off the loop."""
+
+    def __init__(
+        self,
+        mux: Mux,
+        supervisor: Supervisor,
+        trees: Mapping[Child, Sequence[int]],
+        rss: Mapping[Child, int],
+        now: float,
+    ) -> None:
+        self._mux = mux
+        self._supervisor = supervisor
+        self._trees = trees
+        self._rss = rss
+        self._now = now
+
+    def daemon(self, socket: str, uptime_s: float) -> DaemonStatus:
+        """Return what there is to say of the daemon."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_s": round(uptime_s, 3),
+            "socket": socket,
+            "sessions": self._mux.session_count(),
+        }
+
+    def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:
+        """Return what there is to say of one server; ``reason`` is that of its sharing."""
+        report = self._mux.report(server.name)
+        found = [(each, self._supervisor.get(each.slot)) for each in report.slots]
+        slots = [slot for _, slot in found if slot is not None]
+        config = server.configured.config
+        sharing = server.entry.sharing.value
+        children = [slot.run.child for slot in slots if slot.run is not None]
+        main = next((slot for slot in slots if slot.run is not None), None)
+        main = main or next(iter(slots), None)
+        is_shared = sharing == "shared"
+        status: ServerStatus = {
+            "name": server.name,
+            "state": self._state(server, slots, is_held=is_held),
+            "held": is_held,
+            "enabled": server.configured.enabled,
+            "transport": "stdio",
+            "sharing": sharing if config is not None else "shared",
+            "sharing_reason": reason,
+            "era": None if report.era is None else report.era.value,
+            "protocol_version": _version(report),
+            "server_info": _info(report),
+            "pid": self._pid(main) if is_shared else None,
+            "pids": [pid for child in children for pid in self._trees.get(child, (child.pid,))],
+            "generation": sum(slot.machine.generation for slot in slots),
+            "uptime_s": self._uptime(main) if is_shared else None,
+            "restarts": sum(slot.machine.restarts for slot in slots),
+            "sessions": report.sessions,
+            "in_flight": report.in_flight,
+            "calls": report.calls,
+            "errors": report.errors,
+            "rss_bytes": sum(self._rss.get(c, 0) for c in children) if children else None,
+            "tools": report.tools,
+            "last_error": _last_error(server, slots),
+        }
+        if not is_shared:
+            instances = [self._instance(each, slot) for each, slot in found if slot is not None]
+            status["instances"] = instances
+        return status
+
+    def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
+        child = None if slot.run is None else slot.run.child
+        return {
+            "key": report.key or "",
+            "pid": self._pid(slot),
+            "state": _state_of(slot),
+            "sessions": report.sessions,
+            "uptime_s": self._uptime(slot),
+            "rss_bytes": None if child is None else self._rss.get(child, 0),
+        }
+
+    def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
+        if not server.configured.enabled:
+            return "disabled"
+        if server.spec is None:
+            return "misconfigured"
+        states = {_state_of(slot) for slot in slots}
+        if is_held and "stopping" not in states:
+            return "stopped"
+        return next((state for state in _BUSIEST_FIRST if state in states), "stopped")
+
+    def _pid(self, slot: Slot | None) -> int | None:
+        return None if slot is None or slot.run is None else slot.run.child.pid
+
+    def _uptime(self, slot: Slot | None) -> float | None:
+        if slot is None or slot.run is None or slot.machine.spawned_at is None:
+            return None
+        return round(self._now - slot.machine.spawned_at, 3)
+
+
+async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
+    """Look at everything. Takes as long as a look through the process table, off the loop."""
+    loop = asyncio.get_running_loop()
+    if not any(slot.run is not None for slot in supervisor.slots()):
+        return Snapshot(mux, supervisor, {}, {}, loop.time())
+    looked = await supervisor.reaper.look()
+    trees, rss = await asyncio.to_thread(_measure, looked)
+    return Snapshot(mux, supervisor, trees, rss, loop.time())
+
+
+def _measure(
+    looked: Mapping[Child, Sequence[Stat]],
+) -> tuple[dict[Child, list[int]], dict[Child, int]]:
+    trees = {child: [each.pid for each in members] for child, members in looked.items()}
+    return trees, {child: memory.tree_usage(pids) for child, pids in trees.items()}
+
+
+def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
+    """Put the parts together."""
+    return {"daemon": daemon, "servers": servers}
+
+
+def _state_of(slot: Slot) -> State:
+    state: State = slot.machine.state.value
+    return state
+
+
+def _version(report: EntryReport) -> str | None:
+    return None if report.introduction is None else report.introduction.version
+
+
+def _info(report: EntryReport) -> Any:
+    return None if report.introduction is None else Raw(report.introduction.info)
+
+
+def _last_error(server: Server, slots: Sequence[Slot]) -> str | None:
+    if server.configured.error is not None:
+        return server.configured.error
+    return next((s.machine.last_error for s in slots if s.machine.last_error is not None), None)

@@ -1,0 +1,449 @@
+"""The ``mcpd/`` methods: parameters checked, each handed to who can answer it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, Protocol, assert_never
+
+import msgspec
+from msgspec import Raw
+
+from mcpd import tasks
+from mcpd.core.facts import Failure
+from mcpd.core.mux.commands import Control
+from mcpd.core.mux.events import (
+    Attach,
+    CallTool,
+    ControlDone,
+    GetPrompt,
+    ListItems,
+    ReadResource,
+)
+from mcpd.core.wire.envelope import object_of
+from mcpd.ids import SessionId
+
+Json = dict[str, Any]
+Send = Callable[[Json], None]
+Unsubscribe = Callable[[], None]
+
+
+class _Params(msgspec.Struct):
+    """Members that are not known are left alone: newer clients may send them."""
+
+
+class Hello(_Params):
+    """``mcpd/hello``."""
+
+
+class Client(_Params):
+    """Who attaches, for logs and events."""
+
+    name: str | None = None
+    version: str | None = None
+    pid: int | None = None
+
+
+class AttachParams(_Params):
+    """``mcpd/attach``."""
+
+    server: str | None = None
+    command: dict[str, Any] | None = None
+    client: Client | None = None
+    cwd: str | None = None
+    roots: tuple[str, ...] = ()
+    control: bool = True
+
+
+class CallParams(_Params):
+    """``mcpd/call``."""
+
+    server: str
+    tool: str
+    arguments: Raw = Raw(b"null")
+    timeout: float | None = None
+    progress: bool = False
+
+
+class Tools(_Params):
+    """``mcpd/tools``."""
+
+    server: str | None = None
+
+
+class Prompts(Tools):
+    """``mcpd/prompts``."""
+
+
+class Resources(Tools):
+    """``mcpd/resources``."""
+
+
+class Read(_Params):
+    """``mcpd/read``."""
+
+    uri: str
+    server: str | None = None
+
+
+class Prompt(_Params):
+    """``mcpd/prompt``."""
+
+    server: str
+    name: str
+    arguments: Raw = Raw(b"null")
+
+
+class Status(_Params):
+    """``mcpd/status``."""
+
+    servers: tuple[str, ...] | None = None
+
+
+class Entries(_Params):
+    """``mcpd/list``."""
+
+
+class Start(_Params):
+    """``mcpd/start``."""
+
+    servers: tuple[str, ...]
+
+
+class Stop(Start):
+    """``mcpd/stop``."""
+
+
+class Restart(Start):
+    """``mcpd/restart``."""
+
+
+class Reload(_Params):
+    """``mcpd/reload``."""
+
+
+class Logs(_Params):
+    """``mcpd/logs``."""
+
+    server: str | None = None
+    lines: int = 100
+    follow: bool = False
+
+
+class Events(_Params):
+    """``mcpd/events``."""
+
+    servers: tuple[str, ...] | None = None
+    since: int | None = None
+
+
+class Shutdown(_Params):
+    """``mcpd/shutdown``."""
+
+    drain: float | None = None
+
+
+Request = (
+    Hello
+    | AttachParams
+    | CallParams
+    | Tools
+    | Read
+    | Prompt
+    | Status
+    | Entries
+    | Start
+    | Reload
+    | Logs
+    | Events
+    | Shutdown
+)
+
+METHODS: Final[Mapping[str, type[_Params]]] = {
+    "mcpd/hello": Hello,
+    "mcpd/attach": AttachParams,
+    "mcpd/call": CallParams,
+    "mcpd/tools": Tools,
+    "mcpd/prompts": Prompts,
+    "mcpd/resources": Resources,
+    "mcpd/read": Read,
+    "mcpd/prompt": Prompt,
+    "mcpd/status": Status,
+    "mcpd/list": Entries,
+    "mcpd/start": Start,
+    "mcpd/stop": Stop,
+    "mcpd/restart": Restart,
+    "mcpd/reload": Reload,
+    "mcpd/logs": Logs,
+    "mcpd/events": Events,
+    "mcpd/shutdown": Shutdown,
+}
+
+_DECODERS: Final = {kind: msgspec.json.Decoder(kind) for kind in METHODS.values()}
+
+
+class Backend(Protocol):
+    """Who knows the answers. A failure is returned, not raised."""
+
+    def hello(self) -> Json: ...
+    def attach(self, params: AttachParams) -> tuple[str | None, str | None] | Failure:
+        """Return the server to attach to (``None``: the aggregate) and the workspace."""
+
+    async def status(self, servers: tuple[str, ...] | None) -> Json | Failure: ...
+    def entries(self) -> Json: ...
+    async def start(self, servers: tuple[str, ...]) -> Json | Failure: ...
+    async def stop(self, servers: tuple[str, ...]) -> Json | Failure: ...
+    async def restart(self, servers: tuple[str, ...]) -> Json | Failure: ...
+    async def reload(self) -> Json | Failure: ...
+    def logs(self, server: str | None, lines: int) -> Json | Failure: ...
+    def follow_log(self, server: str | None, send: Send) -> Unsubscribe: ...
+    def events(self, servers: tuple[str, ...] | None) -> Json | Failure: ...
+    def follow_events(
+        self, servers: tuple[str, ...] | None, since: int | None, send: Send
+    ) -> Unsubscribe: ...
+    def shutdown(self, drain: float | None) -> None: ...
+
+
+class Desk:
+    """Serves control requests; holds what is still being answered.
+
+    Invariant: each request is answered exactly once, or over for its client.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        dispatch: Callable[[Any], None],
+        notify: Callable[[SessionId, bytes], None],
+    ) -> None:
+        """``dispatch`` takes events for the mux; ``notify`` writes what a stream brings."""
+        self._backend = backend
+        self._dispatch = dispatch
+        self._notify = notify
+        self._tasks: dict[tuple[SessionId, bytes], asyncio.Task[None]] = {}
+        self._streams: dict[tuple[SessionId, bytes], Unsubscribe] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks) + len(self._streams)
+
+    def serve(self, request: Control) -> None:
+        """Answer a request, now or later."""
+        params = read(request.method, request.params)
+        if isinstance(params, Failure):
+            self._dispatch(ControlDone(request.session, request.key, failure=params))
+            return
+        session, key = request.session, request.key
+        match params:
+            case CallParams():
+                arguments = _object(params.arguments, "arguments")
+                if isinstance(arguments, Failure):
+                    self._answer(request, arguments)
+                    return
+                self._dispatch(
+                    CallTool(
+                        session=session,
+                        key=key,
+                        server=params.server,
+                        tool=params.tool,
+                        arguments=arguments,
+                        timeout=params.timeout,
+                        wants_progress=params.progress,
+                    )
+                )
+            case Prompt():
+                arguments = _object(params.arguments, "arguments")
+                if isinstance(arguments, Failure):
+                    self._answer(request, arguments)
+                    return
+                self._dispatch(GetPrompt(session, key, params.server, params.name, arguments))
+            case Resources():
+                self._dispatch(ListItems(session, key, ("resources", "templates"), params.server))
+            case Prompts():
+                self._dispatch(ListItems(session, key, ("prompts",), params.server))
+            case Tools():
+                self._dispatch(ListItems(session, key, ("tools",), params.server))
+            case Read():
+                self._dispatch(ReadResource(session, key, params.server, params.uri))
+            case AttachParams():
+                self._attach(request, params)
+            case Hello():
+                self._answer(request, self._backend.hello())
+            case Entries():
+                self._answer(request, self._backend.entries())
+            case Status():
+                self._later(request, self._backend.status(params.servers))
+            case Stop():
+                self._later(request, self._backend.stop(params.servers))
+            case Restart():
+                self._later(request, self._backend.restart(params.servers))
+            case Start():
+                self._later(request, self._backend.start(params.servers))
+            case Reload():
+                self._later(request, self._backend.reload())
+            case Logs():
+                self._later(request, self._logs(request, params))
+            case Events():
+                self._later(request, self._events(request, params))
+            case Shutdown():
+                self._answer(request, {})
+                self._backend.shutdown(params.drain)
+            case _:
+                assert_never(params)
+
+    def cancel(self, session: SessionId, key: bytes) -> None:
+        """A request or a stream is over for its client; what it has begun goes on."""
+        unsubscribe = self._streams.pop((session, key), None)
+        if unsubscribe is not None:
+            unsubscribe()
+        task = self._tasks.pop((session, key), None)
+        if task is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        for session, key in [*self._tasks, *self._streams]:
+            self.cancel(session, key)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _attach(self, request: Control, params: AttachParams) -> None:
+        found = self._backend.attach(params)
+        if isinstance(found, Failure):
+            self._answer(request, found)
+            return
+        server, workspace = found
+        self._dispatch(
+            Attach(
+                session=request.session,
+                key=request.key,
+                server=server,
+                client=_client(params.client),
+                workspace=workspace,
+                roots=params.roots,
+                may_control=params.control,
+            )
+        )
+
+    def _answer(self, request: Control, answer: Json | Failure, *, is_stream: bool = False) -> None:
+        failure = answer if isinstance(answer, Failure) else None
+        result = None if isinstance(answer, Failure) else msgspec.json.encode(answer)
+        self._dispatch(
+            ControlDone(request.session, request.key, result, failure, is_stream=is_stream)
+        )
+
+    def _later(self, request: Control, work: Coroutine[Any, Any, Json | Failure | None]) -> None:
+        """Answer when ``work`` is done, unless it has answered itself."""
+        at = (request.session, request.key)
+
+        async def answer() -> None:
+            result = await work
+            if result is not None:
+                self._answer(request, result)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if self._tasks.get(at) is task:
+                del self._tasks[at]
+            if not task.cancelled() and task.exception() is not None:
+                why = f"{request.method} failed: this is a bug in mcpd, see its log"
+                self._answer(request, Failure("internal", why))
+
+        task = tasks.spawn(answer(), name=f"control {request.method}")
+        self._tasks[at] = task
+        task.add_done_callback(ended)
+
+    async def _logs(self, request: Control, params: Logs) -> Json | Failure | None:
+        """Give what there is, then what comes; nothing is missed in between."""
+        found = self._backend.logs(params.server, params.lines)
+        if isinstance(found, Failure) or not params.follow:
+            return found
+        self._answer(request, found, is_stream=True)
+        self._stream(
+            request, lambda send: self._backend.follow_log(params.server, send), "mcpd/log"
+        )
+        return None
+
+    async def _events(self, request: Control, params: Events) -> Json | Failure | None:
+        found = self._backend.events(params.servers)
+        if isinstance(found, Failure):
+            return found
+        self._answer(request, found, is_stream=True)
+        self._stream(
+            request,
+            lambda send: self._backend.follow_events(params.servers, params.since, send),
+            "mcpd/event",
+        )
+        return None
+
+    def _stream(self, request: Control, follow: Callable[[Send], Unsubscribe], method: str) -> None:
+        head = b'{"jsonrpc":"2.0","method":"%b","params":' % method.encode()
+        session = request.session
+
+        def send(params: Json) -> None:
+            self._notify(session, b"".join((head, msgspec.json.encode(params), b"}\n")))
+
+        self._streams[session, request.key] = follow(send)
+
+
+def read(method: str, params: bytes | None) -> Request | Failure:
+    """Read the parameters of a control method; what is wrong is the client's fault."""
+    kind = METHODS.get(method)
+    if kind is None:
+        return Failure("unknown_method", f"unknown method {method!r}", hint="see docs/protocol.md")
+    raw = b"{}" if params is None or params == b"null" else params
+    try:
+        return _DECODERS[kind].decode(raw)  # type: ignore[return-value]
+    except msgspec.ValidationError as problem:
+        return _wrong(method, str(problem))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _read_tolerantly(method, kind, raw)
+
+
+def _read_tolerantly(method: str, kind: type[_Params], raw: bytes) -> Request | Failure:
+    """Take what msgspec refuses and JSON allows, where it is in what is passed on as it came."""
+    members = object_of(raw)
+    if members is None:
+        return _wrong(method, "Expected `object`")
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        if field.name not in members:
+            continue
+        member = members[field.name]
+        try:
+            is_raw = field.type is Raw
+            values[field.name] = member if is_raw else _decode_as(member, field.type)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
+            return _wrong(method, f"{problem} - at `$.{field.name}`")
+    try:
+        return kind(**values)  # type: ignore[return-value]
+    except TypeError as problem:
+        return _wrong(method, str(problem))
+
+
+def _decode_as(member: Raw, kind: Any) -> Any:
+    return msgspec.json.decode(member, type=kind)
+
+
+def _wrong(method: str, problem: str) -> Failure:
+    """Say what was expected: ``Expected `str`, got `int` - at `$.server` `` in our words."""
+    what, _, where = problem.partition(" - at ")
+    where = where.strip("`").removeprefix("$").removeprefix(".")
+    place = f"params.{where}" if where else "params"
+    return Failure("invalid_params", f"{method}: {place}: {what[:1].lower()}{what[1:]}")
+
+
+def _object(raw: Raw, name: str) -> bytes | Failure | None:
+    """Return a member that is a JSON object as it came, ``None`` for a null."""
+    data = bytes(raw)
+    if data == b"null":
+        return None
+    if not data.startswith(b"{"):
+        return Failure("invalid_params", f"params.{name}: expected `object`")
+    return data
+
+
+def _client(client: Client | None) -> str | None:
+    if client is None or client.name is None:
+        return None
+    said = client.name if client.version is None else f"{client.name} {client.version}"
+    return said if client.pid is None else f"{said} (pid {client.pid})"
