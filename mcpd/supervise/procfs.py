@@ -155,12 +155,7 @@ def send(process: ProcId, signum: int) -> bool:
     With a pidfd the check and the signal are about one process, whatever happens in between.
     A process that we may not signal (setuid) counts as not there.
     """
-    try:
-        fd = os.pidfd_open(process.pid) if sys.platform == "linux" else -1
-    except ProcessLookupError:
-        return False
-    except OSError:  # no descriptor left, or a kernel without pidfds
-        fd = -1
+    fd = _pidfd(process.pid)
     try:
         if not lives(process):
             return False
@@ -174,6 +169,14 @@ def send(process: ProcId, signum: int) -> bool:
         if fd >= 0:
             os.close(fd)
     return True
+
+
+def _pidfd(pid: int) -> int:
+    """Return a pidfd, or -1: no such process, no descriptor left, a system without them."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            return os.pidfd_open(pid)
+    return -1
 
 
 def boot_id() -> str:

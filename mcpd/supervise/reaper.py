@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
@@ -168,11 +167,12 @@ class Reaper:
 
     def _on_sigchld(self) -> None:
         """Take the statuses of all that have ended, then see who became our orphan by that."""
-        with contextlib.suppress(ChildProcessError):
-            while (ended := _peek()) is not None:
-                if not self._take(ended):
-                    self._take_each()
-                    break
+        if sys.platform != "linux":
+            self._take_each()
+        while (ended := _peek()) is not None:
+            if not self._take(ended):
+                self._take_each()
+                break
         if self._trees and self._look_timer is None and self._loop is not None:
             wait = self._looked_at + LOOK_INTERVAL_S - self._loop.time()
             self._look_timer = self._loop.call_later(max(0.0, wait), self._look_at_orphans)
@@ -182,14 +182,16 @@ class Reaper:
         tasks.spawn(self.look(), name="reaper.orphans")
 
     def _take(self, pid: int) -> bool:
-        """Take the status of ``pid``; return False if that is somebody else's to do."""
+        """Take the status of ``pid``; return False if it is not there or somebody else's."""
         child = self._alive.get(pid)
         if child is None:
             ended = procfs.stat(pid)
             if ended is None or ended.sid == os.getsid(0):
                 return False
         status = _wait(pid)
-        if status is not None and child is not None:
+        if status is None:
+            return False
+        if child is not None:
             del self._alive[pid]
             child.publish_exit(status, procfs.ticks_now())
         return True
@@ -198,6 +200,8 @@ class Reaper:
         """Do what the loop over any child's end does where one of somebody else's stands first."""
         for pid in list(self._alive):
             self._take(pid)
+        if sys.platform != "linux":
+            return  # and no orphans come to us
         for each in procfs.scan():
             if each.ppid == os.getpid() and not each.lives:
                 self._take(each.pid)
@@ -205,19 +209,22 @@ class Reaper:
 
 def _peek() -> int | None:
     """Return the pid of any child that has ended, and leave its status where it is."""
-    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    if sys.platform != "linux":
+        return None  # there is no waitid before Python 3.13
+    try:
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
     return None if ended is None else ended.si_pid
 
 
 def _wait(pid: int) -> int | None:
     """Take the exit status of ``pid``, negative for a signal; ``None`` if it has not ended."""
     try:
-        ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG)
+        ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return None
-    if ended is None:
-        return None
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def _set_subreaper(on: bool) -> None:

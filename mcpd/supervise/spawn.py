@@ -21,8 +21,10 @@ from mcpd.supervise.refusals import command_not_found, cwd_missing, exec_refused
 MINIMAL = ("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TERM", "LANG", "TMPDIR", "TZ")
 """What ``inherit_env = "minimal"`` lets through, besides every ``LC_*``."""
 
-PIPE_BYTES = 1 << 20
-"""Asked for each pipe: a large message then takes few turns of the loop (the default is 64 KiB)."""
+PIPE_BYTES = 256 * 1024
+"""Asked for stdin and stdout, whose default is 64 KiB: a large message takes fewer turns then.
+More is no faster, and what all pipes of a user have together is limited (64 MiB): beyond it each
+new pipe of any of the user's programs is a small one."""
 
 SPARE_FDS = 64
 """Descriptors that other threads may open while a child is being started."""
@@ -170,14 +172,15 @@ def spawn(
 
 def _pipes(undo: contextlib.ExitStack) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     """Return the child's ends and ours of three pipes, all to be closed by ``undo``."""
-    theirs, ours = [], []
+    theirs: list[int] = []
+    ours: list[int] = []
     for ours_writes in (True, False, False):
         reading, writing = os.pipe()  # neither end is inherited unless it is put in a child's place
         undo.callback(os.close, reading)
         undo.callback(os.close, writing)
         mine = writing if ours_writes else reading
         os.set_blocking(mine, False)
-        if sys.platform == "linux":
+        if sys.platform == "linux" and len(ours) < 2:  # what comes on stderr is no large message
             with contextlib.suppress(OSError):  # more than a user's pipes may take together
                 fcntl.fcntl(mine, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         ours.append(mine)

@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from mcpd.supervise import ladder, procfs, spawn
 from mcpd.supervise.process import Child, Scope
 from mcpd.supervise.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
+from tests.integration.supervise.site import Site
 from tests.support.waiting import wait_until_async
 
 
@@ -108,3 +110,12 @@ async def house() -> AsyncIterator[House]:
         yield made
     finally:
         await made.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    try:
+        yield made
+    finally:
+        made.close()

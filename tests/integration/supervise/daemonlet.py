@@ -14,11 +14,11 @@ import uvloop
 from mcpd.supervise import ladder, spawn
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
-from mcpd.supervise.process import Child
+from mcpd.supervise.process import Child, Scope
 from mcpd.supervise.reaper import Reaper
 
 
-async def main(state_dir: str, scope: str, *commands: str) -> None:
+async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     daemon_id = new_daemon_id()
     ledger = Ledger(state_dir, daemon_id)
     reaper = Reaper(daemon_id, on_unmarked=ledger.save)
@@ -29,9 +29,7 @@ async def main(state_dir: str, scope: str, *commands: str) -> None:
     for number, command in enumerate(commands):
         tag = f"{daemon_id}:server{number}:1"
         launch = spawn.prepare("sh", ["-c", command], env={}, cwd="/", tag=tag)
-        child = reaper.register(
-            spawn.spawn(launch, tag=tag, scope="tree" if scope == "tree" else "group")
-        )
+        child = reaper.register(spawn.spawn(launch, tag=tag, scope=scope))
         ledger.record(child, f"server{number}", 1)
         children.append(child)
     told = {
