@@ -34,6 +34,7 @@ class Pending:
 
     # defaults on the class: a request that needs none of it costs nothing for it
     on_progress: Callable[[Raw], None] | None = None
+    on_lost: Callable[[], None] | None = None
     upstream: Canceller | None = None
     wire_id = 0
     tries = 0

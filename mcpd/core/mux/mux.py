@@ -325,7 +325,7 @@ class Mux:
         launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
         gone = [u for u in tables.upstreams.values() if u.entry.launch not in launches]
         for upstream in tables.upstreams.values():
-            upstream.requests.entry = launches.get(upstream.entry.launch, upstream.entry)
+            upstream.requests.configure(launches.get(upstream.entry.launch, upstream.entry))
         for session in list(tables.sessions.values()):
             self._move(session, gone)
         for upstream in gone:

@@ -127,6 +127,11 @@ class Requests:
             self._is_busy = False
             self._fx.emit(Idle(self.slot))
 
+    def configure(self, entry: Entry) -> None:
+        """Take over what the entry says now; there may be more room than before."""
+        self.entry = entry
+        self._next_from_queue()
+
     def _enqueue(self, pending: Pending) -> None:
         self._queue.push(pending)
 
@@ -150,7 +155,7 @@ class Requests:
 
     def _next_from_queue(self) -> None:
         limit = self.entry.max_concurrency
-        while self._queue and len(self._inflight) < limit and self.is_ready:
+        while self._queue and self.is_ready and (not limit or len(self._inflight) < limit):
             pending = self._queue.pop()
             if pending is None:
                 return
@@ -227,6 +232,7 @@ class Requests:
                     hint=f"mcpctl restart {self.entry.name}",
                 ),
             )
+            self._next_from_queue()
 
     def _fail(self, pending: Pending, failure: Failure) -> None:
         if pending.is_over:
@@ -284,7 +290,7 @@ class Requests:
         """A question is open: the time of the call that caused it stands still."""
         if pending.timer is not None:
             pending.timer.cancel()
-        if pending.hard_timer is not None:
+        if pending.hard_timer is not None and pending.hard_timer.act is not None:
             pending.left = max(0.0, pending.hard_timer.at - self._fx.now)
             pending.hard_timer.cancel()
 
@@ -302,8 +308,18 @@ class Requests:
 
     # -- requests of ours, and the life of a process ---------------------------------------------
 
-    def ask(self, method: Method, params: bytes | None, then: Answer) -> None:
-        """Send a request of our own, past every queue; ``then`` gets its result or error."""
+    def ask(
+        self,
+        method: Method,
+        params: bytes | None,
+        then: Answer,
+        *,
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        """Send a request of our own, past every queue; ``then`` gets its result or error.
+
+        Where the process ends before it answers, ``lost`` is called instead.
+        """
 
         def done(
             _: Pending,
@@ -311,15 +327,13 @@ class Requests:
             error: Raw | bytes | None,
             failure: Failure | None,
         ) -> None:
-            if failure is None:
-                then(result, error)
-            elif failure.kind == "call_timeout":  # when the process ends, down() clears up
-                then(None, codes.error_object(failure))
+            then(result, error if failure is None else codes.error_object(failure))
 
         pending = Pending(OURS, method, params, done)
+        pending.on_lost = lost
         pending.upstream = self
         self._send(pending)
-        if self.is_ready:  # before, the start-up time counts
+        if self.is_ready and not pending.is_over:  # before, the start-up time counts
             self._arm(pending, _OWN_TIMEOUT, 0)
 
     def begin(self) -> None:
@@ -361,9 +375,15 @@ class Requests:
         for pending in [*flying, *queued]:
             if pending.is_over:
                 continue
-            if comes_back and not is_planned and _may_repeat(pending, tool):
+            if pending.owner == OURS:
+                pending.is_over = True
+                pending.drop_timers()
+                if pending.on_lost is not None:
+                    pending.on_lost()
+            elif comes_back and not is_planned and _may_repeat(pending, tool):
                 pending.tries += 1
                 pending.is_written = False
+                pending.wire_id = 0  # the next process gives it to somebody else
                 pending.drop_timers()
                 self._waiting.append(pending)
             elif pending.is_written:
@@ -378,7 +398,7 @@ class Requests:
 
 
 def _may_repeat(pending: Pending, tool: Callable[[str], Item | None]) -> bool:
-    if pending.owner == OURS or pending.tries:
+    if pending.tries:
         return False
     if not pending.is_written:
         return True
