@@ -70,6 +70,7 @@ class Upstream:
         self.noise = 0
         self.level: str | None = None
         """The log level that the process is, or will be, set to."""
+        self._level_sent: str | None = None
         self.requests = Requests(effects, slot, entry)
         self.lists = Lists(effects, self.requests, entry.catalog, self)
         self.subscriptions = Subscriptions(self._move_subscription)
@@ -156,13 +157,10 @@ class Upstream:
         self.notify(b'"notifications/initialized"')
         self._before = dict(self.catalog.lists)
         self._start_steps = 1
+        self._level_sent = None
         if self.level is not None and self.introduction.has("logging"):
             self._start_steps += 1
-            self.requests.ask(
-                CLIENT_REQUESTS["logging/setLevel"],
-                era.level_params(self.level),
-                lambda result, error: self._started_step(),
-            )
+            self._send_level(self.level, lambda error: self._started_step())
         for kind in Kind:
             if kind is Kind.TOOLS or kind in self._before:
                 self._start_steps += 1
@@ -184,6 +182,9 @@ class Upstream:
         self.phase = Phase.READY
         self._fx.emit(Ready(self.slot))
         self.keep_lists()
+        if self.level is not None and self.level != self._level_sent and self.has("logging"):
+            self._send_level(self.level, None)  # they were told to change meanwhile
+        self.subscriptions.renew()
         self.requests.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
@@ -211,13 +212,22 @@ class Upstream:
         changed = level != self.level
         self.level = level
         if changed and self.phase is Phase.READY:
-            self.requests.ask(
-                CLIENT_REQUESTS["logging/setLevel"],
-                era.level_params(level),
-                lambda result, error: then(error) if then is not None else None,
-            )
+            self._send_level(level, then)
         elif then is not None:
             then(None)
+
+    def _send_level(self, level: str, then: Callable[[Raw | bytes | None], None] | None) -> None:
+        def answered(error: Raw | bytes | None) -> None:
+            if then is not None:
+                then(error)
+
+        self._level_sent = level
+        self.requests.ask(
+            CLIENT_REQUESTS["logging/setLevel"],
+            era.level_params(level),
+            lambda result, error: answered(error),
+            lost=lambda: answered(None),  # the next process will be told
+        )
 
     def _move_subscription(self, uri: str, wanted: bool) -> None:
         method = "resources/subscribe" if wanted else "resources/unsubscribe"
