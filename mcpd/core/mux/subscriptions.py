@@ -48,6 +48,10 @@ class Subscriptions:
         if resource is None:
             return
         resource.subscribers.discard(session)
+        mine = [waiter for own, waiter in resource.waiters if own == session]
+        resource.waiters = [(own, waiter) for own, waiter in resource.waiters if own != session]
+        for waiter in mine:
+            waiter(None, None)
         if is_up:
             self._settle(uri, resource)
         self._forget(uri, resource)
