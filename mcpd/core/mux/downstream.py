@@ -468,8 +468,8 @@ class Downstream:
         token: bytes | None = None
         if found.meta is not UNSET:
             raw = (envelope.object_of(found.meta) or {}).get("progressToken")
-            if raw is not None and envelope.is_id(bytes(raw)):
-                token = bytes(raw)
+            if raw is not None and bytes(raw) != b"null":
+                token = bytes(raw)  # whatever it is: upstream it could be taken for one of ours
 
         def done(
             _: Pending,
