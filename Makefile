@@ -53,17 +53,21 @@ stress: setup ## 100,000 calls with a server that crashes every 1,000
 transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
 	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q
 
-# The servers of npm are installed where there is npm; their tests say why they skip elsewhere.
-$(REAL)/.stamp: tests/real/requirements.txt tests/real/package.json
+# Each list of packages gets a directory of its own. Those of npm are installed where there is npm;
+# their tests say why they skip elsewhere.
+$(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	mkdir -p $(REAL)
-	test -x $(REAL)/venv/bin/pip || $(PYTHON) -m venv $(REAL)/venv
-	$(REAL)/venv/bin/python -m pip install --quiet --disable-pip-version-check -r tests/real/requirements.txt
-	cp tests/real/package.json $(REAL)/package.json
+	for list in servers sdk1 old; do \
+		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
+		$(REAL)/$$list/bin/python -m pip install --quiet --disable-pip-version-check \
+			-r tests/real/packages/$$list.txt || exit; \
+	done
+	cp tests/real/packages/package.json $(REAL)/package.json
 	if command -v npm >/dev/null; then npm install --prefix $(REAL) --no-audit --no-fund --loglevel=error; \
-		else echo 'make: no npm here; the tests of its servers will be skipped' >&2; fi
+		else echo 'make: no npm here; the tests of its packages will be skipped' >&2; fi
 	@touch $@
 
-real: setup $(REAL)/.stamp ## the reference servers of npm and PyPI (downloads them)
+real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (downloads them)
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m real -n 0 $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made

@@ -1,0 +1,66 @@
+"""The same call on different ways to a server, and what came of it in one form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.real.servers import Call
+from tests.support.daemon import Box, Peer, RpcError
+
+Json = dict[str, Any]
+Caller = Callable[[Call], Json]
+
+TIMEOUT_S = 30.0
+
+
+def over(peer: Peer) -> Caller:
+    """Call by ``tools/call`` in a session."""
+
+    def call(asked: Call) -> Json:
+        try:
+            params = {"name": asked.tool, "arguments": asked.arguments}
+            return {"result": peer.request("tools/call", params, TIMEOUT_S)}
+        except RpcError as error:
+            told: Json = {"code": error.code, "message": error.message}
+            return {"error": told if error.data is None else {**told, "data": error.data}}
+
+    return call
+
+
+def by_command(box: Box, server: str) -> Caller:
+    """Call by ``mcpctl call``; its exit status must agree with what it printed."""
+
+    def call(asked: Call) -> Json:
+        words = [_word(name, value) for name, value in asked.arguments.items()]
+        ran = box.ctl("call", "--json", server, asked.tool, *words)
+        assert ran.stdout, ran.stderr
+        printed = json.loads(ran.stdout)
+        failed = set(printed) == {"error"}
+        assert ran.returncode == (failed or bool(printed.get("isError"))), (ran, printed)
+        return printed if failed else {"result": printed}
+
+    return call
+
+
+def _word(name: str, value: object) -> str:
+    """Return an argument as it is typed: texts as they are, everything else as JSON."""
+    return f"{name}={value}" if isinstance(value, str) else f"{name}:={json.dumps(value)}"
+
+
+def outcomes(call: Caller, calls: tuple[Call, ...]) -> list[tuple[str, Json]]:
+    """Make the calls in turn and return what came of each, masked."""
+    return [(each.tool, masked(call(each), each.mask)) for each in calls]
+
+
+def masked(value: Any, mask: Callable[[str], str] | None) -> Any:
+    """Return ``value`` with ``mask`` applied to every text that is somebody's content."""
+    match value:
+        case dict():
+            return {k: v if k == "type" else masked(v, mask) for k, v in value.items()}
+        case list():
+            return [masked(v, mask) for v in value]
+        case str() if mask is not None:
+            return mask(value)
+    return value

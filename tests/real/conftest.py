@@ -1,0 +1,115 @@
+"""Real servers in one box: what is installed, the place they work in, a daemon that runs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.real.ground import Ground, Site
+from tests.real.servers import NAMES, Server, server
+from tests.support.daemon import Box, Peer
+
+FROM_NPM = ("everything", "filesystem", "memory")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that is below this directory needs what `make real` installs."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def real() -> Path:
+    """Where `make real` has installed the peers."""
+    place = os.environ.get("MCPD_REAL")
+    if not place:
+        pytest.skip("MCPD_REAL is not set: `make real` installs the peers and sets it")
+    return Path(place)
+
+
+@pytest.fixture(scope="session")
+def npm(real: Path) -> Path:
+    """Where the programs of npm are."""
+    programs = real / "node_modules" / ".bin"
+    if not programs.is_dir():
+        missing = "" if shutil.which("npm") else ": npm is missing"
+        pytest.skip(f"no packages of npm in {real}{missing}; install Node.js, then `make real`")
+    return programs
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """The site that the fetching server fetches from."""
+    served = Site()
+    yield served
+    served.close()
+
+
+@pytest.fixture(scope="module")
+def box(real: Path) -> Iterator[Box]:
+    """A box for all tests of a module: starting these servers takes seconds."""
+    made = Box()
+    made.env["PATH"] = f"{real / 'node_modules' / '.bin'}{os.pathsep}{made.env['PATH']}"
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def ground(box: Box) -> Ground:
+    """What the servers work on."""
+    return Ground(box.root / "ground")
+
+
+@pytest.fixture(scope="module")
+def servers(real: Path, ground: Ground, site: Site) -> dict[str, Server]:
+    """Every real server that is installed, by name."""
+    there = [n for n in NAMES if n not in FROM_NPM or (real / "node_modules" / ".bin").is_dir()]
+    return {name: server(name, real, ground, site.url) for name in there}
+
+
+@pytest.fixture(scope="module")
+def house(box: Box, servers: dict[str, Server]) -> Box:
+    """A daemon with all real servers and the fake one."""
+    box.servers |= {name: each.entry for name, each in servers.items()}
+    return box.fake().up()
+
+
+@pytest.fixture(params=NAMES)
+def name(request: pytest.FixtureRequest, real: Path) -> str:
+    """Each server in turn; skips those of npm where there is none."""
+    if request.param in FROM_NPM:
+        request.getfixturevalue("npm")
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def direct(box: Box) -> Iterator[Callable[[Server], Peer]]:
+    """Start a server as a client without mcpd does, and return the initialized session."""
+    started: list[tuple[Peer, subprocess.Popen[bytes]]] = []
+
+    def start(chosen: Server) -> Peer:
+        entry, pipe = chosen.entry, subprocess.PIPE
+        process = subprocess.Popen(
+            [entry["command"], *entry["args"]],
+            env={**box.env, **entry["env"]},
+            cwd=box.env["HOME"],
+            stdin=pipe,
+            stdout=pipe,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+        )
+        peer = Peer.over(process)
+        started.append((peer, process))
+        return peer
+
+    yield start
+    for peer, process in started:
+        process.terminate()  # some of them outlive their stdin
+        peer.close()

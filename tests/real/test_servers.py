@@ -1,0 +1,266 @@
+"""The reference servers behind mcpd are what they are without it, and one process each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.real.calling import by_command, masked, outcomes, over
+from tests.real.ground import Ground
+from tests.real.servers import CAPABILITIES, Server
+from tests.support.daemon import Box, Peer
+from tests.support.waiting import wait_until
+
+Json = dict[str, Any]
+Direct = Callable[[Server], Peer]
+Expected = Callable[[str], Json]
+
+LISTS = {
+    "tools/list": ("tools", "tools"),
+    "prompts/list": ("prompts", "prompts"),
+    "resources/templates/list": ("resources", "resourceTemplates"),
+}
+"""Method to capability and member; the list of resources grows by what calls leave behind."""
+
+
+def lists(peer: Peer, capabilities: Json) -> Json:
+    """Return what a session lists."""
+    return {
+        method: peer.request(method, {}, 30.0)[member]
+        for method, (capability, member) in LISTS.items()
+        if capability in capabilities
+    }
+
+
+@pytest.fixture(scope="module")
+def expected(servers: dict[str, Server], ground: Ground, direct: Direct) -> Expected:
+    """What a direct client gets from a server: asked once, then known."""
+    known: dict[str, Json] = {}
+
+    def ask(name: str) -> Json:
+        if name not in known:
+            ground.reset()
+            chosen, peer = servers[name], direct(servers[name])
+            told = peer.initialize(capabilities=CAPABILITIES)
+            known[name] = {
+                "initialize": told,
+                "lists": lists(peer, told["capabilities"]),
+                "at_once": masked(over(peer)(chosen.at_once), chosen.at_once.mask),
+                "calls": outcomes(over(peer), chosen.calls),
+            }
+        return known[name]
+
+    return ask
+
+
+@pytest.fixture(params=["socket", "bridge"])
+def session(request: pytest.FixtureRequest, house: Box, name: str) -> Iterator[Peer]:
+    """A session on the server, by either way."""
+    with house.session(name) if request.param == "socket" else house.bridge(name) as peer:
+        yield peer
+
+
+def status(house: Box, name: str) -> Json:
+    """Return what ``mcpctl status`` says of one server."""
+    told: Json = json.loads(house.ctl("status", "--json", name).stdout)["servers"][0]
+    return told
+
+
+def test_every_tool_is_called_or_left_out_for_a_reason(
+    name: str, servers: dict[str, Server], expected: Expected
+) -> None:
+    """
+    A server that gained a tool must not pass unseen.
+    """
+    listed = {tool["name"] for tool in expected(name)["lists"]["tools/list"]}
+    called = {call.tool for call in servers[name].calls}
+    assert called | set(servers[name].left_out) == listed
+    assert not called & set(servers[name].left_out)
+    assert all(servers[name].left_out.values())
+
+
+def test_twenty_sessions_share_one_process(
+    name: str, house: Box, servers: dict[str, Server], ground: Ground, expected: Expected
+) -> None:
+    """
+    Ten on the socket and ten bridges, all calling at the same time: the promise of the product.
+    """
+    without, chosen = expected(name), servers[name]
+    ground.reset()
+    with contextlib.ExitStack() as stack:
+        sockets = [house.session(name, handshake=False) for _ in range(10)]
+        peers = sockets + [house.bridge(name, handshake=False) for _ in range(10)]
+        for peer in peers:
+            stack.callback(peer.close)
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+        hello["clientInfo"] = {"name": "tests", "version": "1"}
+        greeted = [(peer, peer.start("initialize", hello)) for peer in peers]
+        for peer, ident in greeted:
+            told = peer.finish(ident, 30.0)
+            assert told["serverInfo"] == without["initialize"]["serverInfo"]
+            assert told.get("instructions") == without["initialize"].get("instructions")
+            assert told["protocolVersion"] == without["initialize"]["protocolVersion"]
+            peer.notify("notifications/initialized")
+
+        once = {"name": chosen.at_once.tool, "arguments": chosen.at_once.arguments}
+        called = [(peer, peer.start("tools/call", once)) for peer in peers]
+        for peer, ident in called:
+            got = {"result": peer.finish(ident, 30.0)}
+            assert masked(got, chosen.at_once.mask) == without["at_once"]
+
+        now = status(house, name)
+        assert now["sessions"] == 20
+        assert (now["generation"], now["restarts"], now["in_flight"]) == (1, 0, 0)
+        assert house.daemon
+        tree = psutil.Process(house.daemon.pid).children(recursive=True)
+        processes = [one for one in tree if chosen.program in one.cmdline()]
+        assert [one.pid for one in processes] == [now["pid"]]
+        below = [one.pid for one in processes[0].children(recursive=True)]
+        assert sorted(now["pids"]) == sorted([now["pid"], *below])
+    wait_until(lambda: status(house, name)["sessions"] == 0, what="the end of all sessions")
+
+
+def test_every_tool_answers_as_without_mcpd(
+    name: str, servers: dict[str, Server], ground: Ground, session: Peer, expected: Expected
+) -> None:
+    """
+    The reference servers' own results, errors included, by the socket and by the bridge.
+    """
+    without = expected(name)["calls"]
+    ground.reset()
+    assert outcomes(over(session), servers[name].calls) == without
+
+
+def test_every_tool_answers_mcpctl_as_without_mcpd(
+    name: str, house: Box, servers: dict[str, Server], ground: Ground, expected: Expected
+) -> None:
+    """
+    From a shell: words to arguments by the tool's schema, the result as the server gave it.
+    """
+    without = expected(name)["calls"]
+    ground.reset()
+    assert outcomes(by_command(house, name), servers[name].calls) == without
+
+
+def test_lists_are_the_servers_own(name: str, session: Peer, expected: Expected) -> None:
+    """
+    Order, schemas and annotations included.
+    """
+    without = expected(name)
+    assert lists(session, without["initialize"]["capabilities"]) == without["lists"]
+
+
+def test_mcpctl_lists_the_servers_own_tools(name: str, house: Box, expected: Expected) -> None:
+    """
+    With two names more: of the server, and of the tool in the aggregate.
+    """
+    listed = json.loads(house.ctl("tools", name, "--json").stdout)["tools"]
+    for tool in listed:
+        assert tool.pop("server") == name
+        assert tool.pop("qualified_name") == f"{name}__{tool['name']}"
+    assert listed == expected(name)["lists"]["tools/list"]
+
+
+def test_the_aggregate_holds_all_of_them(
+    house: Box, servers: dict[str, Server], ground: Ground, expected: Expected
+) -> None:
+    """
+    One session, every server: each tool under its qualified name, each call at its server.
+    """
+    without = {name: expected(name) for name in servers}
+    ground.reset()
+    with house.session(None) as peer:
+        named = [tool["name"] for tool in peer.request("tools/list", {}, 30.0)["tools"]]
+        ours = [n for n in named if not n.startswith("fake__")]
+        assert ours == [
+            f"{name}__{tool['name']}"
+            for name, known in without.items()
+            for tool in known["lists"]["tools/list"]
+        ]
+        for name, chosen in servers.items():
+            once = chosen.at_once
+            called = {"name": f"{name}__{once.tool}", "arguments": once.arguments}
+            result = peer.request("tools/call", called, 30.0)
+            assert masked({"result": result}, once.mask) == without[name]["at_once"]
+
+
+PROGRESS = {
+    "everything": {"name": "trigger-long-running-operation", "arguments": {"duration": 0.2}},
+    "old": {"name": "count", "arguments": {"to": 4}},
+}
+
+
+@pytest.mark.parametrize("name", list(PROGRESS), indirect=True)
+@pytest.mark.parametrize("token", ["a text", 17, 0])
+def test_progress_comes_as_without_mcpd(
+    name: str, token: object, session: Peer, servers: dict[str, Server], direct: Direct
+) -> None:
+    """
+    All of it, before the answer, under the client's own token in its own type.
+    """
+    asked = {**PROGRESS[name], "_meta": {"progressToken": token}}
+
+    def heard(peer: Peer) -> list[Json]:
+        peer.request("tools/call", asked, 30.0)
+        return [m["params"] for m in peer.inbox if m.get("method") == "notifications/progress"]
+
+    with contextlib.closing(direct(servers[name])) as peer:
+        peer.initialize(capabilities=CAPABILITIES)
+        without = heard(peer)
+    assert len(without) >= 4
+    assert heard(session) == without
+
+
+def test_a_server_under_npx_is_one_tree_that_ends_whole(npm: Path, real: Path) -> None:
+    """
+    As most configurations start it: npm, a shell and Node below it.
+    """
+    box = Box()
+    try:
+        box.env["PATH"] = f"{npm}:{box.env['PATH']}"
+        box.servers["everything"] = {
+            "command": "npx",
+            "args": ["--no-install", "mcp-server-everything"],
+            "cwd": str(real),
+            "stop_grace": 1,
+        }
+        box.up()
+        with box.session("everything") as peer:
+            assert peer.text("echo", message="through npx") == "Echo: through npx"
+            pids = status(box, "everything")["pids"]
+            assert len(pids) > 1
+            assert sorted(pids) == sorted(
+                pid for pid, line in box.survivors().items() if "mcp-server-everything" in line
+            )
+            assert box.ctl("stop", "everything").returncode == 0
+            assert not set(pids) & set(box.survivors())
+    finally:
+        box.close()
+
+
+def test_nothing_is_left_of_them_when_the_daemon_ends(servers: dict[str, Server]) -> None:
+    """
+    Some of them ignore the end of their input, and one ignores SIGTERM while it works.
+    """
+    box = Box()
+    try:
+        box.servers |= {name: each.entry for name, each in servers.items()}
+        box.up()
+        started = box.ctl("start", "--all")
+        assert started.returncode == 0, started.stderr
+        assert {each["state"] for each in _all(box)} == {"ready"}
+        assert box.down(timeout=30) == 0
+        assert box.survivors() == {}
+    finally:
+        box.close()
+
+
+def _all(box: Box) -> list[Json]:
+    told: list[Json] = json.loads(box.ctl("status", "--json").stdout)["servers"]
+    return told
