@@ -274,6 +274,10 @@ class Daemon:
         """Have the mux react."""
         self._performer.dispatch(event)
 
+    def arm(self) -> None:
+        """Have the one timer go off in time."""
+        self._performer.arm()
+
     def tell(self, fact: Fact) -> None:
         """Say what happened to whoever wants to know."""
         self._observer.tell(fact)

@@ -59,6 +59,9 @@ class Host(Protocol):
     def dispatch(self, event: ServerUp | ServerDown) -> None:
         """Have the mux react, before anything else happens to the slot."""
 
+    def arm(self) -> None:
+        """See to it that ``tick`` is called at the next deadline, which may be another one."""
+
     def tell(self, fact: Fact) -> None:
         """Say what happened."""
 
@@ -278,9 +281,10 @@ class Supervisor:
                     self._begin_end(slot)
                 case _:
                     assert_never(action)
-        self._is_stale = True
         self._settle(slot)
         self._pump()
+        self._is_stale = True
+        self._host.arm()
 
     def _note(self, slot: Slot, note: Note, actions: list[Action]) -> None:
         tell, server = self._host.tell, slot.server
@@ -320,7 +324,6 @@ class Supervisor:
         """Let those who wait for this place go on, and forget it if it is to go."""
         slot.tell_waiters()
         if slot.is_closing and slot.is_empty and self._slots.pop(slot.id, None) is not None:
-            self._is_stale = True
             self._pump()
 
     # -- starting ----------------------------------------------------------------------------------
