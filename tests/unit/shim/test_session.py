@@ -1,0 +1,175 @@
+"""A connection that is attached to an endpoint, and the one question asked beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+
+import pytest
+
+from mcpctl import exits as mcpctl_exits
+from mcpd.errors import DaemonUnavailable
+from mcpd.shim import exits, session
+from mcpd.shim.arguments import parse
+
+
+class Other:
+    """The daemon's end of a connection: answers the first line with ``answer``, then goes on."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.got = b""
+        self._answers = answers
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ours.close()
+        self._thread.join(5)
+        self.theirs.close()
+
+    def _run(self) -> None:
+        while not self.got.endswith(b"\n"):
+            self.got += self.theirs.recv(65536)
+        for answer in self._answers:
+            self.theirs.sendall(answer)
+        if not self._answers:
+            self.theirs.shutdown(socket.SHUT_RDWR)
+
+
+def answer(**members) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": "mcpctl", **members}).encode() + b"\n"
+
+
+ATTACHED = answer(result={"session": 3, "server": "files"})
+
+
+def test_attach_says_who_asks_from_where_and_gives_up_control(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Other(ATTACHED) as other:
+        assert session.attach(other.ours, parse(["files"])) == "files"
+    message = json.loads(other.got)
+    assert message["method"] == "mcpd/attach"
+    params = message["params"]
+    assert params["client"].keys() == {"name", "version", "pid"}
+    assert params["client"]["pid"] == os.getpid()
+    assert params | {"client": 0} == {
+        "client": 0,
+        "cwd": str(tmp_path),
+        "control": False,
+        "server": "files",
+    }
+
+
+def test_the_aggregate_has_no_name():
+    with Other(answer(result={"session": 3, "server": None})) as other:
+        assert session.attach(other.ours, parse([])) is None
+    assert "server" not in json.loads(other.got)["params"]
+
+
+def test_an_ad_hoc_command_brings_its_own_environment(tmp_path, monkeypatch):
+    """
+    Without what tells terminals apart: two terminals are to share one server.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN", "$HOME")
+    monkeypatch.setenv("TERM_SESSION_ID", "w1")
+    monkeypatch.setenv("MCPD_INSTANCE", "a:b:1")
+    monkeypatch.setenv("LATIN1", "\udce9")
+    with Other(ATTACHED) as other:
+        session.attach(other.ours, parse(["--", "sh", "-c", "$x"]))
+    params = json.loads(other.got)["params"]
+    command = params["command"]
+    assert (command["command"], command["args"]) == ("sh", ["-c", "$x"])
+    assert command["cwd"] == params["cwd"] == str(tmp_path)
+    assert command["inherit_env"] == "none"
+    assert command["env"]["TOKEN"] == "$HOME"
+    assert command["env"].keys().isdisjoint({"TERM_SESSION_ID", "MCPD_INSTANCE", "LATIN1"})
+    assert "server" not in params
+
+
+def test_a_directory_that_was_removed_is_not_sent(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with Other(ATTACHED) as other:
+        session.attach(other.ours, parse(["files"]))
+    monkeypatch.chdir(tmp_path)
+    assert "cwd" not in json.loads(other.got)["params"]
+
+
+def test_nothing_beyond_the_answer_is_read():
+    """
+    What follows is the session's, whatever chunk it came in.
+    """
+    with Other(ATTACHED + b'{"jsonrpc":"2.0","method":"x"}\n{"half') as other:
+        session.attach(other.ours, parse([]))
+        assert other.ours.recv(100) == b'{"jsonrpc":"2.0","method":"x"}\n{"half'
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("server_not_found", 4),
+        ("server_disabled", 4),
+        ("config_invalid", 4),
+        ("spawn_failed", 4),
+        ("draining", 3),
+        ("invalid_arguments", 2),
+        ("denied", 6),
+        ("rate_limited", 6),
+        ("internal", 70),
+        ("unheard_of", 4),
+    ],
+)
+def test_a_refusal_has_its_message_hint_and_exit_status(kind, status):
+    data = {"kind": kind, "retryable": False, "hint": "do this"}
+    error = {"code": -32602, "message": "no such server: nope", "data": data}
+    with (
+        Other(answer(error=error)) as other,
+        pytest.raises(session.Refused, match="no such server: nope") as refused,
+    ):
+        session.attach(other.ours, parse(["nope"]))
+    assert (refused.value.status, refused.value.hint) == (status, "do this")
+
+
+def test_exit_statuses_are_those_of_mcpctl():
+    for kind, status in mcpctl_exits.BY_KIND.items():
+        if kind not in {"outcome_unknown", "tool_not_found"}:
+            assert exits.BY_KIND.get(kind, exits.NO_SERVER) == status, kind
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([], "gone"),
+        ([b"HTTP/1.1 400 Bad Request\n"], "incompatible"),
+        ([b"\xff\n"], "incompatible"),
+    ],
+)
+def test_a_daemon_that_hangs_up_or_is_none_is_unavailable(said, why):
+    with Other(*said) as other, pytest.raises(DaemonUnavailable) as error:
+        session.attach(other.ours, parse([]))
+    assert error.value.details["why"] == why
+
+
+@pytest.mark.parametrize("said", [b"[]\n", b"7\n", b"{}\n", b'{"result":[]}\n', b'{"error":3}\n'])
+def test_an_answer_of_another_form_is_a_refusal(said):
+    with Other(said) as other, pytest.raises(session.Refused):
+        session.attach(other.ours, parse([]))
+
+
+def test_a_daemon_that_says_nothing_is_named_by_its_pid(monkeypatch):
+    monkeypatch.setattr(session, "ATTACH_TIMEOUT_S", 0.05)
+    with (
+        Other(b'{"jsonrpc":') as other,
+        pytest.raises(DaemonUnavailable, match=rf"pid {os.getpid()}\) does not respond") as error,
+    ):
+        session.attach(other.ours, parse([]))
+    assert error.value.details["why"] == "unresponsive"
