@@ -61,7 +61,7 @@ def prepare(
     base = os.environ if base_env is None else base_env
     whole = build_environment(base, env, inherit=inherit, tag=tag)
     program = resolve(command, whole.get("PATH", base.get("PATH")), cwd)
-    if os.path.isabs(command):
+    if os.path.isabs(command) and _is_script(program):
         whole["PATH"] = _with_directory(whole.get("PATH"), os.path.dirname(program))
     return Launch(argv=(command, *args), program=program, env=whole, cwd=cwd)
 
@@ -85,6 +85,15 @@ def build_environment(
     env.update(entry)
     env[procfs.TAG] = tag
     return env
+
+
+def _is_script(program: str) -> bool:
+    """Tell whether a file names an interpreter, which may have to be found beside it."""
+    try:
+        with open(program, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def _with_directory(path: str | None, directory: str) -> str:
