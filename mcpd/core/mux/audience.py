@@ -93,6 +93,10 @@ class Hearers:
         """The server does not want to know any more."""
         self._questions.withdraw(upstream, ident)
 
+    def heard_end(self, upstream: Upstream) -> None:
+        """The process is gone, with whatever it wanted to know."""
+        self._questions.server_gone(upstream)
+
     def _session(self, ident: int) -> Session | None:
         return self._tables.sessions.get(SessionId(ident))
 

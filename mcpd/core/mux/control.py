@@ -124,7 +124,10 @@ class ControlDesk:
             text = f"arguments of {pending.tool} were sent unchecked: {event.note}"
             self._tables.fx.tell(ServerWarning(entry.name, text))
         if not event.violations:
-            upstream.requests.submit(pending)
+            if self._tables.upstreams.get(upstream.slot) is upstream:
+                upstream.requests.submit(pending)
+            else:
+                self._tables.resubmit(pending)
             return
         said = "; ".join(_sentence(v.path, v.message) for v in event.violations)
         details = {

@@ -37,6 +37,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     call_timeout: float = 0.0
     call_timeout_max: float = 86400.0
     queue_timeout: float = 60.0
+    stop_grace: float = 5.0
     max_concurrency: int = 0
     may_repeat: bool = True
     validates: bool = False

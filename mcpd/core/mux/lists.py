@@ -49,7 +49,8 @@ class Lists:
         self._fx = effects
         self._requests = requests
         self._host = host
-        self._reading: dict[Kind, list[ListWaiter]] = {}
+        self._reading: dict[Kind, list[tuple[ListWaiter, bool]]] = {}
+        """Who waits for a list that is being read, and whether that may be done once more."""
         self._refresh_at: dict[Kind, float] = {}
         self._refresh_timers: dict[Kind, Timer] = {}
 
@@ -65,20 +66,23 @@ class Lists:
             if known is not None or failure is not None:
                 waiter(known, failure)
             else:
-                self.read(kind, waiter)
+                self.read(kind, waiter, may_repeat=self._requests.entry.may_repeat)
 
         self._requests.when_ready(ready)
 
-    def read(self, kind: Kind, waiter: ListWaiter) -> None:
-        """Read a list anew, page by page; one reading at a time serves all who wait."""
+    def read(self, kind: Kind, waiter: ListWaiter, *, may_repeat: bool = False) -> None:
+        """Read a list anew, page by page; one reading at a time serves all who wait.
+
+        With ``may_repeat`` it is done once more where the process dies and comes back.
+        """
         if kind in self._reading:
-            self._reading[kind].append(waiter)
+            self._reading[kind].append((waiter, may_repeat))
             return
         if not self._host.has(kind.capability):
             self._take_listing(kind, Listing.empty(kind))
             waiter(self.catalog.get(kind), None)
             return
-        self._reading[kind] = [waiter]
+        self._reading[kind] = [(waiter, may_repeat)]
         self._ask_page(kind, Paging(kind), None)
 
     def _ask_page(self, kind: Kind, paging: Paging, cursor: str | None) -> None:
@@ -116,7 +120,7 @@ class Lists:
     def _end_reading(self, kind: Kind) -> None:
         if self.catalog.get(kind) is None:
             self.catalog = self.catalog.replaced(kind, Listing.empty(kind))
-        for waiter in self._reading.pop(kind, []):
+        for waiter, _ in self._reading.pop(kind, []):
             waiter(self.catalog.get(kind), None)
 
     def _take_listing(self, kind: Kind, listing: Listing) -> None:
@@ -142,19 +146,32 @@ class Lists:
                 if self.catalog.get(kind) is None:
                     self._host.lists_changed(kind)
                 else:
-                    self.read(
-                        kind,
-                        lambda listing, failure: self._host.lists_changed(kind),
-                    )
+                    self.read(kind, lambda listing, failure: self._refreshed(kind, failure))
 
             self._refresh_timers[kind] = self._fx.after(due - self._fx.now, refresh)
 
-    def lose(self, failure: Failure) -> None:
-        """The process is gone: nothing that is being read will come."""
+    def _refreshed(self, kind: Kind, failure: Failure | None) -> None:
+        if failure is None:  # else the next process will be compared with what is known
+            self._host.lists_changed(kind)
+
+    def lose(self, failure: Failure, *, comes_back: bool) -> None:
+        """The process is gone: nothing that is being read will come from it."""
         for timer in self._refresh_timers.values():
             timer.cancel()
         self._refresh_timers.clear()
         readers, self._reading = self._reading, {}
-        for waiters in readers.values():
-            for waiter in waiters:
+        for kind, waiters in readers.items():
+            for waiter, may_repeat in waiters:
+                if comes_back and may_repeat:
+                    self._read_again(kind, waiter)
+                else:
+                    waiter(None, failure)
+
+    def _read_again(self, kind: Kind, waiter: ListWaiter) -> None:
+        def ready(failure: Failure | None) -> None:
+            if failure is None:
+                self.read(kind, waiter)
+            else:
                 waiter(None, failure)
+
+        self._requests.when_ready(ready)

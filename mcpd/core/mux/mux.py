@@ -59,7 +59,7 @@ class Mux:
                 if session is not None:
                     self._hear_session(session, event.frame)
             case events.FrameFromServer():
-                upstream = self._tables.upstreams.get(event.slot)
+                upstream = self._tables.at(event.slot)
                 if upstream is not None:
                     upstream.hear(event.frame)
             case events.Tick():
@@ -73,14 +73,15 @@ class Mux:
                 if upstream is not None:
                     upstream.up()
             case events.ServerDown():
-                upstream = self._tables.upstreams.get(event.slot)
+                upstream = self._tables.at(event.slot)
                 if upstream is not None:
-                    self._questions.server_gone(upstream)
                     upstream.down(
-                        event.failure, is_planned=event.is_planned, comes_back=event.comes_back
+                        event.failure,
+                        is_planned=event.is_planned,
+                        comes_back=event.comes_back and event.slot in self._tables.upstreams,
                     )
             case events.WriteRefused():
-                upstream = self._tables.upstreams.get(event.slot)
+                upstream = self._tables.at(event.slot)
                 if upstream is not None and event.wire_id:
                     upstream.requests.refuse_write(event.wire_id)
             case events.EntriesChanged():
@@ -123,12 +124,12 @@ class Mux:
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients are owed an answer."""
-        return sum(upstream.requests.load() for upstream in self._tables.upstreams.values())
+        return sum(upstream.requests.load() for upstream in self._tables.places())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how much each table holds, for a test that nothing stays behind."""
         sessions = self._tables.sessions.values()
-        upstreams = self._tables.upstreams.values()
+        upstreams = self._tables.places()
         return {
             "sessions": len(sessions),
             "owed": sum(len(session.owed) for session in sessions),
@@ -329,8 +330,7 @@ class Mux:
         for session in list(tables.sessions.values()):
             self._move(session, gone)
         for upstream in gone:
-            if upstream.slot in tables.upstreams:
-                tables.close(upstream, "its entry was changed or removed")
+            tables.retire(upstream, "its entry was changed or removed")
         self._tell_changes(before)
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:

@@ -52,6 +52,7 @@ class Requests:
         self._on_ready: list[Waiter] = []
         self._has_answered = False
         self._is_busy = False
+        self._when_free: Callable[[], None] | None = None
 
     def submit(self, pending: Pending) -> None:
         """Send a request as soon as the process is ready and has room for it."""
@@ -119,8 +120,31 @@ class Requests:
             self._is_busy = True
             self._fx.emit(Busy(self.slot))
 
+    def release(self, failure: Failure, when_free: Callable[[], None] | None) -> list[Pending]:
+        """Hand over what has not been sent; ``when_free`` is called when all else is over.
+
+        Whoever waits for the process to be ready gets ``failure``.
+        """
+        released, self._waiting = [*self._queue.drain(), *self._waiting], []
+        waiters, self._on_ready = self._on_ready, []
+        for waiter in waiters:
+            waiter(failure)
+        for pending in released:
+            pending.drop_timers()
+        self._when_free = when_free
+        self.mark_idle()
+        return released
+
+    def reclaim(self) -> None:
+        """The process stays in use after all."""
+        self._when_free = None
+
     def mark_idle(self) -> None:
         """Say so when nobody uses the server any more."""
+        if self._when_free is not None and not self.load():
+            when_free, self._when_free = self._when_free, None
+            when_free()
+            return
         if self._is_busy and not (
             self.users or len(self._inflight) or self._waiting or len(self._queue) or self._on_ready
         ):
@@ -276,6 +300,12 @@ class Requests:
             self._next_from_queue()
         if not self.users:
             self.mark_idle()
+
+    def take_counts(self) -> tuple[int, int]:
+        """Return the calls and errors counted so far, and begin anew."""
+        counts = (self.calls, self.errors)
+        self.calls = self.errors = 0
+        return counts
 
     def spoil(self, pending: Pending, failure: Failure) -> None:
         """Fail a request whose answer cannot be passed on."""

@@ -12,8 +12,9 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.legacy import Introduction
 from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.upstream import Audience, Phase, Upstream
 from mcpd.core.wire import envelope
@@ -32,6 +33,8 @@ class Tables:
         self.held: dict[str, Failure] = {}
         self.sessions: dict[SessionId, Session] = {}
         self.upstreams: dict[SlotId, Upstream] = {}
+        self.retiring: dict[SlotId, tuple[Upstream, Timer]] = {}
+        """Places that nobody comes to any more, while what is in flight there has its time."""
         self.keys: dict[SlotId, str | None] = {}
         self.memory: dict[str, tuple[Introduction | None, Catalog]] = {}
         """What the last process of a launch said and listed."""
@@ -120,7 +123,7 @@ class Tables:
         self, entry: Entry, key: str | None, cwd: str | None, after: SlotId | None = None
     ) -> Upstream:
         slot = SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
-        upstream = self.upstreams.get(slot)
+        upstream = self.upstreams.get(slot) or self._reclaim(slot, entry)
         if upstream is None:
             upstream = Upstream(self.fx, slot, entry, self.audience)
             known = self.memory.get(entry.launch)
@@ -136,9 +139,10 @@ class Tables:
         upstream = session.upstreams.pop(name, None)
         if upstream is None:
             return
-        if session.uses(upstream) is None:
-            upstream.requests.users.discard(session.id)
-            upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
+        if session.uses(upstream) is not None:
+            return
+        upstream.requests.users.discard(session.id)
+        upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
         if self._is_private(upstream):
             self.close(upstream, "its session ended")
         else:
@@ -148,16 +152,80 @@ class Tables:
         key = self.keys.get(upstream.slot)
         return key is not None and key.startswith("session:")
 
+    def retire(self, upstream: Upstream, reason: str) -> None:
+        """Close a place once what is in flight there is answered, or has had its time.
+
+        What has not been sent goes to the process that takes its place.
+        """
+        slot = upstream.slot
+        if self.upstreams.pop(slot, None) is None:
+            return
+        self._remember(upstream)
+        timer = self.fx.after(upstream.entry.stop_grace, lambda: self.close(upstream, reason))
+        self.retiring[slot] = (upstream, timer)
+        failure = Failure("server_stopped", reason, upstream.entry.name, True)
+        released = upstream.requests.release(failure, lambda: self.close(upstream, reason))
+        for pending in released:
+            self.resubmit(pending)
+
+    def resubmit(self, pending: Pending) -> None:
+        """Send a request to whatever process its server has now."""
+        session = self.sessions.get(SessionId(pending.owner))
+        if session is None or pending.entry is None or pending.is_over:
+            return
+        entry = self.entry(pending.entry.name)
+        if isinstance(entry, Failure):
+            pending.is_over = True
+            pending.done(pending, None, None, entry)
+            return
+        pending.entry = entry
+        found = session.upstreams.get(entry.name) or self.control_upstream(entry)
+        found.requests.submit(pending)
+
     def close(self, upstream: Upstream, reason: str) -> None:
         """Forget a place for a process; what runs there is stopped."""
+        self._remember(upstream)
+        slot = upstream.slot
+        retiring = self.retiring.pop(slot, None)
+        if retiring is not None:
+            retiring[1].cancel()
+            upstream.requests.reclaim()
+        self.upstreams.pop(slot, None)
+        self.keys.pop(slot, None)
+        failure = Failure("server_stopped", reason, upstream.entry.name, True)
+        upstream.down(failure, is_planned=True, comes_back=False)
+        self.fx.emit(CloseSlot(slot, reason))
+
+    def at(self, slot: SlotId) -> Upstream | None:
+        """Return who speaks from a place, though it may be about to close."""
+        found = self.upstreams.get(slot)
+        if found is None and slot in self.retiring:
+            found = self.retiring[slot][0]
+        return found
+
+    def places(self) -> list[Upstream]:
+        """Return all places, those about to close included."""
+        return [*self.upstreams.values(), *(upstream for upstream, _ in self.retiring.values())]
+
+    def _reclaim(self, slot: SlotId, entry: Entry) -> Upstream | None:
+        """Take back a place that was about to close: its entry is what it was again."""
+        retiring = self.retiring.pop(slot, None)
+        if retiring is None:
+            return None
+        upstream, timer = retiring
+        timer.cancel()
+        upstream.requests.reclaim()
+        upstream.requests.configure(entry)
+        self.upstreams[slot] = upstream
+        return upstream
+
+    def _remember(self, upstream: Upstream) -> None:
+        name, launch = upstream.entry.name, upstream.entry.launch
         if upstream.introduction is not None:
-            self.memory[upstream.entry.launch] = (upstream.introduction, upstream.catalog)
-        calls, errors = self.past_calls.get(upstream.entry.name, (0, 0))
-        past = (calls + upstream.requests.calls, errors + upstream.requests.errors)
-        self.past_calls[upstream.entry.name] = past
-        self.upstreams.pop(upstream.slot, None)
-        self.keys.pop(upstream.slot, None)
-        self.fx.emit(CloseSlot(upstream.slot, reason))
+            self.memory[launch] = (upstream.introduction, upstream.catalog)
+        calls, errors = upstream.requests.take_counts()
+        past = self.past_calls.get(name, (0, 0))
+        self.past_calls[name] = (past[0] + calls, past[1] + errors)
 
     # -- answers --------------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ class Audience(Protocol):
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
 
+    def heard_end(self, upstream: Upstream) -> None:
+        """The process is gone, with whatever it wanted to know."""
+
 
 class Phase(Enum):
     """How far the process is."""
@@ -130,6 +133,7 @@ class Upstream:
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """There is no process: fail what it owed, and keep what may go to the next one."""
+        self._audience.heard_end(self)
         self.phase = Phase.DOWN
         self._start_steps = 0
         self.subscriptions.down()
@@ -139,7 +143,7 @@ class Upstream:
             comes_back=comes_back,
             tool=self.catalog.tool,
         )
-        self.lists.lose(failure)
+        self.lists.lose(failure, comes_back=comes_back)
         if not comes_back:
             self.subscriptions.fail(failure)
 
