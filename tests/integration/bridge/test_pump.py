@@ -7,9 +7,11 @@ import fcntl
 import json
 import os
 import signal
+import subprocess
 import termios
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -33,6 +35,25 @@ def bridge(daemon):
 
 def silent(message: Json, connection: Connection) -> None:
     """Answer nothing."""
+
+
+def wait_until_it_takes_no_more(count: Callable[[], int]) -> None:
+    """Wait until ``count()`` is over 1 MiB and the same for 0.2 s."""
+    seen = (0, time.monotonic())
+
+    def is_still() -> bool:
+        nonlocal seen
+        if count() != seen[0]:
+            seen = (count(), time.monotonic())
+        return seen[0] > 1 << 20 and time.monotonic() - seen[1] > 0.2
+
+    wait_until(is_still, 20, what=lambda: f"a pause; {count()} bytes so far")
+
+
+def cpu_ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
 
 
 def test_it_attaches_before_it_reads_anything(daemon, bridge):
@@ -144,11 +165,7 @@ def test_a_client_that_does_not_read_makes_the_daemon_wait_not_the_bridge_grow(d
 
     sender = threading.Thread(target=flood, daemon=True)
     sender.start()
-    wait_until(lambda: total > 1 << 20, what="the bridge to take something")
-    seen = -1
-    while seen != total:
-        seen = total
-        time.sleep(0.2)  # until it takes no more
+    wait_until_it_takes_no_more(lambda: total)
     assert total < 4 << 20
     for _ in range(500):
         assert len(bridge.read_line()) > 100_000
@@ -171,10 +188,7 @@ def test_a_daemon_that_does_not_read_makes_the_client_wait_not_the_bridge_grow(d
 
     sender = threading.Thread(target=flood, daemon=True)
     sender.start()
-    seen = -1
-    while seen != written:
-        seen = written
-        time.sleep(0.2)  # until it takes no more
+    wait_until_it_takes_no_more(lambda: written)
     assert written < 4 << 20
     session.send(b'{"still":"delivered"}\n')
     assert bridge.read_line() == b'{"still":"delivered"}\n'
@@ -406,23 +420,44 @@ def test_what_a_lost_daemon_had_said_is_delivered_first(daemon, bridge):
     session = daemon.session()
     wait_until(lambda: len(session.lines) == 2, what="the requests")
 
-    def die() -> None:
-        session.send(line(id=1, result={"text": "x" * (3 << 20)}))
-        session.send(line(method="notifications/last", params={"text": "y" * (1 << 20)}))
-        session.hang_up()
-
-    dying = threading.Thread(target=die)
-    dying.start()
-    time.sleep(0.3)  # the pipe is full, and the bridge has stopped reading
-    assert bridge.process.poll() is None
+    session.send(line(id=1, result={"text": "x" * (3 << 20)}))
+    session.send(line(method="notifications/last", params={"text": "y" * 10_000}))
+    session.hang_up()
+    with pytest.raises(subprocess.TimeoutExpired):
+        bridge.process.wait(0.2)  # it waits for its client
     assert len(bridge.read()["result"]["text"]) == 3 << 20
     assert bridge.read()["method"] == "notifications/last"
     assert bridge.read()["error"]["data"]["kind"] == "outcome_unknown"
     assert bridge.wait() == 3
-    dying.join()
+
+
+def test_a_daemon_lost_with_both_directions_full_costs_no_answer_and_no_cpu(daemon, bridge):
+    """
+    Nothing can be written to it any more, and what it has said cannot be read yet: no reason to
+    be woken by its hang-up again and again.
+    """
+    daemon.handler = silent
+    session = daemon.session()
+    daemon.reads.clear()
+    session.send(b'{"hello":1}\n')
+    bridge.read_line()
+    for number in range(5):
+        bridge.request(number, "m", text="x" * 150_000)
+    session.send(line(id=0, result={"text": "x" * (3 << 20)}))
+    session.send(line(method="notifications/last"))
+    session.hang_up()
+    before = cpu_ticks(bridge.process.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        bridge.process.wait(0.5)
+    assert cpu_ticks(bridge.process.pid) - before < 20
+    assert bridge.read()["id"] == 0
+    assert bridge.read()["method"] == "notifications/last"
+    assert [bridge.read()["id"] for _ in range(4)] == [1, 2, 3, 4]
+    assert bridge.wait() == 3
 
 
 def test_requests_that_a_lost_daemon_has_not_read_get_their_error_too(daemon, bridge):
+    daemon.handler = silent
     session = daemon.session()
     daemon.reads.clear()
     session.send(b'{"hello":1}\n')
