@@ -1,0 +1,151 @@
+"""Who may come in over the socket, and how many."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpd.ids import SessionId
+from mcpd.listeners import unix
+from mcpd.listeners.connection import Connection, Outboxes
+from mcpd.listeners.peer import Peer
+from tests.support.waiting import wait_until_async
+
+
+class Door:
+    """A listener on a socket of its own, with what it did."""
+
+    def __init__(self, folder: Path, most: int = 10) -> None:
+        self.path = str(folder / "s")
+        self.lines: list[bytes] = []
+        self.refused: list[str] = []
+        self.peers: list[Peer] = []
+        self.listener = unix.UnixListener(
+            self._bind(), most=most, connect=self._connect, refused=self.refused.append
+        )
+
+    def _bind(self) -> socket.socket:
+        bound = socket.socket(socket.AF_UNIX)
+        bound.bind(self.path)
+        bound.listen(16)
+        bound.setblocking(False)
+        return bound
+
+    def _connect(self, peer: Peer) -> Connection:
+        self.peers.append(peer)
+        return Connection(
+            SessionId(len(self.peers)),
+            max_frame_bytes=1000,
+            outboxes=Outboxes(one_bytes=1000, all_bytes=1000),
+            on_frame=lambda _session, frame: self.lines.append(bytes(frame)),
+            on_closed=self._closed,
+        )
+
+    def _closed(self, _session: SessionId, _reason: str) -> None:
+        self.listener.count -= 1
+
+    def knock(self) -> socket.socket:
+        client = socket.socket(socket.AF_UNIX)
+        client.settimeout(5)
+        client.connect(self.path)
+        return client
+
+
+@pytest.fixture
+async def folder() -> AsyncIterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="mcpd-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+async def door(folder: Path) -> AsyncIterator[Door]:
+    made = Door(folder)
+    made.listener.start()
+    yield made
+    await made.listener.close()
+
+
+async def test_our_own_user_is_let_in_and_read(door: Door) -> None:
+    with door.knock() as client:
+        client.sendall(b"hello\n")
+        await wait_until_async(lambda: door.lines == [b"hello"])
+        assert door.listener.count == 1
+    await wait_until_async(lambda: door.listener.count == 0)
+
+
+async def test_another_user_is_not_even_read(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    B118: file modes are opened by hand, and on some systems they count for nothing.
+    """
+    monkeypatch.setattr(unix, "credentials", lambda _: Peer(pid=77, uid=12345, gid=1))
+    with door.knock() as client:
+        client.sendall(b"hello\n")
+        await wait_until_async(lambda: door.refused)
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            assert client.recv(10) == b""
+            raise BrokenPipeError
+    assert "12345" in door.refused[0]
+    assert door.lines == []
+    assert door.peers == []
+
+
+async def test_one_too_many_is_turned_away(folder: Path) -> None:
+    door = Door(folder, most=1)
+    door.listener.start()
+    with door.knock(), door.knock():
+        await wait_until_async(lambda: door.refused)
+        assert door.listener.count == 1
+    await wait_until_async(lambda: door.listener.count == 0)
+    with door.knock() as client:
+        client.sendall(b"now\n")
+        await wait_until_async(lambda: door.lines == [b"now"])
+    await door.listener.close()
+
+
+async def test_without_descriptors_it_pauses_and_recovers(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    B143: the loop would come back at once, for as long as somebody waits at the door.
+    """
+    monkeypatch.setattr(unix, "PAUSE_S", 0.05)
+    tries = 0
+    real = door.listener._socket
+
+    class Exhausted:
+        """A socket whose process has no descriptor left, three times."""
+
+        def fileno(self) -> int:
+            return real.fileno()
+
+        def accept(self) -> tuple[socket.socket, object]:
+            nonlocal tries
+            tries += 1
+            if tries <= 3:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return real.accept()
+
+        def close(self) -> None:
+            real.close()
+
+    door.listener.stop()
+    door.listener._socket = Exhausted()  # type: ignore[assignment]
+    door.listener.start()
+    with door.knock() as client:
+        client.sendall(b"patience\n")
+        await wait_until_async(lambda: door.lines == [b"patience"])
+    assert len(door.refused) == 3
+    assert tries <= 6
+
+
+async def test_another_socket_takes_the_place_of_a_lost_one(door: Door) -> None:
+    Path(door.path).unlink()
+    door.listener.replace(door._bind())
+    with door.knock() as client:
+        client.sendall(b"again\n")
+        await wait_until_async(lambda: door.lines == [b"again"])

@@ -1,0 +1,44 @@
+"""The stream of events."""
+
+from __future__ import annotations
+
+from mcpd.observe.journal import KEPT, Event, Journal
+
+
+def test_events_are_numbered_and_leave_out_what_is_not_known() -> None:
+    journal = Journal()
+    journal.add("a", server="x", pid=None)
+    journal.add("b")
+    first, second = journal.since(0)
+    assert (first["seq"], first["event"], first["server"]) == (1, "a", "x")
+    assert "pid" not in first
+    assert second["seq"] == journal.last == 2
+
+
+def test_a_listener_hears_what_comes_until_it_leaves() -> None:
+    journal, heard = Journal(), list[Event]()
+    journal.add("before")
+    leave = journal.listen(heard.append)
+    journal.add("now")
+    leave()
+    leave()
+    journal.add("after")
+    assert [each["event"] for each in heard] == ["now"]
+
+
+def test_what_concerns_other_servers_is_left_out() -> None:
+    journal, heard = Journal(), list[Event]()
+    journal.listen(heard.append, ["x"])
+    journal.add("server.ready", server="x")
+    journal.add("server.ready", server="y")
+    journal.add("config.reloaded")
+    assert [each["seq"] for each in heard] == [1, 3]
+    assert [each["seq"] for each in journal.since(0, ["y"])] == [2, 3]
+
+
+def test_only_so_many_are_kept() -> None:
+    journal = Journal()
+    for _ in range(KEPT + 5):
+        journal.add("x")
+    kept = journal.since(0)
+    assert (len(kept), kept[0]["seq"]) == (KEPT, 6)

@@ -1,0 +1,115 @@
+"""Every fact has its words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcpd.core import facts
+from mcpd.core.facts import Fact, Failure
+from mcpd.ids import SessionId, SlotId
+from mcpd.observe.journal import Journal
+from mcpd.observe.logs import DaemonLog
+from mcpd.observe.observer import Observer
+
+SLOT = SlotId("slot")
+CRASH = Failure("server_crashed", "x exited with status 7 hunter22", details={"exit_code": 7})
+
+
+class Seen:
+    """An observer and where its words go."""
+
+    def __init__(self, fd: int) -> None:
+        self.log = DaemonLog(fd, level="debug")
+        self.journal = Journal()
+        self.notes: list[tuple[str, str, str]] = []
+        self.observer = Observer(
+            self.log,
+            self.journal,
+            lambda *note: self.notes.append(note),
+            lambda _server, text: text.replace("hunter22", "***"),
+        )
+
+    def tell(self, fact: Fact) -> tuple[list[str], list[dict[str, Any]]]:
+        self.observer.tell(fact)
+        return [line.text for line in self.log.tail(9)], self.journal.since(0)
+
+
+@pytest.fixture
+def seen() -> Iterator[Seen]:
+    null = os.open(os.devnull, os.O_WRONLY)
+    yield Seen(null)
+    os.close(null)
+
+
+@pytest.mark.parametrize(
+    ("fact", "event", "members"),
+    [
+        (facts.ServerStarting("x", SLOT, 3), "server.starting", {"generation": 3}),
+        (facts.ServerReady("x", SLOT, 3, 99, 0.25), "server.ready", {"pid": 99, "duration_s": 0.25}),
+        (facts.ServerCrashed("x", SLOT, 3, CRASH), "server.crashed", {"exit_code": 7}),
+        (facts.ServerBackoff("x", SLOT, 0.5, 2), "server.backoff", {"delay_s": 0.5, "failures": 2}),
+        (facts.ServerFailed("x", SLOT, CRASH), "server.failed", {"kind": "server_crashed"}),
+        (facts.ServerStopping("x", SLOT, "idle"), "server.stopping", {"reason": "idle"}),
+        (facts.ServerStopped("x", SLOT, "idle", "eof"), "server.stopped", {"step": "eof"}),
+        (facts.CatalogChanged("x", "tools", 4), "server.catalog_changed", {"count": 4}),
+        (facts.ServerNoise("x", "junk", "hi", True), "server.noise", {"text": "hi"}),
+        (facts.ServerWarning("x", "odd"), "server.warning", {"text": "odd"}),
+        (facts.SessionOpened(SessionId(4), "x", "ed"), "session.opened", {"client": "ed"}),
+        (facts.SessionClosed(SessionId(4), "x", "gone"), "session.closed", {"reason": "gone"}),
+    ],
+)
+def test_a_fact_is_an_event_and_a_line(
+    seen: Seen, fact: Fact, event: str, members: dict[str, Any]
+) -> None:
+    lines, told = seen.tell(fact)
+    assert [each["event"] for each in told] == [event]
+    assert {name: told[0][name] for name in members} == members
+    assert told[0]["server"] == "x"
+    assert event in lines[0]
+
+
+def test_secrets_are_in_none_of_them(seen: Seen) -> None:
+    """
+    B139.
+    """
+    for fact in (
+        facts.ServerCrashed("x", SLOT, 3, CRASH),
+        facts.ServerFailed("x", SLOT, CRASH),
+        facts.ServerNoise("x", "junk", "token hunter22", True),
+        facts.ServerWarning("x", "token hunter22"),
+    ):
+        lines, told = seen.tell(fact)
+        assert "hunter22" not in str(lines) + str(told)
+
+
+def test_noise_is_told_once_and_kept_always(seen: Seen) -> None:
+    """
+    B062: nobody wants a line in the log for each line of a banner.
+    """
+    seen.tell(facts.ServerNoise("x", "junk", "one", True))
+    seen.tell(facts.ServerNoise("x", "junk", "two", False))
+    assert len(seen.journal.since(0)) == len(seen.log.tail(9)) == 1
+    assert [note for note in seen.notes if note[1] == "stdout"] == [
+        ("x", "stdout", "one"),
+        ("x", "stdout", "two"),
+    ]
+
+
+def test_a_rejected_frame_is_a_line_for_whoever_looks_closely(seen: Seen) -> None:
+    lines, told = seen.tell(facts.FrameRejected(SessionId(3), "not JSON"))
+    assert "frame.rejected" in lines[0]
+    assert told == []
+
+
+def test_a_stray_is_a_line(seen: Seen) -> None:
+    lines, _ = seen.tell(facts.StrayEnded(42))
+    assert "pid=42" in lines[0]
+
+
+def test_a_log_message_for_nobody_is_in_the_servers_log(seen: Seen) -> None:
+    seen.tell(facts.ServerLogged("x", "warning", "hm"))
+    assert seen.notes == [("x", "mcpd", "log message, warning: hm")]

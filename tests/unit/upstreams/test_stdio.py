@@ -1,0 +1,232 @@
+"""A server's pipes, on both loops, with a process's end of them in the test's hand."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from mcpd.core.wire.framing import Oversized
+from mcpd.upstreams.stdio import Pipes
+from tests.support.waiting import wait_until_async
+
+LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
+
+
+class Far:
+    """The process's side of three pipes, and what our side made of it."""
+
+    def __init__(self, max_message_bytes: int = 1000, max_unsent_bytes: int = 1 << 20) -> None:
+        self.stdin, self._stdin = os.pipe()
+        self._stdout, self.stdout = os.pipe()
+        self._stderr, self.stderr = os.pipe()
+        for fd in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(fd, False)
+        self.frames: list[bytes | Oversized] = []
+        self.errors: list[bytes] = []
+        self.ended = 0
+        self.pipes = Pipes(
+            max_message_bytes=max_message_bytes,
+            max_unsent_bytes=max_unsent_bytes,
+            on_frame=self.frames.append,
+            on_stderr=self.errors.append,
+            on_stdout_end=self._end,
+        )
+
+    def _end(self) -> None:
+        self.ended += 1
+
+    async def connect(self) -> None:
+        await self.pipes.connect(self._stdin, self._stdout, self._stderr)
+
+    def close(self, *names: str) -> None:
+        for name in names or ("stdin", "stdout", "stderr"):
+            with contextlib.suppress(OSError):
+                os.close(getattr(self, name))
+
+    def read(self, size: int = 1 << 16) -> bytes:
+        return os.read(self.stdin, size)
+
+
+Scenario = Callable[[Far], Coroutine[Any, Any, None]]
+
+
+def play(loop: str, scenario: Scenario, **limits: int) -> Far:
+    async def scene() -> Far:
+        far = Far(**limits)
+        await far.connect()
+        try:
+            await scenario(far)
+        finally:
+            far.pipes.close()
+            far.close()
+            await asyncio.sleep(0)
+        return far
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(scene())
+
+
+both = pytest.mark.parametrize("loop", list(LOOPS))
+
+
+@both
+def test_lines_come_as_frames_and_stderr_as_it_is(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        os.write(far.stdout, b'{"a":1}\n{"b"')
+        os.write(far.stderr, b"words")
+        os.write(far.stdout, b":2}\r\n")
+        await wait_until_async(lambda: len(far.frames) == 2 and far.errors)
+
+    far = play(loop, scenario)
+    assert far.frames == [b'{"a":1}', b'{"b":2}']
+    assert far.errors[0] == b"words"
+
+
+@both
+def test_a_line_over_the_limit_is_skipped(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        os.write(far.stdout, b"x" * 5000 + b"\nfine\n")
+        await wait_until_async(lambda: len(far.frames) == 2)
+
+    far = play(loop, scenario)
+    assert isinstance(far.frames[0], Oversized)
+    assert far.frames[1] == b"fine"
+
+
+@both
+def test_a_last_line_without_an_end_counts(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        os.write(far.stdout, b'{"last":1}')
+        far.close("stdout")
+        await wait_until_async(lambda: far.ended)
+
+    far = play(loop, scenario)
+    assert far.frames == [b'{"last":1}']
+    assert far.ended == 1
+
+
+@both
+def test_what_is_written_arrives(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        assert far.pipes.write(b"one\n")
+        assert far.pipes.write(b"two\n")
+        await asyncio.sleep(0)
+        await wait_until_async(lambda: far.read() == b"one\ntwo\n")
+
+    play(loop, scenario)
+
+
+@both
+def test_a_server_that_does_not_read_is_fed_to_a_bound_only(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        accepted = 0
+        while far.pipes.write(b"x" * 65536):
+            accepted += 1
+            await asyncio.sleep(0)
+            assert accepted < 100, "there is a bound"
+        assert accepted >= 16
+        os.set_blocking(far.stdin, False)
+
+        def drained() -> bool:
+            with contextlib.suppress(BlockingIOError):
+                while far.read():
+                    pass
+            return far.pipes.write(b"y")
+
+        await wait_until_async(drained)
+
+    play(loop, scenario, max_unsent_bytes=1 << 20)
+
+
+@both
+def test_writing_to_one_that_closed_its_stdin_is_refused(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        far.close("stdin")
+        await wait_until_async(lambda: not far.pipes.write(b"x\n"))
+
+    play(loop, scenario)
+
+
+@both
+def test_closing_stdin_lets_the_server_see_everything_and_then_the_end(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        far.pipes.write(b"last words\n")
+        far.pipes.close_stdin()
+        read = b""
+        while True:
+            piece = await asyncio.to_thread(far.read)
+            if not piece:
+                break
+            read += piece
+        assert read == b"last words\n"
+        assert not far.pipes.write(b"late\n")
+
+    play(loop, scenario)
+
+
+@both
+def test_one_that_does_not_read_sees_the_end_soon_nevertheless(loop: str) -> None:
+    """
+    A polite server may be stuck in a write of its own; the end of its input frees it.
+    """
+
+    async def scenario(far: Far) -> None:
+        while far.pipes.write(b"x" * 65536):
+            await asyncio.sleep(0)
+        far.pipes.close_stdin()
+        await asyncio.sleep(0.3)
+        size = 0
+        while piece := await asyncio.wait_for(asyncio.to_thread(far.read), 5):
+            size += len(piece)
+        assert size > 0
+
+    play(loop, scenario, max_unsent_bytes=1 << 20)
+
+
+@both
+def test_a_muted_server_is_drained_and_not_heard(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        far.pipes.mute()
+        for _ in range(64):
+            os.write(far.stdout, b"x" * 4095 + b"\n")
+            await asyncio.sleep(0)
+        far.close("stdout", "stderr")
+        assert await far.pipes.wait_ended(5)
+
+    far = play(loop, scenario)
+    assert far.frames == []
+
+
+@both
+def test_waiting_for_the_end_is_bounded(loop: str) -> None:
+    """
+    A grandchild may hold the pipes for as long as it likes.
+    """
+
+    async def scenario(far: Far) -> None:
+        assert not await far.pipes.wait_ended(0.01)
+        far.close("stdout", "stderr")
+        assert await far.pipes.wait_ended(5)
+
+    play(loop, scenario)
+
+
+@both
+def test_an_exception_of_a_listener_is_no_surprise_for_the_next_line(loop: str) -> None:
+    """
+    A frame that is split over reads keeps its place, whatever was in the reads before.
+    """
+
+    async def scenario(far: Far) -> None:
+        for piece in (b"a", b"b\nc", b"d\n", b"e\n"):
+            os.write(far.stdout, piece)
+            await asyncio.sleep(0.002)
+        await wait_until_async(lambda: len(far.frames) == 3)
+
+    assert play(loop, scenario).frames == [b"ab", b"cd", b"e"]
