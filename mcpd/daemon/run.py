@@ -199,6 +199,8 @@ class Daemon:
         self._outboxes = Outboxes(
             one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
         )
+        self._ledger: Ledger
+        self._has_trouble = False  # whether the ledger's last change is not on disk
         self._listener: UnixListener
         self._drain: Drain
         self._place: Place
@@ -213,9 +215,8 @@ class Daemon:
     ) -> int:
         """Serve until it is to end, then end everything; return the exit status."""
         supervisor = self._supervisor
-        ledger = self._open_ledger()
-        guardian = Guardian(ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
-        self._ledger = ledger
+        self._ledger = self._open_ledger()
+        guardian = Guardian(self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
         self._listener = UnixListener(
             listener, most=MOST_CONNECTIONS, connect=self._connect, refused=self._warn_of_refusal
         )
@@ -287,6 +288,11 @@ class Daemon:
     def record(self, child: Child, server: str, generation: int) -> None:
         """Write a new child down."""
         self._ledger.record(child, server, generation)
+        self._warn_of_ledger()
+
+    def record_members(self) -> None:
+        """Write down what has become known of trees."""
+        self._ledger.save()
 
     def forget(self, child: Child) -> None:
         """Strike out one whose tree is gone."""
@@ -443,6 +449,13 @@ class Daemon:
 
     def _mask(self, server: str, text: str) -> str:
         return self._registry.log(server).mask(text)
+
+    def _warn_of_ledger(self) -> None:
+        """Say once that the record of processes cannot be kept; servers run without it."""
+        trouble = self._ledger.trouble
+        if trouble is not None and not self._has_trouble:
+            self._log.log("error", "ledger.trouble", path=self._ledger.path, error=trouble)
+        self._has_trouble = trouble is not None
 
     def _warn_of_guardian(self, text: str) -> None:
         self._log.log("warning", "guardian.trouble", text=text)

@@ -68,6 +68,9 @@ class Host(Protocol):
     def record(self, child: Child, server: str, generation: int) -> None:
         """Write a new child down, for whoever has to clear up after us."""
 
+    def record_members(self) -> None:
+        """Write down what has become known of trees."""
+
     def forget(self, child: Child) -> None:
         """Strike one out whose tree is gone."""
 
@@ -89,7 +92,7 @@ class Supervisor:
         nofile_soft: int | None,
     ) -> None:
         """``umask`` and ``nofile_soft`` are what servers get."""
-        self.reaper = Reaper(daemon_id, on_stray=self._end_stray)
+        self.reaper = Reaper(daemon_id, on_stray=self._end_stray, on_unmarked=host.record_members)
         self.most_starts = most_starts
         self._host = host
         self._daemon_id = daemon_id
