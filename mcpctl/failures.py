@@ -49,7 +49,8 @@ def _details(data: dict[str, Any], message: str) -> list[str]:
     elif isinstance(data.get("path"), str) and data["path"] not in message:
         told.append(f"  at {data['path'] or '/'} in the arguments")
     near = data.get("near")
-    if isinstance(near, list) and near and not all(str(name) in message for name in near):
+    said = f"{message} {data.get('hint')}"
+    if isinstance(near, list) and near and not all(str(name) in said for name in near):
         told.append(f"  did you mean {' or '.join(map(str, near))}?")
     searched = data.get("searched")
     if isinstance(searched, list) and searched:

@@ -20,11 +20,18 @@ INSTALL = {
 """What usually is missing when a command is."""
 
 
+_NAMED = 3
+"""Directories that a sentence can name."""
+
+
 def command_not_found(command: str, searched: list[str]) -> SpawnFailed:
     """Say that a command is in none of the directories ``searched``."""
-    where = ", ".join(searched) or "nowhere: PATH is empty"
+    searched = list(dict.fromkeys(searched))
+    where = f"in {', '.join(searched)}" if searched else "nowhere: PATH is empty"
+    if len(searched) > _NAMED:  # a whole PATH would bury what else is said; `searched` has it
+        where = f"in the {len(searched)} directories of its PATH"
     return SpawnFailed(
-        f"command not found: {command!r} (looked in {where})",
+        f"command not found: {command!r} (looked {where})",
         hint=_missing_hint(command),
         errno=errno.ENOENT,
         searched=searched,
