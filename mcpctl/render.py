@@ -95,12 +95,17 @@ def size(count: int | None) -> str:
 def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]) -> str:
     """Return lines of aligned columns; what does not fit is cut from the last one.
 
-    Where even that is too wide, lines are left as they are: nothing is lost.
+    Where even that is too wide, columns that say nothing (0 and - alone) are left out, and then
+    lines are left as they are: nothing is lost.
     """
     plain = [[_text(cell, stream) for cell in row] for row in rows]
     widths = [max(map(columns, column)) for column in zip(header, *plain, strict=True)]
     room = width_of(stream)
     if room is not None:
+        kept = _that_fit(widths, plain, room)
+        header, widths = [header[at] for at in kept], [widths[at] for at in kept]
+        rows = [[row[at] for at in kept] for row in rows]
+        plain = [[row[at] for at in kept] for row in plain]
         left = room - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
         widths[-1] = min(widths[-1], max(left, MIN_LAST_COLUMN))
     coloured = has_colour(stream)
@@ -109,6 +114,18 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]
         colours = [_colour(cell) if coloured else "" for cell in row]
         lines.append(_line(texts, widths, colours))
     return "".join(line + "\n" for line in lines)
+
+
+def _that_fit(widths: Sequence[int], rows: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Return which columns are shown: the first, the last, and what says something or fits."""
+    kept = list(range(len(widths)))
+    last = min(widths[-1], MIN_LAST_COLUMN)
+    for at in reversed(range(1, len(widths) - 1)):
+        if sum(widths[each] + len(GAP) for each in kept[:-1]) + last <= room:
+            break
+        if rows and all(row[at] in ("0", "-") for row in rows):
+            kept.remove(at)
+    return kept
 
 
 def columns(text: str) -> int:

@@ -103,3 +103,14 @@ def test_there_is_no_status_line_in_a_pipe() -> None:
     out = io.StringIO()
     render.StatusLine(out).show("x")
     assert out.getvalue() == ""
+
+
+def test_a_narrow_terminal_loses_the_columns_that_say_nothing_first(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    header = ["NAME", "RESTARTS", "CALLS", "ERRORS", "WHY"]
+    lines = render.table(header, [["files", "0", "7", "0", "w" * 40]], io.StringIO()).splitlines()
+    assert lines[0].split() == ["NAME", "CALLS", "WHY"]
+    assert all(len(line) <= 30 for line in lines)
+    monkeypatch.setenv("COLUMNS", "90")
+    wide = render.table(header, [["files", "0", "7", "0", "w" * 40]], io.StringIO())
+    assert wide.splitlines()[0].split() == header
