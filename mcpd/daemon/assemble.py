@@ -88,6 +88,7 @@ def _entry(
         call_timeout_max=config.call_timeout_max,
         queue_timeout=config.queue_timeout,
         max_concurrency=config.max_concurrency,
+        stop_grace=config.stop_grace,
         may_repeat=config.retry == "safe",
         validates=config.validate_arguments,
         roots=config.roots if isinstance(config.roots, tuple) else (),

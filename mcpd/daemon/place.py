@@ -58,6 +58,7 @@ class Place:
     def look(self) -> None:
         """See to it that we can be found, and that nothing that cleans up takes our files."""
         try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             if self._lock.still_ours():
                 self._lock.touch()
             else:
@@ -65,7 +66,6 @@ class Place:
             if bind.still_ours(self._path, self._identity):
                 bind.touch(self._path)
             else:
-                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
                 listener = bind.bind_socket(self._path, self._lock)
                 self._identity = bind.identity_of(self._path)
                 self._replace(listener)

@@ -113,7 +113,12 @@ def test_a_file_of_somebody_elses_is_not_rotated(tmp_path: Path) -> None:
 @pytest.fixture
 def root_logger() -> Iterator[None]:
     root = logging.getLogger()
-    kept, level, raising, last = root.handlers[:], root.level, logging.raiseExceptions, logging.lastResort
+    kept, level, raising, last = (
+        root.handlers[:],
+        root.level,
+        logging.raiseExceptions,
+        logging.lastResort,
+    )
     yield
     root.handlers[:] = kept
     root.setLevel(level)

@@ -49,7 +49,11 @@ def seen() -> Iterator[Seen]:
     ("fact", "event", "members"),
     [
         (facts.ServerStarting("x", SLOT, 3), "server.starting", {"generation": 3}),
-        (facts.ServerReady("x", SLOT, 3, 99, 0.25), "server.ready", {"pid": 99, "duration_s": 0.25}),
+        (
+            facts.ServerReady("x", SLOT, 3, 99, 0.25),
+            "server.ready",
+            {"pid": 99, "duration_s": 0.25},
+        ),
         (facts.ServerCrashed("x", SLOT, 3, CRASH), "server.crashed", {"exit_code": 7}),
         (facts.ServerBackoff("x", SLOT, 0.5, 2), "server.backoff", {"delay_s": 0.5, "failures": 2}),
         (facts.ServerFailed("x", SLOT, CRASH), "server.failed", {"kind": "server_crashed"}),

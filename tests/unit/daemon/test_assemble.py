@@ -1,0 +1,133 @@
+"""What makes two processes different, and what an entry comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpd.config.entry import entry_from_json
+from mcpd.core.mux.entries import Sharing
+from mcpd.daemon.assemble import Server, assemble
+
+BASE = {"PATH": "/bin", "HOME": "/home/ada", "TERM": "xterm"}
+
+
+def server(
+    base: dict[str, str] | None = None,
+    *,
+    name: str = "x",
+    ignore: tuple[str, ...] = (),
+    is_ad_hoc: bool = False,
+    **values: Any,
+) -> Server:
+    configured = entry_from_json(
+        {"command": "srv", **values}, name=name, env=base or BASE, cwd="/home/ada"
+    )
+    return assemble(configured, base_env=base or BASE, ignore_env=ignore, is_ad_hoc=is_ad_hoc)
+
+
+def test_names_and_the_order_of_variables_make_no_difference() -> None:
+    """
+    B085: two entries with equal launches are one process.
+    """
+    one = server(env={"A": "1", "B": "2"}, name="one")
+    two = server(env={"B": "2", "A": "1"}, name="two")
+    assert one.entry.launch == two.entry.launch
+    assert one.cache_key == two.cache_key
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"env": {"A": "2"}},
+        {"args": ["b", "a"]},
+        {"cwd": "/elsewhere"},
+        {"command": "other"},
+        {"inherit_env": "none"},
+        {"roots": ["file:///r"]},
+    ],
+)
+def test_what_a_process_could_notice_makes_a_difference(values: dict[str, Any]) -> None:
+    """
+    B085.
+    """
+    plain = server(args=["a", "b"], env={"A": "1"})
+    other = server(**{"args": ["a", "b"], "env": {"A": "1"}, **values})
+    assert plain.entry.launch != other.entry.launch
+    assert plain.cache_key != other.cache_key
+
+
+@pytest.mark.parametrize("values", [{"idle_timeout": 5}, {"tools": {"deny": ["x"]}}])
+def test_settings_that_no_process_sees_make_none(values: dict[str, Any]) -> None:
+    assert server().entry.launch == server(**values).entry.launch
+
+
+def test_the_daemons_environment_counts_for_the_process_and_not_for_the_cache() -> None:
+    """
+    A new daemon has another one, and what servers listed is still true.
+    """
+    other = server({**BASE, "LANG": "C"})
+    assert server().entry.launch != other.entry.launch
+    assert server().cache_key == other.cache_key
+
+
+def test_a_terminals_variables_count_only_where_somebody_wrote_them() -> None:
+    assert server().entry.launch == server({**BASE, "TERM": "vt100"}).entry.launch
+    assert server().entry.launch != server(env={"TERM": "dumb"}).entry.launch
+
+
+def test_a_clients_command_is_the_same_in_every_terminal() -> None:
+    def brought(**env: str) -> Server:
+        whole = {**BASE, **env}
+        return server(is_ad_hoc=True, env=whole, inherit_env="none", ignore=("X_*", "Y"))
+
+    assert brought().entry.launch == brought(TERM="vt100", X_1="1", Y="2").entry.launch
+    assert brought().entry.launch != brought(YY="2").entry.launch
+
+
+def test_a_clients_command_that_equals_a_configured_server_is_that_process() -> None:
+    brought = server(is_ad_hoc=True, env=dict(BASE), inherit_env="none")
+    assert brought.entry.launch == server().entry.launch
+
+
+def test_an_entry_comes_to_rules_and_limits() -> None:
+    made = server(
+        call_timeout="2s",
+        idle_timeout=7,
+        stop_grace=0.5,
+        sharing="workspace",
+        retry="never",
+        restart={"policy": "never", "backoff": 1},
+        tools={"deny": ["rm*"]},
+    )
+    assert made.entry.call_timeout == 2
+    assert made.entry.stop_grace == 0.5
+    assert made.entry.sharing is Sharing.WORKSPACE
+    assert not made.entry.may_repeat
+    assert not made.entry.filter.admits("rm_all")
+    assert made.spec is not None
+    assert made.spec.rules.idle_timeout == 7
+    assert not made.spec.rules.restarts
+    assert made.spec.grace == 0.5
+    assert made.spec.cwd == "/home/ada"
+    assert not made.spec.names_cwd
+
+
+def test_automatic_sharing_is_shared() -> None:
+    assert server().entry.sharing is Sharing.SHARED
+
+
+def test_a_disabled_server_says_how_to_enable_it() -> None:
+    made = server(enabled=False)
+    assert made.spec is None
+    assert made.entry.unavailable is not None
+    assert made.entry.unavailable.kind == "server_disabled"
+    assert "enabled" in (made.entry.unavailable.hint or "")
+
+
+def test_a_wrong_entry_says_what_is_wrong() -> None:
+    made = server(env={"A": "${NOT_SET_ANYWHERE}"})
+    assert made.entry.unavailable is not None
+    assert made.entry.unavailable.kind == "config_invalid"
+    assert "NOT_SET_ANYWHERE" in made.entry.unavailable.message

@@ -1,0 +1,40 @@
+"""What a session works in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpd.daemon.backend import workspace_of
+
+
+def test_the_first_root_is_the_workspace(tmp_path: Path) -> None:
+    roots = ("https://x/y", "file:///a%20b/c/", "file:///d")
+    assert workspace_of(roots, str(tmp_path)) == "/a b/c"
+
+
+@pytest.mark.parametrize("mark", [".git", ".hg", ".mcp.json"])
+def test_without_roots_it_is_the_nearest_project(tmp_path: Path, mark: str) -> None:
+    deep = tmp_path / "project" / "a" / "b"
+    deep.mkdir(parents=True)
+    (tmp_path / "project" / mark).touch()
+    assert workspace_of((), f"{deep}/../b") == str(tmp_path / "project")
+
+
+def test_without_a_project_it_is_where_the_client_is(tmp_path: Path) -> None:
+    assert workspace_of((), str(tmp_path)) == str(tmp_path)
+
+
+def test_the_home_directory_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Many keep their dotfiles in a repository there.
+    """
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "x").mkdir()
+    assert workspace_of((), str(tmp_path / "x")) == str(tmp_path / "x")
+
+
+def test_nothing_is_known_of_a_client_that_says_nothing() -> None:
+    assert workspace_of((), None) is None

@@ -1,0 +1,103 @@
+"""What servers listed survives the daemon, and nothing in the file can hurt it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Catalog, Kind, merge_pages, parse_page
+from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.policy.redact import Redactor
+from mcpd.daemon.cache import CatalogCache
+
+TOOLS = b'{"tools":[{"name":"echo","n":1.0,"key":"hunter22-and-more"}]}'
+INTRODUCTION = Introduction("2025-11-25", {"tools": Raw(b"{}")}, b'{"name":"x"}', b'"be kind"')
+
+
+def catalog() -> Catalog:
+    page = parse_page(Kind.TOOLS, TOOLS)
+    return Catalog().replaced(Kind.TOOLS, merge_pages([page]))
+
+
+async def keep(folder: Path, *, secrets: tuple[str, ...] = (), name: str = "a/b") -> None:
+    cache = CatalogCache(str(folder))
+    cache.keep(name, "key", INTRODUCTION, catalog(), Redactor(secrets))
+    await cache.flush()
+
+
+def the_file(folder: Path) -> Path:
+    (found,) = (folder / "catalog").iterdir()
+    return found
+
+
+async def test_what_was_kept_is_there_byte_for_byte(tmp_path: Path) -> None:
+    await keep(tmp_path)
+    found = CatalogCache(str(tmp_path)).load("a/b", "key")
+    assert found is not None
+    introduction, listed = found
+    assert introduction == INTRODUCTION
+    assert listed.lists[Kind.TOOLS].page() == TOOLS
+
+
+async def test_the_file_is_private_and_has_a_harmless_name(tmp_path: Path) -> None:
+    await keep(tmp_path, name="../../x")
+    assert the_file(tmp_path).name == "%2E%2E%2F%2E%2E%2Fx.json"
+    assert the_file(tmp_path).stat().st_mode & 0o777 == 0o600
+
+
+async def test_of_another_launch_nothing_is_known(tmp_path: Path) -> None:
+    await keep(tmp_path)
+    assert CatalogCache(str(tmp_path)).load("a/b", "other") is None
+    assert CatalogCache(str(tmp_path)).load("c", "key") is None
+
+
+async def test_secrets_are_not_stored(tmp_path: Path) -> None:
+    """
+    B139.
+    """
+    await keep(tmp_path, secrets=("hunter22-and-more",))
+    assert b"hunter22" not in the_file(tmp_path).read_bytes()
+    assert CatalogCache(str(tmp_path)).load("a/b", "key") is not None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[1", b'{"version":1,"launch":"key","introduction":{},"catalog":"{}"}', b"\xff"],
+)
+async def test_a_file_that_is_not_ours_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
+    await keep(tmp_path)
+    the_file(tmp_path).write_bytes(content)
+    assert CatalogCache(str(tmp_path)).load("a/b", "key") is None
+
+
+async def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    """
+    B118.
+    """
+    await keep(tmp_path)
+    real = the_file(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    real.rename(elsewhere)
+    real.symlink_to(elsewhere)
+    assert CatalogCache(str(tmp_path)).load("a/b", "key") is None
+    before = elsewhere.read_bytes()
+    await keep(tmp_path, secrets=("hunter22-and-more",))
+    assert elsewhere.read_bytes() == before
+
+
+async def test_a_place_that_cannot_be_written_costs_the_cache_alone(tmp_path: Path) -> None:
+    (tmp_path / "catalog").write_text("in the way")
+    await keep(tmp_path)
+    assert CatalogCache(str(tmp_path)).load("a/b", "key") is None
+
+
+async def test_the_last_of_many_is_what_is_kept(tmp_path: Path) -> None:
+    cache = CatalogCache(str(tmp_path))
+    for number in range(20):
+        cache.keep("s", f"key{number}", INTRODUCTION, catalog(), Redactor(()))
+    await cache.flush()
+    assert CatalogCache(str(tmp_path)).load("s", "key19") is not None
+    assert os.listdir(tmp_path / "catalog") == ["s.json"]

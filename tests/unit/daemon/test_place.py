@@ -1,0 +1,103 @@
+"""A daemon whose files vanish makes them anew, or gives way."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcpd.daemon.place import Place
+from mcpd.service import bind
+from mcpd.service.lock import DaemonLock
+
+
+class Held:
+    """A place in a directory of its own, with what was reported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "mcpd.sock")
+        self.lock = DaemonLock.acquire(self.path + ".lock")
+        self.listeners = [bind.bind_socket(self.path, self.lock)]
+        self.lost: list[str] = []
+        self.place = Place(
+            self.path,
+            self.lock,
+            bind.identity_of(self.path),
+            replace=self.listeners.append,
+            lost=self.lost.append,
+        )
+
+    def can_be_found(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(self.path) == 0
+
+
+@pytest.fixture
+def held() -> Iterator[Held]:
+    with tempfile.TemporaryDirectory(prefix="mcpd-", dir="/tmp") as name:
+        made = Held(Path(name))
+        yield made
+        for listener in made.listeners:
+            listener.close()
+        made.lock.release()
+
+
+def test_all_is_well_and_the_files_do_not_age(held: Held) -> None:
+    for path in (held.path, held.lock.path):
+        os.utime(path, (0, 0), follow_symlinks=False)
+    held.place.look()
+    assert len(held.listeners) == 1
+    assert held.lost == []
+    assert all(os.lstat(path).st_mtime > 1 for path in (held.path, held.lock.path))
+
+
+def test_a_socket_that_vanished_is_made_anew(held: Held) -> None:
+    os.unlink(held.path)
+    held.place.look()
+    assert len(held.listeners) == 2
+    assert held.can_be_found()
+    held.place.look()
+    assert len(held.listeners) == 2
+
+
+def test_the_whole_directory_may_vanish(held: Held) -> None:
+    """
+    What cleans up /tmp takes all of it.
+    """
+    folder = os.path.dirname(held.path)
+    for name in os.listdir(folder):
+        os.unlink(os.path.join(folder, name))
+    os.rmdir(folder)
+    held.place.look()
+    assert held.lost == []
+    assert held.lock.still_ours()
+    assert held.can_be_found()
+    assert os.stat(folder).st_mode & 0o777 == 0o700
+
+
+def test_one_who_lost_its_lock_to_another_daemon_gives_way(held: Held) -> None:
+    os.unlink(held.lock.path)
+    other = DaemonLock.acquire(held.lock.path)
+    held.place.look()
+    assert len(held.lost) == 1
+    assert str(os.getpid()) in held.lost[0]
+    other.release()
+
+
+def test_something_else_in_its_place_is_left_alone(held: Held) -> None:
+    os.unlink(held.path)
+    Path(held.path).write_text("mine")
+    held.place.look()
+    assert len(held.lost) == 1
+    held.place.remove_socket()
+    assert Path(held.path).read_text() == "mine"
+
+
+def test_at_the_end_the_socket_goes(held: Held) -> None:
+    held.place.remove_socket()
+    assert not os.path.lexists(held.path)
+    held.place.remove_socket()
