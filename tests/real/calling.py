@@ -19,14 +19,18 @@ def over(peer: Peer) -> Caller:
     """Call by ``tools/call`` in a session."""
 
     def call(asked: Call) -> Json:
-        try:
-            params = {"name": asked.tool, "arguments": asked.arguments}
-            return {"result": peer.request("tools/call", params, TIMEOUT_S)}
-        except RpcError as error:
-            told: Json = {"code": error.code, "message": error.message}
-            return {"error": told if error.data is None else {**told, "data": error.data}}
+        return answer(peer, "tools/call", {"name": asked.tool, "arguments": asked.arguments})
 
     return call
+
+
+def answer(peer: Peer, method: str, params: Json) -> Json:
+    """Return what a request is answered, be it a result or an error."""
+    try:
+        return {"result": peer.request(method, params, TIMEOUT_S)}
+    except RpcError as error:
+        told: Json = {"code": error.code, "message": error.message}
+        return {"error": told if error.data is None else {**told, "data": error.data}}
 
 
 def by_command(box: Box, server: str) -> Caller:
@@ -52,6 +56,14 @@ def _word(name: str, value: object) -> str:
 def outcomes(call: Caller, calls: tuple[Call, ...]) -> list[tuple[str, Json]]:
     """Make the calls in turn and return what came of each, masked."""
     return [(each.tool, masked(call(each), each.mask)) for each in calls]
+
+
+def differing(
+    got: list[tuple[str, Json]], wanted: list[tuple[str, Json]]
+) -> list[tuple[str, Json, Json]]:
+    """Return tool, outcome and what was wanted, where they differ."""
+    pairs = zip(got, wanted, strict=True)
+    return [(tool, mine, theirs) for (tool, mine), (_, theirs) in pairs if mine != theirs]
 
 
 def masked(value: Any, mask: Callable[[str], str] | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -51,13 +52,32 @@ def site() -> Iterator[Site]:
     served.close()
 
 
+def _box(real: Path) -> Box:
+    """Return a box in which the programs of npm run on the Node that came with them."""
+    made = Box()
+    made.env["PATH"] = f"{real / 'node_modules' / '.bin'}{os.pathsep}{made.env['PATH']}"
+    return made
+
+
 @pytest.fixture(scope="module")
 def box(real: Path) -> Iterator[Box]:
     """A box for all tests of a module: starting these servers takes seconds."""
-    made = Box()
-    made.env["PATH"] = f"{real / 'node_modules' / '.bin'}{os.pathsep}{made.env['PATH']}"
+    made = _box(real)
     yield made
     made.close()
+
+
+@pytest.fixture
+def make_box(real: Path) -> Iterator[Callable[[], Box]]:
+    """Make a box of the test's own."""
+    with contextlib.ExitStack() as stack:
+
+        def make() -> Box:
+            made = _box(real)
+            stack.callback(made.close)
+            return made
+
+        yield make
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +112,7 @@ def name(request: pytest.FixtureRequest, real: Path) -> str:
 @pytest.fixture(scope="module")
 def direct(box: Box) -> Iterator[Callable[[Server], Peer]]:
     """Start a server as a client without mcpd does, and return the initialized session."""
-    started: list[tuple[Peer, subprocess.Popen[bytes]]] = []
+    started: list[Peer] = []
 
     def start(chosen: Server) -> Peer:
         entry, pipe = chosen.entry, subprocess.PIPE
@@ -105,11 +125,9 @@ def direct(box: Box) -> Iterator[Callable[[Server], Peer]]:
             stderr=subprocess.DEVNULL,
             bufsize=0,
         )
-        peer = Peer.over(process)
-        started.append((peer, process))
-        return peer
+        started.append(Peer.over(process))
+        return started[-1]
 
     yield start
-    for peer, process in started:
-        process.terminate()  # some of them outlive their stdin
+    for peer in started:
         peer.close()

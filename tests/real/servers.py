@@ -45,6 +45,8 @@ class Server:
     """In this order: one may need what another left."""
     at_once: Call
     """One that many can make at the same time, with the same result."""
+    requests: tuple[tuple[str, Json], ...] = ()
+    """Some of what is no call: method and parameters."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The tools that are not called, and why."""
 
@@ -82,7 +84,8 @@ def server(name: str, real: Path, ground: Ground, site: str) -> Server:
             calls = OLD
             entry |= {"command": str(real / "old/bin/python"), "args": [program]}
     at_once = Call("read_graph") if name == "memory" else calls[0]
-    return Server(program, entry, calls, at_once, LEFT_OUT if name == "everything" else {})
+    left_out = LEFT_OUT if name == "everything" else {}
+    return Server(program, entry, calls, at_once, _requests(name, site), left_out)
 
 
 def _masked(pattern: str, by: str) -> Callable[[str], str]:
@@ -175,6 +178,42 @@ OLD = (
     Call("divide", {"a": 1, "b": 0}),
     Call("count", {"to": 3}),
 )
+
+
+def _requests(name: str, site: str) -> tuple[tuple[str, Json], ...]:
+    match name:
+        case "everything":
+            manual = "demo://resource/static/document/architecture.md"
+            prompt = {"type": "ref/prompt", "name": "completable-prompt"}
+            department = {"name": "department", "value": "E"}
+            return (
+                ("ping", {}),
+                ("prompts/get", {"name": "simple-prompt"}),
+                ("prompts/get", {"name": "args-prompt", "arguments": {"city": "Zürich"}}),
+                ("prompts/get", {"name": "args-prompt"}),
+                ("prompts/get", {"name": "no-such-prompt"}),
+                ("resources/read", {"uri": manual}),
+                ("resources/read", {"uri": "demo://no/such/thing"}),
+                ("resources/read", {"uri": "demo://resource/dynamic/text/0"}),
+                ("completion/complete", {"ref": prompt, "argument": department}),
+                ("logging/setLevel", {"level": "error"}),
+                ("tools/call", {"name": "no-such-tool", "arguments": {}}),
+                ("tools/call", {"name": "get-sum", "arguments": {"a": "text"}}),
+            )
+        case "memory":
+            return (
+                ("resources/list", {}),
+                ("resources/read", {"uri": "memory://knowledge-graph"}),
+            )
+        case "fetch":
+            page = {"url": f"{site}/page.txt"}
+            return (
+                ("prompts/get", {"name": "fetch", "arguments": page}),
+                ("prompts/get", {"name": "fetch"}),
+                ("tools/call", {"name": "no-such-tool", "arguments": {}}),
+                ("resources/read", {"uri": "no://such"}),
+            )
+    return ()
 
 
 def _filesystem(ground: Ground) -> tuple[Call, ...]:
