@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 EDGE_BYTES = 4096
-"""How much is kept of each end of an oversized frame, for finding its id."""
+"""How much is kept of each end of an oversized frame, for finding its id. Pieces under this size
+are gathered before they are kept: a peer that writes byte by byte costs no more than others."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -28,7 +29,7 @@ class Framer:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._size = 0  # of the frame that is under way, dropped bytes included
         self._head = b""
         self._tail = b""  # of an oversized frame; _parts is empty then
@@ -71,12 +72,17 @@ class Framer:
         self._size += len(piece)
         if self._head:
             self._tail = (self._tail + piece[-EDGE_BYTES:])[-EDGE_BYTES:]
-        elif self._size <= self.limit_bytes + 1:  # the one more may be the carriage return
+            return
+        last = self._parts[-1] if self._parts else None
+        if len(piece) >= EDGE_BYTES:
             self._parts.append(piece)
+        elif isinstance(last, bytearray):
+            last += piece
         else:
-            self._parts.append(piece)
+            self._parts.append(bytearray(piece) if last is not None else piece)
+        if self._size > self.limit_bytes + 1:  # the one more may be the carriage return
             seen = 0
-            edge: list[bytes] = []
+            edge: list[bytes | bytearray] = []
             for part in self._parts:
                 edge.append(part[: EDGE_BYTES - seen])
                 seen += len(edge[-1])
@@ -92,7 +98,7 @@ class Framer:
             frames.append(Oversized(self._head, self._tail, size))
             self._head = self._tail = b""
             return
-        frame = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        frame = bytes(self._parts[0]) if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         if frame.endswith(b"\r"):
             frame = frame[:-1]
