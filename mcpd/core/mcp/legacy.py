@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
-from mcpd.core.wire.envelope import object_of, text
+from mcpd.core.wire.envelope import object_from, object_of, text
 
 ERA: Final = Era.LEGACY
 HANDSHAKE_METHOD: Final = b'"initialize"'
@@ -42,19 +42,29 @@ class Introduction(msgspec.Struct, frozen=True):
         """Return it as plain data for the disk."""
         return {
             "version": self.version,
-            "capabilities": {name: bytes(raw).decode() for name, raw in self.capabilities.items()},
+            "capabilities": object_from(self.capabilities).decode(),
             "info": self.info.decode(),
             "instructions": None if self.instructions is None else self.instructions.decode(),
         }
 
     @classmethod
     def from_cache(cls, data: dict[str, Any]) -> Introduction:
-        """Read what ``to_cache`` wrote; raises ``KeyError`` or ``TypeError`` for anything else."""
+        """Read what ``to_cache`` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        texts = {name: data[name] for name in ("version", "capabilities", "info")}
         instructions = data["instructions"]
+        if not all(isinstance(found, str) for found in (*texts.values(), instructions or "")):
+            raise TypeError("an introduction is made of texts")
+        capabilities = object_of(texts["capabilities"].encode())
+        if texts["version"] not in LEGACY or capabilities is None:
+            raise ValueError("no introduction of a server")
         return cls(
-            version=str(data["version"]),
-            capabilities={name: Raw(raw.encode()) for name, raw in data["capabilities"].items()},
-            info=data["info"].encode(),
+            version=texts["version"],
+            capabilities=capabilities,
+            info=texts["info"].encode(),
             instructions=None if instructions is None else instructions.encode(),
         )
 
@@ -129,10 +139,10 @@ def capabilities_shown(introduction: Introduction) -> bytes:
             continue
         members = object_of(raw) if name in LIST_CHANGED else None
         if members is not None:
-            shown[name] = Raw(msgspec.json.encode({**members, "listChanged": True}))
+            shown[name] = Raw(object_from({**members, "listChanged": b"true"}))
         else:
             shown[name] = raw
-    return msgspec.json.encode(shown)
+    return object_from(shown)
 
 
 AGGREGATE_CAPABILITIES: Final = msgspec.json.encode(

@@ -12,8 +12,8 @@ def with_token(params: Raw | bytes | None, wire_id: int) -> bytes:
     members = (envelope.object_of(params) if params is not None else None) or {}
     meta = (envelope.object_of(members["_meta"]) if "_meta" in members else None) or {}
     meta["progressToken"] = Raw(b"%d" % wire_id)
-    members["_meta"] = Raw(_written(meta))
-    return _written(members)
+    members["_meta"] = Raw(envelope.object_from(meta))
+    return envelope.object_from(members)
 
 
 def token_of(raw: Raw | bytes) -> int | None:
@@ -26,24 +26,18 @@ def restored(params: Raw | bytes, token: bytes) -> bytes:
     """Return a progress notification's parameters with the requester's own token in them."""
     members = envelope.object_of(params) or {}
     members["progressToken"] = Raw(token)
-    return _written(members)
+    return envelope.object_from(members)
 
 
 def without(params: Raw | bytes, name: str) -> bytes:
     """Return an object without one of its members."""
     members = envelope.object_of(params) or {}
     members.pop(name, None)
-    return _written(members)
+    return envelope.object_from(members)
 
 
 def with_member(params: Raw | bytes, name: str, value: bytes) -> bytes:
     """Return an object with one member exchanged, in its place."""
     members = envelope.object_of(params) or {}
     members[name] = Raw(value)
-    return _written(members)
-
-
-def _written(members: dict[str, Raw]) -> bytes:
-    # by hand: the encoder refuses names with lone surrogates, and validates nothing of a Raw
-    parts = (b"".join((envelope.quote(name), b":", raw)) for name, raw in members.items())
-    return b"{" + b",".join(parts) + b"}"
+    return envelope.object_from(members)

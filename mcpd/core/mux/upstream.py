@@ -282,7 +282,7 @@ class Upstream:
             self.requests.spoil(pending, invalid_answer(self.entry.name, f"its answer has {both}"))
 
     def _hear_oversized(self, frame: Oversized) -> None:
-        ident = envelope.find_id(frame.head, frame.tail)
+        ident = envelope.find_id(frame.head, frame.tail, of_answer=True)
         wire_id = None if ident is None else _wire_id(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is None:
@@ -291,7 +291,7 @@ class Upstream:
         self.requests.spoil(pending, too_large(self.entry.name, frame.size_bytes, is_answer=True))
 
     def _hear_malformed(self, frame: bytes, problem: envelope.Malformed) -> None:
-        ident = envelope.find_id(frame[:4096], frame[-4096:]) if frame[:1] == b"{" else None
+        ident = envelope.find_id(frame[:4096], frame[-4096:], of_answer=True)
         wire_id = None if ident is None else _wire_id(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is not None:

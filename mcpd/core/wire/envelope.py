@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -88,6 +88,9 @@ def _decode_tolerantly(frame: bytes) -> Message:
     """Take what msgspec refuses and JSON allows: lone surrogate escapes, oddly typed members."""
     try:
         members = members_of(frame)
+    except TooDeep as error:
+        ident = find_id(frame[:4096], frame[-4096:])
+        raise Malformed(str(error), is_json=False, id=ident) from None
     except ValueError as error:
         if frame.lstrip()[:1] != b"{" and _is_json(frame):
             raise Malformed("a message is a JSON object", is_json=True) from None
@@ -107,7 +110,7 @@ def _decode_tolerantly(frame: bytes) -> Message:
 
 def _is_json(frame: bytes) -> bool:
     try:
-        json.loads(frame, parse_constant=_refuse_constant)
+        json.loads(frame, parse_int=_as_it_is, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return False
     return True
@@ -117,7 +120,17 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-_scan = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+def _as_it_is(number: str) -> str:
+    return number  # Python would refuse one of more than 4300 digits
+
+
+class TooDeep(ValueError):
+    """JSON, perhaps, but nested deeper than we look."""
+
+
+_scan = json.JSONDecoder(
+    parse_int=_as_it_is, parse_float=_as_it_is, parse_constant=_refuse_constant
+).raw_decode
 
 
 def members_of(data: bytes) -> dict[str, bytes]:
@@ -126,7 +139,7 @@ def members_of(data: bytes) -> dict[str, bytes]:
     Of equal names the last wins. The slow path: it takes every JSON that the standard library does.
 
     Raises:
-        ValueError: not a JSON object, or nested too deep.
+        ValueError: not a JSON object; ``TooDeep`` where it may be one.
     """
     source = data.decode()
     found: dict[str, bytes] = {}
@@ -134,7 +147,7 @@ def members_of(data: bytes) -> dict[str, bytes]:
         for name, value in _members(source):
             found[name] = value.encode()
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise TooDeep("nested too deep") from None
     return found
 
 
@@ -232,7 +245,7 @@ def id_key(raw: bytes) -> bytes:
     if raw.startswith(b'"'):
         if b"\\" not in raw:
             return raw
-        return json.dumps(json.loads(raw), ensure_ascii=True).encode()
+        return quote(json.loads(raw))
     return b"0" if raw == b"-0" else raw
 
 
@@ -242,6 +255,13 @@ def quote(value: str) -> bytes:
         return encode(value)
     except (UnicodeEncodeError, msgspec.MsgspecError):
         return json.dumps(value, ensure_ascii=True).encode()
+
+
+def object_from(members: Mapping[str, Raw | bytes]) -> bytes:
+    """Write an object of members that are JSON already."""
+    # by hand: the encoder refuses names with lone surrogates, and validates nothing of a Raw
+    parts = (b"".join((quote(name), b":", raw)) for name, raw in members.items())
+    return b"{" + b",".join(parts) + b"}"
 
 
 def request(wire_id: int, method: bytes, params: Raw | bytes | None) -> bytes:
@@ -274,15 +294,20 @@ def error(ident: bytes | None, value: Raw | bytes) -> bytes:
 _ID_AT_HEAD: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]')
 
 _ID_AT_TAIL: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*\Z')
+_PAYLOAD: Final = re.compile(rb'"(params|result|error)"\s*:')
 
 
-def find_id(head: bytes, tail: bytes) -> bytes | None:
+def find_id(head: bytes, tail: bytes, *, of_answer: bool = False) -> bytes | None:
     """Find the id of a frame that was not kept, from its two ends.
+
+    With ``of_answer`` it must look like an answer: ids of requests are others' to give.
 
     Members of the payload may be called ``id`` too, so only the head up to where the payload begins
     and the tail after its end are looked at.
     """
-    payload = re.search(rb'"(?:params|result|error)"\s*:', head)
+    payload = _PAYLOAD.search(head)
+    if of_answer and (payload is None or payload[1] == b"params"):
+        return None
     if found := _ID_AT_HEAD.search(head[: payload.start()] if payload else head):
         return found[1]
     last = _ID_AT_TAIL.search(tail)
