@@ -120,7 +120,9 @@ class Snapshot:
         return next((state for state in _BUSIEST_FIRST if state in states), "stopped")
 
     def _pid(self, slot: Slot | None) -> int | None:
-        return None if slot is None or slot.run is None else slot.run.child.pid
+        if slot is None or slot.run is None or slot.run.child.returncode is not None:
+            return None  # what it left behind may still be on its way out
+        return slot.run.child.pid
 
     def _uptime(self, slot: Slot | None) -> float | None:
         if slot is None or slot.run is None or slot.machine.spawned_at is None:
