@@ -30,6 +30,7 @@ _VERSION: Final = _META + "protocolVersion"
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _NOTHING: Final = Params()
 _PROMPT_REF: Final = "ref/prompt"
+_TEXTS: Final = ("name", "uri")
 
 CheckArguments = Callable[[Session, Owed, Entry, Upstream, Pending], None]
 
@@ -46,6 +47,7 @@ class Downstream:
     def request(self, session: Session, owed: Owed, method: str, raw: envelope.Bytes) -> None:
         """Answer an MCP request, now or later, exactly once."""
         rule = CLIENT_REQUESTS.get(method)
+        is_probe = rule is not None and rule.route is Route.DISCOVER
         params = None if raw is UNSET or (len(raw) == 4 and bytes(raw) == b"null") else raw
         found = _NOTHING
         if params is not None:
@@ -54,9 +56,10 @@ class Downstream:
                 self._refuse_plain(session, owed, codes.INVALID_PARAMS, "params must be an object")
                 return
             found = looked
-            if found.meta is not UNSET and self._is_modern(session, owed, found.meta):
+            meta = UNSET if is_probe else found.meta
+            if meta is not UNSET and self._is_modern(session, owed, meta):
                 return
-        if rule is None or rule.route is Route.DISCOVER:
+        if rule is None or is_probe:  # to the probe, the answer that has a client say initialize
             why = f"unknown method {method!r}"
             self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
             return
@@ -452,6 +455,10 @@ class Downstream:
             why = f"{entry.name} has no {rule.capability}"
             self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
             return
+        for name in rule.required:
+            if name in _TEXTS and envelope.text(getattr(found, name)) is None:
+                self._refuse_plain(session, owed, codes.INVALID_PARAMS, f"{name} must be a string")
+                return
         self._forward(session, owed, entry, rule, params, found)
 
     def _forward(
