@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import itertools
 import json
 import random
@@ -39,6 +40,7 @@ class Session:
         self.prefix = prefix
         """What stands before the flaky server's tools."""
         self.complaints: list[str] = []
+        self.is_leaving = False
         self._waiting: dict[Any, asyncio.Future[Json]] = {}
         self._cancelled: set[Any] = set()
         self._numbers = itertools.count(1)
@@ -83,6 +85,8 @@ class Session:
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
         self._writer.close()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
 
     def _send(self, **message: Any) -> None:
         if not self._writer.is_closing():
@@ -235,8 +239,10 @@ class Crowd:
         """Hang up with calls in flight, and come back."""
         told = {"name": f"{session.prefix}hang", "arguments": {}}
         answer = session.start("tools/call", told)[1]
-        if self._sessions[member] is session:
-            self._sessions[member] = await self._connect(member)
-            await self._hang_up(session)
+        if session.is_leaving:  # another lane has had the same idea
+            return kind_of(await answer)
+        session.is_leaving = True
+        self._sessions[member] = await self._connect(member)
+        await self._hang_up(session)
         await answer
         return "answered before it left"

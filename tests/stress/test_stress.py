@@ -44,14 +44,14 @@ def add_servers(box: Box) -> None:
         }
 
 
-async def stress(box: Box, calls: int) -> tuple[Crowd, int, int]:
-    """Make the calls in two halves; return the crowd, and the daemon's memory after each."""
+async def stress(box: Box, calls: int) -> tuple[int, int]:
+    """Make the calls in two halves; return the daemon's memory in KiB after each."""
     add_servers(box)
     box.up()
     assert box.daemon
     pid = box.daemon.pid
-    for name in (FLAKY, CALM):
-        box.ctl("start", name).check_returncode()
+    for name in (FLAKY, CALM):  # with whatever the first call of each brings into being
+        box.ctl("call", name, "echo", "text=hello").check_returncode()
     before = descriptors(pid)
     crowd = Crowd(box.socket, sessions=SESSIONS, seed=SEED)
     await crowd.open()
@@ -60,6 +60,9 @@ async def stress(box: Box, calls: int) -> tuple[Crowd, int, int]:
     await crowd.call(calls - calls // 2)
     end = memory_kib(pid)
     await crowd.close()
+    print(f"\n{calls:,} calls from {SESSIONS} sessions, {crowd.crashes} crashes of the server:")
+    print(", ".join(f"{count:,} {outcome}" for outcome, count in crowd.outcomes.most_common()))
+    print(f"memory: {half:,} KiB after half of them, {end:,} KiB after all ({end / half - 1:+.1%})")
 
     def is_empty() -> bool:
         told = json.loads(box.ctl("status", "--json").stdout)
@@ -72,17 +75,19 @@ async def stress(box: Box, calls: int) -> tuple[Crowd, int, int]:
     assert crowd.crashes == calls // CRASH_EVERY
     wait_until(is_empty, 10, what=lambda: f"empty tables: {box.ctl('status', '--json').stdout}")
     wait_until(
-        lambda: descriptors(pid) == before,
+        lambda: descriptors(pid) <= before,
         5,
-        what=lambda: f"{before} descriptors: {sorted(os.listdir(f'/proc/{pid}/fd'), key=int)}",
+        what=lambda: (
+            f"at most {before} descriptors: {sorted(os.listdir(f'/proc/{pid}/fd'), key=int)}"
+        ),
     )
     assert box.status(FLAKY)["restarts"] == crowd.crashes
     assert box.status(CALM)["restarts"] == 0
-    return crowd, half, end
+    return half, end
 
 
 @pytest.mark.slow
-async def test_two_thousand_calls_and_two_crashes_leave_nothing_behind(box: Box):
+async def test_two_thousand_calls_and_two_crashes_leave_nothing_behind(box: Box) -> None:
     """
     B147: of calls that succeed, crash, time out, are cancelled or abandoned, none is remembered.
     """
@@ -91,12 +96,9 @@ async def test_two_thousand_calls_and_two_crashes_leave_nothing_behind(box: Box)
 
 @pytest.mark.stress
 @pytest.mark.timeout(3600)
-async def test_a_hundred_thousand_calls_cost_no_memory(box: Box):
+async def test_a_hundred_thousand_calls_cost_no_memory(box: Box) -> None:
     """
     B147: the second half of the calls finds all the memory that it needs in what the first left.
     """
-    crowd, half, end = await stress(box, CALLS)
-    print(f"\n{CALLS:,} calls from {SESSIONS} sessions, {crowd.crashes} crashes of the server:")
-    print(", ".join(f"{count:,} {outcome}" for outcome, count in crowd.outcomes.most_common()))
-    print(f"memory: {half:,} KiB after half of them, {end:,} KiB after all ({end / half - 1:+.1%})")
+    half, end = await stress(box, CALLS)
     assert end <= half * GROWTH
