@@ -184,7 +184,7 @@ class Mux:
         self, session: Session, ident: bytes, method: str, params: envelope.Bytes
     ) -> None:
         key = envelope.id_key(ident)
-        if key in session.owed:
+        if key in session.owed or key in session.streams:
             why = "a request with this id is in flight already"
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
             return

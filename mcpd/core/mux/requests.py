@@ -227,6 +227,7 @@ class Requests:
         if pending.is_over:
             return
         self.cancel(pending, envelope.quote(f"{limit} of {seconds:g} s"))
+        self._count_error(pending)
         what = "no answer and no progress" if limit == "call_timeout" else "no answer"
         pending.done(
             pending,
@@ -241,6 +242,11 @@ class Requests:
                 details={"limit": limit, "seconds": seconds, "outcome_unknown": True},
             ),
         )
+
+    def _count_error(self, pending: Pending) -> None:
+        if pending.method.route is Route.TOOL:
+            self.calls += 1
+            self.errors += 1
 
     def refuse_write(self, wire_id: int) -> None:
         """What is kept for the process has reached its bound: this request was not written."""
@@ -263,8 +269,7 @@ class Requests:
             return
         pending.is_over = True
         pending.drop_timers()
-        if pending.method.route is Route.TOOL:
-            self.errors += 1
+        self._count_error(pending)
         pending.done(pending, None, None, failure)
         self.mark_idle()
 
