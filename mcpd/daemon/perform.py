@@ -43,7 +43,7 @@ class Performer:
             cmd.ToServer: self._to_server,
             cmd.CloseSession: self._close_session,
             cmd.OpenSlot: self._open_slot,
-            cmd.CloseSlot: lambda c: self.supervisor.close(c.slot, c.reason),
+            cmd.CloseSlot: self._close_slot,
             cmd.Want: lambda c: self.supervisor.want(c.slot),
             cmd.Busy: lambda c: self.supervisor.busy(c.slot),
             cmd.Idle: lambda c: self.supervisor.idle(c.slot),
@@ -111,6 +111,10 @@ class Performer:
     def _open_slot(self, command: cmd.OpenSlot) -> None:
         self.supervisor.open(command)
 
+    def _close_slot(self, command: cmd.CloseSlot) -> None:
+        self.pipes.pop(command.slot, None)
+        self.supervisor.close(command.slot, command.reason)
+
     def _to_session(self, command: cmd.ToSession) -> None:
         connection = self.connections.get(command.session)
         if connection is not None:
@@ -118,8 +122,8 @@ class Performer:
 
     def _to_server(self, command: cmd.ToServer) -> None:
         pipes = self.pipes.get(command.slot)
-        if (pipes is None or not pipes.write(command.data)) and command.wire_id:
-            self.dispatch(WriteRefused(command.slot, command.wire_id))
+        if pipes is not None and not pipes.write(command.data) and command.wire_id:
+            self.dispatch(WriteRefused(command.slot, command.wire_id, not pipes.is_open))
 
     def _close_session(self, command: cmd.CloseSession) -> None:
         connection = self.connections.get(command.session)

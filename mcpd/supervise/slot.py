@@ -86,16 +86,20 @@ class Slot:
     """A place for a process and its successors; at most one tree is alive there."""
 
     def __init__(
-        self, ident: SlotId, server: str, cwd: str | None, after: SlotId | None, rules: Rules
+        self,
+        ident: SlotId,
+        server: str,
+        cwd: str | None,
+        before: frozenset[Slot],
+        rules: Rules,
     ) -> None:
         self.id = ident
         self.server = server
         self.cwd = cwd
-        self.after = after
-        """A place whose tree must be gone before anything is started here."""
+        self.before = before
+        """Places whose trees must be gone before anything is started here."""
         self.machine = Machine(server, rules)
         self.run: Run | None = None
-        self.is_closing = False
         self.reason = ""
         """Why it is being stopped."""
         self.step: str | None = None

@@ -32,7 +32,7 @@ DRAIN_S: Final = 0.2
 """For the last words of a process that has ended; a grandchild may hold its pipes for longer."""
 
 CLOSED_S: Final = 0.5
-"""For a process that closed its stdout to end as well."""
+"""For a process that closed its stdin or stdout to end as well."""
 
 HURRIED_GRACE_S: Final = 0.2
 
@@ -52,7 +52,7 @@ class Host(Protocol):
         """Return a server's log."""
 
     def pipes(
-        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_stdout_end: Callable[[], None]
+        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_end: Callable[[], None]
     ) -> Pipes:
         """Make what reads and writes a child's pipes; frames go to the mux."""
 
@@ -99,8 +99,10 @@ class Supervisor:
         self._umask = umask
         self._nofile_soft = nofile_soft
         self._slots: dict[SlotId, Slot] = {}
-        self._queue: deque[tuple[SlotId, int]] = deque()
-        """Starts that wait for their turn: slot and generation."""
+        self._leaving: set[Slot] = set()
+        """Places that the mux has closed, until nothing of their trees is alive."""
+        self._queue: deque[tuple[Slot, int]] = deque()
+        """Starts that wait for their turn, with their generation."""
         self._may_spawn = False
         self._is_pumping = False
         self._draining: Failure | None = None
@@ -112,20 +114,34 @@ class Supervisor:
     # -- what the mux asks ------------------------------------------------------------------------
 
     def open(self, command: OpenSlot) -> None:
-        """There is a new place; nothing is started yet."""
+        """There is a new place; nothing is started yet.
+
+        Nor will it be before the trees of those whose place it takes are gone: the one named, those
+        that this one still waits for itself, and all of the same server and sessions.
+        """
         spec = self._host.spec(command.slot)
-        if spec is not None:
-            self._slots[command.slot] = Slot(
-                command.slot, command.server, command.cwd, command.after, spec.rules
-            )
+        if spec is None:
+            return
+        kin = command.slot.partition("@")[2]
+        before = {
+            slot
+            for slot in self._leaving
+            if slot.id == command.slot
+            or (slot.server == command.server and slot.id.partition("@")[2] == kin)
+        }
+        named = None if command.after is None else self._slots.get(command.after)
+        if named is not None:
+            before |= {named, *filter(self._is_there, named.before)}
+        self._slots[command.slot] = Slot(
+            command.slot, command.server, command.cwd, frozenset(before), spec.rules
+        )
 
     def close(self, ident: SlotId, reason: str) -> None:
         """Stop what runs there and forget the place."""
-        slot = self._slots.get(ident)
+        slot = self._slots.pop(ident, None)
         if slot is not None:
-            slot.is_closing = True
+            self._leaving.add(slot)
             self._stop(slot, Failure("server_stopped", reason, slot.server, True))
-            self._settle(slot)
 
     def want(self, ident: SlotId) -> None:
         """Somebody waits for the server."""
@@ -174,6 +190,9 @@ class Supervisor:
         """A person says start; returns what is done with the outcome of this one attempt."""
         slot = self._slots[ident]
         outcome = slot.expect(lambda: slot.machine.state is State.READY)
+        if self._draining is not None:
+            slot.tell_waiters(self._draining)
+            return outcome
         self._input(slot, slot.machine.start)
         return outcome
 
@@ -181,6 +200,9 @@ class Supervisor:
         """A person says restart; likewise. ``failure`` is what requests in flight get."""
         slot = self._slots[ident]
         outcome = slot.expect(lambda: slot.machine.state is State.READY)
+        if self._draining is not None:
+            slot.tell_waiters(self._draining)
+            return outcome
         self._stop(slot, failure, then=Wish.START)
         return outcome
 
@@ -195,10 +217,16 @@ class Supervisor:
             self._stop(slot, Failure("server_stopped", reason, slot.server, True))
 
     async def wait_empty(self, ident: SlotId) -> None:
-        """Wait until nothing runs in a place, and nothing is left of what did."""
+        """Wait until nothing is left of what runs in a place now; another may have taken over."""
         slot = self._slots.get(ident)
-        while slot is not None and not slot.is_empty:
-            await slot.expect(lambda: slot.is_empty)
+        if slot is not None:
+            for each in (*slot.before, slot):
+                await self._wait_empty(each)
+
+    async def _wait_empty(self, slot: Slot) -> None:
+        run = slot.run
+        while slot.run is run and not slot.is_empty:
+            await slot.expect(lambda: slot.run is not run or slot.is_empty)
 
     # -- what the daemon asks ---------------------------------------------------------------------
 
@@ -207,8 +235,8 @@ class Supervisor:
         return self._slots.get(ident)
 
     def slots(self) -> list[Slot]:
-        """Return all places."""
-        return list(self._slots.values())
+        """Return all places, those that are being left included."""
+        return [*self._slots.values(), *self._leaving]
 
     def allow_starts(self) -> None:
         """What a dead daemon left is gone: from now on processes are started."""
@@ -241,17 +269,17 @@ class Supervisor:
     async def drain(self, failure: Failure) -> int:
         """Stop everything, in parallel, and start nothing more; return how many were stopped."""
         self._draining = failure
-        running = [slot for slot in self._slots.values() if slot.run is not None]
+        running = [slot for slot in self.slots() if slot.run is not None]
         for slot in list(self._slots.values()):
             self._stop(slot, failure)
         for slot in running:
-            await self.wait_empty(slot.id)
+            await self._wait_empty(slot)
         return len(running)
 
     def hurry(self) -> None:
         """Give nothing that is being stopped any more time."""
         self._is_hurried = True
-        for slot in self._slots.values():
+        for slot in self.slots():
             run = slot.run
             if run is not None and run.ending is not None and not run.ending.done():
                 run.ending.cancel()
@@ -277,7 +305,7 @@ class Supervisor:
                 case Note():
                     self._note(slot, action, actions)
                 case Spawn():
-                    self._queue.append((slot.id, action.generation))
+                    self._queue.append((slot, action.generation))
                 case Down():
                     self._down(slot, action)
                 case End():
@@ -319,15 +347,16 @@ class Supervisor:
             slot.run.is_down = True
             slot.run.pipes.mute()
         failure = _with_tail(slot, down.failure)
-        self._host.dispatch(ServerDown(slot.id, failure, down.is_planned, down.comes_back))
+        if slot not in self._leaving:  # its name may be that of another place by now
+            self._host.dispatch(ServerDown(slot.id, failure, down.is_planned, down.comes_back))
         if not (down.is_planned and down.comes_back):
             slot.tell_waiters(failure)
 
     def _settle(self, slot: Slot) -> None:
         """Let those who wait for this place go on, and forget it if it is to go."""
         slot.tell_waiters()
-        if slot.is_closing and slot.is_empty and self._slots.pop(slot.id, None) is not None:
-            self._pump()
+        if slot.is_empty:
+            self._leaving.discard(slot)
 
     # -- starting ----------------------------------------------------------------------------------
 
@@ -338,14 +367,13 @@ class Supervisor:
         self._is_pumping = True
         try:
             starting = sum(slot.is_starting for slot in self._slots.values())
-            held: list[tuple[SlotId, int]] = []
+            held: list[tuple[Slot, int]] = []
             while self._queue and starting < self.most_starts:
-                ident, generation = self._queue.popleft()
-                slot = self._slots.get(ident)
-                if slot is None or not slot.machine.may_spawn(generation):
+                slot, generation = self._queue.popleft()
+                if slot in self._leaving or not slot.machine.may_spawn(generation):
                     continue
-                if slot.after in self._slots and slot.after != slot.id:
-                    held.append((ident, generation))
+                if any(self._is_there(other) for other in slot.before):
+                    held.append((slot, generation))
                     continue
                 self._spawn(slot, generation)
                 starting = sum(slot.is_starting for slot in self._slots.values())
@@ -353,10 +381,14 @@ class Supervisor:
         finally:
             self._is_pumping = False
 
+    def _is_there(self, slot: Slot) -> bool:
+        return slot in self._leaving or self._slots.get(slot.id) is slot
+
     def _spawn(self, slot: Slot, generation: int) -> None:
         spec = self._host.spec(slot.id)
         if spec is None:
             return
+        slot.before = frozenset()
         self._host.tell(facts.ServerStarting(slot.server, slot.id, generation))
         tag = f"{self._daemon_id}:{paths.file_name(slot.id)}:{generation}"
         cwd = spec.cwd if spec.names_cwd or slot.cwd is None else slot.cwd
@@ -383,7 +415,7 @@ class Supervisor:
             return
         self.reaper.register(child)
         run = Run(child, self._host.log(slot.server), grace=spec.grace)
-        run.pipes = self._host.pipes(slot.id, run.hear, lambda: self._stdout_ended(slot, run))
+        run.pipes = self._host.pipes(slot.id, run.hear, lambda: self._pipe_ended(slot, run))
         slot.run = run
         self._host.record(child, slot.server, generation)
         self._input(slot, slot.machine.spawned)
@@ -411,8 +443,8 @@ class Supervisor:
         await run.pipes.wait_ended(DRAIN_S)
         self._report_end(slot, run)
 
-    def _stdout_ended(self, slot: Slot, run: Run) -> None:
-        """A server that closes its stdout cannot answer any more; most end with it."""
+    def _pipe_ended(self, slot: Slot, run: Run) -> None:
+        """A server that closes its stdin or stdout cannot serve any more; most end with it."""
         if run.child.returncode is None and not run.is_down:
             self._group.spawn(self._closed(slot, run), name=f"supervisor.closed {slot.server}")
 
@@ -478,7 +510,7 @@ def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:
     elif "exit_code" in how:
         what = f"exited with status {how['exit_code']}"
     else:
-        what = "closed its stdout, so it cannot answer any more"
+        what = "closed its stdin or stdout, so it can serve nobody any more"
     when = "" if is_ready else " before it was ready"
     return Failure(
         kind="server_crashed",

@@ -142,8 +142,10 @@ class Machine:
             case State.STOPPED:
                 self._forgive()
                 return self._start() if then is Wish.START else []
-            case State.STOPPING:
+            case State.STOPPING if then is Wish.START:
                 return []
+            case State.STOPPING:  # some may have come since, to wait for the next start
+                return [Down(failure, is_planned=True, comes_back=False)]
             case State.BACKOFF | State.FAILED:
                 self._retry_at = None
                 self._forgive()

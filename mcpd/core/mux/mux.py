@@ -83,7 +83,7 @@ class Mux:
             case events.WriteRefused():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None and event.wire_id:
-                    upstream.requests.refuse_write(event.wire_id)
+                    upstream.requests.refuse_write(event.wire_id, is_gone=event.is_gone)
             case events.EntriesChanged():
                 self._configure(event.entries)
             case events.Hold():
@@ -189,7 +189,7 @@ class Mux:
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
             return
         most = self._fx.settings.max_in_flight
-        if len(session.owed) >= most:
+        if len(session.owed) + len(session.streams) >= most:
             failure = Failure(
                 "rate_limited", f"{most} requests of this session are in flight", None, True
             )

@@ -248,9 +248,18 @@ class Requests:
             self.calls += 1
             self.errors += 1
 
-    def refuse_write(self, wire_id: int) -> None:
-        """What is kept for the process has reached its bound: this request was not written."""
-        pending = self._inflight.close(wire_id)
+    def refuse_write(self, wire_id: int, *, is_gone: bool = False) -> None:
+        """What is kept for the process has reached its bound: this request was not written.
+
+        Nor is one where it closed its stdin; its end, or the start-up time, tells why.
+        """
+        pending = self._inflight.get(wire_id)
+        if pending is not None and is_gone:
+            pending.is_written = False
+            return
+        if pending is not None and pending.owner == OURS and not self.is_ready:
+            return
+        self._inflight.close(wire_id)
         if pending is not None:
             self._fail(
                 pending,

@@ -129,10 +129,18 @@ class Tables:
             known = self.memory.get(entry.launch)
             if known is not None:
                 upstream.recall(*known)
+            after = after or self._retiring_place(entry.name, key)
             self.upstreams[slot] = upstream
             self.keys[slot] = key
             self.fx.emit(OpenSlot(slot, entry.name, key, cwd, after))
         return upstream
+
+    def _retiring_place(self, name: str, key: str | None) -> SlotId | None:
+        """Return the newest place that a server's new one takes over from."""
+        for slot, (upstream, _) in reversed(self.retiring.items()):
+            if upstream.entry.name == name and self.keys.get(slot) == key:
+                return slot
+        return None
 
     def leave(self, session: Session, name: str) -> None:
         """A session does not use a server any more."""
