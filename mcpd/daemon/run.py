@@ -257,7 +257,7 @@ class Daemon:
         return self._registry.log(server)
 
     def pipes(
-        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_stdout_end: Callable[[], None]
+        self, slot: SlotId, on_stderr: Callable[[bytes], None], on_end: Callable[[], None]
     ) -> Pipes:
         """Make what reads and writes a child's pipes."""
         settings = self._registry.daemon
@@ -266,7 +266,7 @@ class Daemon:
             max_unsent_bytes=settings.outbox_bytes,
             on_frame=self._performer.frame_from(slot),
             on_stderr=on_stderr,
-            on_stdout_end=on_stdout_end,
+            on_end=on_end,
         )
         self._performer.pipes[slot] = pipes
         return pipes

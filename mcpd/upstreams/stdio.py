@@ -28,14 +28,17 @@ class Pipes:
         max_unsent_bytes: int,
         on_frame: Frames,
         on_stderr: Callable[[bytes], None],
-        on_stdout_end: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
-        """``on_stderr`` gets bytes as they come, and none when there will be no more."""
+        """``on_stderr`` gets bytes as they come, and none when there will be no more.
+
+        ``on_end`` hears that it closed its stdin or stdout, perhaps twice: it is of no use then.
+        """
         self._max_unsent = max_unsent_bytes
         self._stdin: asyncio.WriteTransport | None = None
-        self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_stdout_end)
+        self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_end)
         self._stderr = _Stderr(on_stderr)
-        self._sink = _Sink()
+        self._sink = _Sink(on_end)
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
         """Take over three descriptors, which are closed with us."""
@@ -46,11 +49,15 @@ class Pipes:
         )
         await loop.connect_read_pipe(lambda: self._stdout, os.fdopen(stdout, "rb", 0))
 
-    def write(self, data: bytes) -> bool:
-        """Write a line; ``False`` when the server does not read and its bound is reached.
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a stdin to write to."""
+        return self._stdin is not None and not self._stdin.is_closing()
 
-        Never blocks. What cannot be delivered because the server closed its stdin is refused,
-        too.
+    def write(self, data: bytes) -> bool:
+        """Write a line; ``False`` when its bound is reached, or its stdin is closed.
+
+        Never blocks.
         """
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
@@ -65,6 +72,7 @@ class Pipes:
         stdin = self._stdin
         if stdin is None or self._sink.is_lost:
             return
+        self._sink.is_ours = True
         stdin.close()
         asyncio.get_running_loop().call_later(FLUSH_S, self._abort_stdin, stdin)
 
@@ -89,6 +97,7 @@ class Pipes:
     def close(self) -> None:
         """Close all three, whoever still holds the other ends."""
         self.mute()
+        self._sink.is_ours = True
         for transport in (self._stdin, self._stdout.transport, self._stderr.transport):
             if transport is not None and not transport.is_closing():
                 if isinstance(transport, asyncio.WriteTransport):
@@ -151,9 +160,11 @@ class _Stderr(_End):
 class _Sink(asyncio.Protocol):
     """The writing end: whether it is backed up, and whether it is gone."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[], None]) -> None:
         self.is_full = False
         self.is_lost = False
+        self.is_ours = False  # the end, when it comes
+        self._on_end = on_end
 
     def pause_writing(self) -> None:
         self.is_full = True
@@ -163,3 +174,5 @@ class _Sink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
+        if not self.is_ours:
+            self._on_end()

@@ -56,10 +56,14 @@ class ServerDown(msgspec.Struct, frozen=True):
 
 
 class WriteRefused(msgspec.Struct, frozen=True):
-    """A server does not read, and what is kept for it has reached its bound."""
+    """A request was not written: the server does not read, and its bound is reached.
+
+    ``is_gone``: its stdin is closed, so its end is about to be reported.
+    """
 
     slot: SlotId
     wire_id: int
+    is_gone: bool = False
 
 
 class EntriesChanged(msgspec.Struct, frozen=True):

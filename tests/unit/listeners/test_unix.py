@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import tempfile
@@ -86,9 +87,8 @@ async def test_another_user_is_not_even_read(door: Door, monkeypatch: pytest.Mon
     with door.knock() as client:
         client.sendall(b"hello\n")
         await wait_until_async(lambda: door.refused)
-        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+        with contextlib.suppress(ConnectionResetError):
             assert client.recv(10) == b""
-            raise BrokenPipeError
     assert "12345" in door.refused[0]
     assert door.lines == []
     assert door.peers == []

@@ -35,7 +35,7 @@ class Far:
             max_unsent_bytes=max_unsent_bytes,
             on_frame=self.frames.append,
             on_stderr=self.errors.append,
-            on_stdout_end=self._end,
+            on_end=self._end,
         )
 
     def _end(self) -> None:
@@ -147,8 +147,11 @@ def test_a_server_that_does_not_read_is_fed_to_a_bound_only(loop: str) -> None:
 @both
 def test_writing_to_one_that_closed_its_stdin_is_refused(loop: str) -> None:
     async def scenario(far: Far) -> None:
+        assert far.pipes.is_open
         far.close("stdin")
         await wait_until_async(lambda: not far.pipes.write(b"x\n"))
+        assert not far.pipes.is_open
+        await wait_until_async(lambda: far.ended == 1)
 
     play(loop, scenario)
 
@@ -166,6 +169,7 @@ def test_closing_stdin_lets_the_server_see_everything_and_then_the_end(loop: str
             read += piece
         assert read == b"last words\n"
         assert not far.pipes.write(b"late\n")
+        assert far.ended == 0, "it was our wish"
 
     play(loop, scenario)
 
