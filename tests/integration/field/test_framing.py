@@ -1,0 +1,268 @@
+"""Cases from the field: lines that are long, glued, cut, odd, or no messages at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.field.ground import (
+    answered,
+    events,
+    installed,
+    memory_kib,
+    odd,
+    take_event,
+    text_result,
+)
+from tests.support.daemon import Box, Peer, RpcError
+
+LIMIT = 1 << 20
+"""``max_message_bytes`` of the small daemon."""
+
+HUGE_TOOL = 5_000_000
+ERROR = '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"late"}}\n'
+
+
+def configure(box: Box) -> None:
+    odd(box, "odd")
+    odd(box, "timed", call_timeout=0.4)
+    box.fake("noisy", "--noise")
+    huge = box.root / "huge.json"
+    huge.write_text(json.dumps([{"name": "say", "description": "é" * (HUGE_TOOL // 2)}]))
+    odd(box, "huge", "--tools", huge)
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    """A daemon with the limits that it has by default."""
+    with installed(configure) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[Box]:
+    """A daemon that takes a megabyte a line, from servers and from clients."""
+
+    def low(box: Box) -> None:
+        odd(box, "odd")
+        box.fake()
+        box.fake("floods", "--stderr", 10_000_000)
+        box.settings |= {"max_message_bytes": LIMIT, "max_request_bytes": LIMIT}
+
+    with installed(low) as made:
+        yield made
+
+
+def say(session: Peer, *parts: tuple[str, int], ident: object = None, **more: object) -> object:
+    """Have an odd server write; return the id of the call."""
+    arguments = {"parts": [list(part) for part in parts], **more}
+    params = {"name": "say", "arguments": arguments}
+    return session.start("tools/call", params, ident=ident)
+
+
+def whole(text: str) -> tuple[str, int]:
+    return answered(text_result(text)), 1
+
+
+def raw_answer(session: Peer, ident: object) -> str:
+    """Return the text of the next line, which must answer the call and nothing else."""
+    line = session.read_line()
+    assert line
+    head = b'{"jsonrpc":"2.0","id":' + json.dumps(ident).encode() + b',"result":'
+    assert line.startswith(head), line[:200]
+    return line[len(head) : -1].decode()
+
+
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 131_072 + 7, LIMIT, 16 << 20])
+def test_a_result_of_any_size_comes_as_it_was(box: Box, size: int):
+    """
+    B058: a line over 64 KiB broke the reader. B072: an answer over 8 KB was cut short.
+    """
+    before, after = answered(text_result("|")).split("|")
+    with box.session("odd") as session:
+        padding = size - len(before.replace("$ID", "9")) - len(after)
+        ident = say(session, (before, 1), ("é", padding // 2), ("x", padding % 2), (after, 1))
+        got = raw_answer(session, ident)
+        assert json.loads(got)["content"][0]["text"] == "é" * (padding // 2) + "x" * (padding % 2)
+
+
+def test_frames_are_told_apart_by_line_ends_alone(box: Box):
+    """
+    B058: cut at odd places, inside of characters, and several in one write.
+    """
+    line = whole("ü€🎉 in several bytes")[0].encode().decode("latin-1")
+    with box.session("odd") as session:
+        pieces = [(piece, 1) for piece in re.findall(r"\$ID|.|\n", line)]
+        ident = say(session, *pieces, encoding="latin-1")
+        assert raw_answer(session, ident) == text_result("ü€🎉 in several bytes")
+        notice = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+        ident = say(session, (whole("glued")[0] + notice * 3 + "\r\n\n" + notice, 1))
+        assert raw_answer(session, ident) == text_result("glued")
+        ident = say(session, whole("then"))
+        session.finish(ident)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_a_line_at_the_limit_leaves_the_next_one_alone(small: Box, over: int):
+    """
+    B060: an overrun exactly at the line's end glued two messages together.
+    """
+    before, after = answered(text_result("|")).replace("$ID", "$PREVIOUS").split("|")
+    end = -(LIMIT + over - len(after.rstrip("\n")))
+    with small.session("odd") as session:
+        first = say(session)
+        second = say(session, (before, 1), ("x", end), (after + whole("intact")[0], 1))
+        if over > 0:
+            with pytest.raises(RpcError) as caught:
+                session.finish(first)
+            assert caught.value.kind == "message_too_large"
+        else:
+            assert set(session.finish(first)["content"][0]["text"]) == {"x"}
+        assert session.finish(second)["content"][0]["text"] == "intact"
+
+
+def test_endless_lines_take_no_memory_and_end_nothing(small: Box):
+    """
+    B061: bytes without a line end grew the reader until the machine was out of memory.
+    """
+    assert small.daemon
+    with small.session("odd") as session, small.session("fake") as fine:
+        fine.text("echo", text="x")
+        before = memory_kib(small.daemon.pid)
+        ident = say(session, ("x", 100 << 20), ("\n", 1), whole("still here"))
+        with small.peer() as flood:
+            for _ in range(50):
+                flood.send_raw(b"y" * (1 << 20))
+            assert memory_kib(small.daemon.pid) - before < 24 * 1024
+            assert fine.text("echo", text="meanwhile") == "meanwhile"
+            flood.send_raw(b"\n")
+            error = json.loads(flood.read_line() or b"")["error"]
+            assert error["data"]["kind"] == "message_too_large"
+            assert flood.request("mcpd/hello")["api"] == 1
+        assert session.finish(ident, 20)["content"][0]["text"] == "still here"
+        assert memory_kib(small.daemon.pid) - before < 24 * 1024
+
+
+def test_what_is_no_message_is_ignored_and_told_once(box: Box):
+    """
+    B062: banners broke clients, or were swallowed, so that nobody knew which server it was.
+    """
+    junk = ["Welcome!", "\x1b[32mready\x1b[0m", "┏━ 🎉 ━┓", "", "[INFO] {", "npm notice", "x\r"]
+    junk += ["{}", "1", '"x"', "[]", "[1,2]", "{", "}", "null", '{"jsonrpc":"2.0"}']
+    junk += ["Content-Length: 12\r", '{"jsonrpc":"2.0","id":[1],"result":{}}', "\0"]
+    with box.session("odd") as session, box.peer() as watcher:
+        for line in junk:
+            ident = say(session, (line + "\n", 1), whole("fine"))
+            assert session.finish(ident)["content"][0]["text"] == "fine"
+        assert not session.inbox
+        events(watcher, "odd")
+        assert take_event(watcher, "server.noise")["text"]
+        watcher.request("mcpd/hello")
+        told = [m["params"]["event"] for m in watcher.inbox if m.get("method") == "mcpd/event"]
+        assert "server.noise" not in told
+        logged = watcher.request("mcpd/logs", {"server": "odd"})["lines"]
+        lines = [line["text"] for line in logged if line["source"] == "stdout"]
+        assert {"Welcome!", "[INFO] {", "[]", "npm notice"} <= set(lines)
+    with box.session("noisy") as session:
+        assert session.text("echo", text="after the banner") == "after the banner"
+
+
+def test_a_server_may_write_as_much_on_stderr_as_it_likes(small: Box):
+    """
+    B064: after 64 KiB of stderr in its life a server froze in a write.
+    """
+    assert small.daemon
+    before = memory_kib(small.daemon.pid)
+    with small.session("floods") as session:
+        assert session.text("echo", text="after 10 MB") == "after 10 MB"
+    assert memory_kib(small.daemon.pid) - before < 8 * 1024
+
+
+def test_a_list_of_five_megabytes_reaches_a_slow_reader_whole(box: Box):
+    """
+    B072: a partial write was taken for a whole one.
+    """
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.connect(str(box.socket))
+        peer = Peer(sock.fileno(), sock.fileno(), sock.close)
+        peer.request("mcpd/attach", {"server": "huge"})
+        peer.initialize()
+        peer.start("tools/list", {}, ident="slow")
+        got = bytearray()
+        while not got.endswith(b"\n"):
+            got += sock.recv(40_000)
+    (tool,) = json.loads(got)["result"]["tools"]
+    assert tool["description"] == "é" * (HUGE_TOOL // 2)
+
+
+def test_answers_to_nobody_and_unknown_notices_end_no_session(box: Box):
+    """
+    B074: one log message in another program's manner ended the session, and the service with it.
+    """
+    with box.session("timed") as session:
+        with pytest.raises(RpcError) as caught:
+            session.finish(say(session, ('{"jsonrpc":"2.0","method":"window/logMessage"}\n', 1)))
+        assert caught.value.kind == "call_timeout"
+        for odd_one in (
+            ERROR % "$PREVIOUS",  # it was given up
+            ERROR % 987654,
+            '{"jsonrpc":"2.0","method":"notifications/nobody","params":{"x":1}}\n',
+            '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":77}}\n',
+            '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":77}}\n',
+        ):
+            result = session.finish(say(session, (odd_one, 1), whole("one"), whole("two")))
+            assert result["content"][0]["text"] == "one"
+        both = '{"jsonrpc":"2.0","id":$ID,"result":{},"error":{"code":1,"message":"x"}}\n'
+        with pytest.raises(RpcError, match="both a result and an error"):
+            session.finish(say(session, (both, 1)))
+        session.finish(say(session, whole("fine")))
+        assert not session.inbox
+    assert box.status("timed")["generation"] == 1
+
+
+def test_ids_come_back_as_they_were_and_wrong_ones_answer_nobody(box: Box):
+    """
+    B075: ids became strings, zero or null on their way.
+    """
+    with box.session("timed") as session, box.session("timed") as other:
+        for ident in (0, -1, 1, "1", "", "b0b5e1f4-uuid", 2**53 + 1, 10**30, "ü\ud83d"):
+            say(session, whole("fine"), ident=ident)
+            assert raw_answer(session, ident) == text_result("fine")
+        session.send_raw(b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n')
+        line = json.loads(session.read_line() or b"")
+        assert line["error"]["code"] == -32600
+        wrong = ("$ID0", "null", "0", "-$ID", '"x$ID"', "[$ID]")
+        for call in [say(session, (ERROR % ident, 1)) for ident in wrong]:
+            with pytest.raises(RpcError) as caught:
+                session.finish(call)
+            assert caught.value.kind == "call_timeout"
+        assert other.finish(say(other, whole("fine")))
+        assert not other.inbox
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '{"content":[],"structuredContent":{"n":1}}',
+        '{"content":[],"structuredContent":{"big":12345678901234567890123,"f":1.0,"e":1e400}}',
+        '{"content":[{"type":"text","text":"no"}],"isError":true,"_meta":{"a/b":[null]}}',
+        '{ "zeta":1, "alpha" : {"x":1,"x":2}, "content":[ ] , "lone":"\\ud83d" }',
+    ],
+    ids=["empty content", "numbers", "an error", "spelling"],
+)
+def test_results_are_passed_on_byte_for_byte(box: Box, result: str):
+    """
+    B087: structured content was dropped, so every tool with an output schema failed.
+    """
+    with box.session("odd") as session:
+        ident = say(session, (answered(result), 1))
+        assert raw_answer(session, ident) == result
+    with box.peer() as peer:
+        asked = {"parts": [[answered(result), 1]]}
+        ident = peer.start("mcpd/call", {"server": "odd", "tool": "say", "arguments": asked})
+        assert raw_answer(peer, ident) == result
