@@ -127,6 +127,9 @@ class FairQueue:
     def __len__(self) -> int:
         return sum(len(line) for line in self._lines.values())
 
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
     def push(self, pending: Pending) -> None:
         """Put a request behind those of its owner."""
         self._lines.setdefault(pending.owner, deque()).append(pending)

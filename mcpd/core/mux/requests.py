@@ -57,7 +57,8 @@ class Requests:
     def submit(self, pending: Pending) -> None:
         """Send a request as soon as the process is ready and has room for it."""
         pending.upstream = self
-        self.mark_busy()
+        if not self._is_busy:
+            self.mark_busy()
         if not self.is_ready:
             self._waiting.append(pending)
             self._fx.emit(Want(self.slot))

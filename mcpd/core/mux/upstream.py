@@ -349,7 +349,9 @@ class Upstream:
 def _wire_id(raw: envelope.Bytes) -> int | None:
     if raw is UNSET:
         return None
-    digits = bytes(raw).strip(b'"')  # some servers make strings of ids
+    digits = bytes(raw)
+    if not digits.isdigit():
+        digits = digits.strip(b'"')  # some servers make strings of ids
     return int(digits) if digits.isdigit() and len(digits) < 20 else None
 
 

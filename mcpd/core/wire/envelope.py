@@ -237,7 +237,7 @@ def text(value: Raw | bytes | UnsetType) -> str | None:
 
 def is_id(raw: bytes) -> bool:
     """Tell whether these bytes are an id as MCP has them: a string or an integer, nothing else."""
-    return raw.startswith(b'"') or _INTEGER.match(raw) is not None
+    return raw.isdigit() or raw.startswith(b'"') or _INTEGER.match(raw) is not None
 
 
 def id_key(raw: bytes) -> bytes:
