@@ -1,4 +1,4 @@
-"""The only caller of ``create_task``: named tasks, crashes logged, groups that end by a deadline.
+"""The only caller of ``create_task``: named tasks, crashes logged, groups, work that takes turns.
 
 Logs through ``logging``, which asyncio has loaded anyway: structlog took 100 ms of the start.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Final, TypeVar
 
 log = logging.getLogger("mcpd.tasks")
+
+TURN_S: Final = 0.002
+"""How long one peer may keep everybody else waiting."""
 
 _Result = TypeVar("_Result")
 
@@ -63,3 +68,51 @@ class Group:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
+
+
+class Turns:
+    """What one peer gives us to do, a few milliseconds at a time: others have theirs in between.
+
+    Invariant: steps are done in the order they came in, and while some are left ``pause`` holds.
+    """
+
+    def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+        """``pause`` is to see to it that the peer brings nothing more until ``resume``."""
+        self._pause = pause
+        self._resume = resume
+        self._work: deque[Iterator[None]] = deque()
+        self._next: asyncio.Handle | None = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is left to do."""
+        return bool(self._work)
+
+    def take(self, work: Iterator[None]) -> None:
+        """Do some work, one step after another, now and when it is our turn again."""
+        self._work.append(work)
+        if self._next is None:
+            self._go()
+
+    def drop(self) -> None:
+        """Leave undone what is left."""
+        self._work.clear()
+        if self._next is not None:
+            self._next.cancel()
+            self._end_pause()
+
+    def _go(self) -> None:
+        until = time.monotonic() + TURN_S
+        while self._work and time.monotonic() < until:
+            if next(self._work[0], True) and self._work:  # a step is None; it may have dropped all
+                self._work.popleft()
+        if self._work:
+            if self._next is None:
+                self._pause()
+            self._next = asyncio.get_running_loop().call_soon(self._go)
+        elif self._next is not None:
+            self._end_pause()
+
+    def _end_pause(self) -> None:
+        self._next = None
+        self._resume()

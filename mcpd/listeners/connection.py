@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
+from mcpd import tasks
 from mcpd.core.wire.framing import Framer, Oversized
 from mcpd.ids import SessionId
 
@@ -14,6 +15,13 @@ HUNG_UP = "its client hung up"
 
 LINGER_S = 5.0
 """How long a client whose session is over may take to read what is queued for it."""
+
+
+FEW_LINES = 32
+"""Of what is read at a time, so many are done at once; more of them take turns with others."""
+
+SLICE_BYTES = 1024
+"""A step of those that take turns."""
 
 
 class Outboxes:
@@ -67,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_slow = False
         self._is_over = False
+        self._turns = tasks.Turns(self._pause, self._resume)
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the loop calls ---------------------------------------------------------------------
@@ -75,10 +84,29 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        if self._turns.is_behind or data.count(b"\n") > FEW_LINES:
+            self._turns.take(self._steps(data))
+            return
         for frame in self._feed(data):
             if self._is_over:
                 return
             self._on_frame(self.session, frame)
+
+    def _steps(self, data: bytes) -> Iterator[None]:
+        for start in range(0, len(data), SLICE_BYTES):
+            for frame in self._feed(data[start : start + SLICE_BYTES]):
+                if self._is_over:
+                    return
+                yield self._on_frame(self.session, frame)
+            yield
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """End the session: a client that sends nothing more can answer nothing more.
@@ -147,5 +175,6 @@ class Connection(asyncio.Protocol):
     def _end(self, reason: str) -> None:
         if not self._is_over:
             self._is_over = True
+            self._turns.drop()
             self._outboxes.remove(self)
             self._on_closed(self.session, reason)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import cast
 
+from mcpd import tasks
 from mcpd.core.wire.framing import Framer, Oversized
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
+
+FEW_LINES = 32
+"""Of what is read at a time, so many are done at once; more of them take turns with others."""
+
+SLICE_BYTES = 1024
+"""A step of those that take turns."""
 
 Frames = Callable[[bytes | Oversized], None]
 
@@ -82,7 +90,7 @@ class Pipes:
 
     def mute(self) -> None:
         """Pass nothing more of its stdout on; it is still drained."""
-        self._stdout.on_frame = _nobody
+        self._stdout.mute()
 
     async def wait_ended(self, timeout: float) -> bool:
         """Wait until stdout and stderr have ended, ``timeout`` seconds at most.
@@ -114,14 +122,40 @@ class _End(asyncio.Protocol):
     """The reading end of a pipe."""
 
     def __init__(self) -> None:
-        self.transport: asyncio.BaseTransport | None = None
+        self.transport: asyncio.ReadTransport | None = None
         self.ended: asyncio.Future[None] | None = None
+        self.turns = tasks.Turns(self._pause, self._resume)
+
+    def take(self, data: bytes) -> None:
+        """Do what is to be done with bytes that were read."""
+        raise NotImplementedError
+
+    def steps(self, data: bytes) -> Iterator[None]:
+        """Do it bit by bit."""
+        for start in range(0, len(data), SLICE_BYTES):
+            self.take(data[start : start + SLICE_BYTES])
+            yield
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
+        self.transport = cast(asyncio.ReadTransport, transport)
         self.ended = asyncio.get_running_loop().create_future()
 
+    def data_received(self, data: bytes) -> None:
+        if self.turns.is_behind or data.count(b"\n") > FEW_LINES:
+            self.turns.take(self.steps(data))
+        else:
+            self.take(data)
+
+    def _pause(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.turns.drop()  # only we close it while something is left
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
@@ -133,9 +167,19 @@ class _Stdout(_End):
         self._feed = framer.feed
         self._on_end = on_end
 
-    def data_received(self, data: bytes) -> None:
+    def mute(self) -> None:
+        self.on_frame = _nobody
+        self.turns.drop()
+
+    def take(self, data: bytes) -> None:
         for frame in self._feed(data):
             self.on_frame(frame)
+
+    def steps(self, data: bytes) -> Iterator[None]:
+        for start in range(0, len(data), SLICE_BYTES):
+            for frame in self._feed(data[start : start + SLICE_BYTES]):
+                yield self.on_frame(frame)
+            yield
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -149,7 +193,7 @@ class _Stderr(_End):
         super().__init__()
         self._on_data = on_data
 
-    def data_received(self, data: bytes) -> None:
+    def take(self, data: bytes) -> None:
         self._on_data(data)
 
     def connection_lost(self, exc: Exception | None) -> None:

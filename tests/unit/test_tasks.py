@@ -1,0 +1,85 @@
+"""Turns: order, sharing of the loop, pausing and dropping."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mcpd import tasks
+from mcpd.tasks import TURN_S, Turns
+from tests.support.waiting import wait_until_async
+
+
+class Peer:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.done: list[int] = []
+        self.turns = Turns(lambda: self.said.append("pause"), lambda: self.said.append("resume"))
+
+    def work(self, first: int, count: int, seconds: float = 0.0) -> Iterator[None]:
+        for number in range(first, first + count):
+            if seconds:
+                time.sleep(seconds)  # work that takes so long
+            self.done.append(number)
+            yield
+
+
+@pytest.fixture
+def _long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "TURN_S", 10.0)
+
+
+@pytest.mark.usefixtures("_long_turns")
+async def test_a_little_work_is_done_at_once() -> None:
+    peer = Peer()
+    peer.turns.take(peer.work(0, 3))
+    assert peer.done == [0, 1, 2]
+    assert not peer.turns.is_behind
+    assert peer.said == []
+
+
+async def test_long_work_lets_others_have_their_turn_and_keeps_its_order() -> None:
+    peer, others = Peer(), 0
+
+    def other() -> None:
+        nonlocal others
+        others += 1
+        if peer.turns.is_behind:
+            asyncio.get_running_loop().call_soon(other)
+
+    peer.turns.take(peer.work(0, 20, TURN_S))
+    peer.turns.take(peer.work(20, 5, TURN_S))
+    assert len(peer.done) == 1
+    asyncio.get_running_loop().call_soon(other)
+    await wait_until_async(lambda: not peer.turns.is_behind, what="the work")
+    assert peer.done == list(range(25))
+    assert others >= 20
+    assert peer.said == ["pause", "resume"]
+
+
+async def test_what_is_dropped_is_not_done_and_new_work_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    peer = Peer()
+    peer.turns.take(peer.work(0, 10, TURN_S))
+    peer.turns.drop()
+    assert peer.said == ["pause", "resume"]
+    monkeypatch.setattr(tasks, "TURN_S", 10.0)
+    peer.turns.take(peer.work(100, 2))
+    assert peer.done == [0, 100, 101]
+
+
+async def test_a_step_may_drop_the_rest() -> None:
+    peer = Peer()
+
+    def work() -> Iterator[None]:
+        peer.turns.drop()
+        yield
+        peer.done.append(1)
+
+    peer.turns.take(work())
+    assert peer.done == []
+    assert not peer.turns.is_behind
