@@ -245,6 +245,12 @@ class Bridge:
         first, newline, self._buffer = self._buffer.partition(b"\n")
         return first + newline
 
+    def rest(self) -> bytes:
+        """Return what is there already beyond the lines that were read."""
+        if select.select([self.stdout], [], [], 0)[0]:
+            self._buffer += os.read(self.stdout.fileno(), 1 << 18)
+        return self._buffer
+
     def read(self, timeout: float = 10.0) -> Any:
         return json.loads(self.read_line(timeout))
 

@@ -115,16 +115,19 @@ def test_no_part_of_a_frame_is_ever_written(daemon, bridge):
     """
     What has no end yet may never get one: the other side must not see half a line.
     """
+    daemon.handler = silent
     bridge.send(INITIALIZE + b'{"jsonrpc":"2.0","id":1,')
     session = daemon.session()
     wait_until(lambda: len(session.lines) == 1, what="the first frame")
-    session.send(b'{"jsonrpc":"2.0","method":"notifications/half"')
+    session.send(line(id=0, result={}) + b'{"jsonrpc":"2.0","method":"notifications/half"')
     assert bridge.read()["id"] == 0
     assert session.remainder == b""
-    bridge.send(b'"method":"echo"}\n')
+    assert bridge.rest() == b""
+    bridge.send(b'"method":"m"}\n')
+    wait_until(lambda: len(session.lines) == 2, what="the second frame")
+    assert json.loads(session.lines[1]) == {"jsonrpc": "2.0", "id": 1, "method": "m"}
     session.send(b"}\n")
     assert bridge.read()["method"] == "notifications/half"
-    assert bridge.read()["id"] == 1
 
 
 def test_a_client_that_writes_without_reading_stops_nothing_but_itself(daemon, bridge):
