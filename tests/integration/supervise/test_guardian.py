@@ -63,7 +63,7 @@ def test_the_guardian_has_nothing_of_the_daemons_but_its_pipe(site: Site):
     """
     daemon = site.daemon("NOTE; exec cat")
     folder = Path(f"/proc/{daemon.guardian.pid}")
-    wait_until(lambda: any((site.state / "ledger").glob("*.guard")))
+    wait_until(lambda: is_waiting(daemon.guardian.pid))
     targets = {int(fd): os.readlink(folder / "fd" / fd) for fd in os.listdir(folder / "fd")}
     assert targets.pop(0).startswith("pipe:[")
     assert targets.pop(1) == targets.pop(2) == "/dev/null"
@@ -74,6 +74,11 @@ def test_the_guardian_has_nothing_of_the_daemons_but_its_pipe(site: Site):
     assert "guardian.py" in (folder / "cmdline").read_text()
 
 
+def is_waiting(pid: int) -> bool:
+    """Return whether a guardian has done all it does before its daemon ends."""
+    return "pipe_read" in Path(f"/proc/{pid}/wchan").read_text()
+
+
 def switches(pid: int) -> int:
     text = Path(f"/proc/{pid}/status").read_text()
     return sum(int(line.split()[1]) for line in text.splitlines() if "ctxt_switches" in line)
@@ -82,8 +87,7 @@ def switches(pid: int) -> int:
 def test_the_guardian_sleeps_until_it_is_needed(site: Site):
     daemon = site.daemon("NOTE; exec cat")
     site.noted(1)
-    wait_until(lambda: any((site.state / "ledger").glob("*.guard")))
-    wait_until(lambda: "read" in Path(f"/proc/{daemon.guardian.pid}/wchan").read_text())
+    wait_until(lambda: is_waiting(daemon.guardian.pid))
     before = switches(daemon.guardian.pid)
     time.sleep(0.5)
     assert switches(daemon.guardian.pid) == before
