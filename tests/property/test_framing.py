@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -37,7 +39,7 @@ def test_frames_do_not_depend_on_how_the_bytes_arrive(data: bytes, cuts: list[in
     framer = Framer(limit)
     edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     found: list[bytes | Oversized] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         found += framer.feed(data[start:end])
     assert [plain(f) for f in found] == [plain(f) for f in reference(data, limit)]
     for one, other in zip(found, reference(data, limit), strict=True):

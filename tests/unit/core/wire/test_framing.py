@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 
@@ -70,7 +71,7 @@ def test_blank_lines_are_nothing():
 def test_a_byte_order_mark_at_the_start_is_left_out(cuts: tuple[int, ...]):
     data = b'\xef\xbb\xbf{"a":1}\n{}\n'
     edges = [0, *cuts, len(data)]
-    chunks = [data[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    chunks = [data[a:b] for a, b in itertools.pairwise(edges)]
     assert feed(*chunks) == [b'{"a":1}', b"{}"]
 
 
