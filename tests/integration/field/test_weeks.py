@@ -1,0 +1,113 @@
+"""Cases from the field: what adds up over days and weeks."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.field.ground import descriptors, installed, memory_kib
+from tests.support.daemon import Box, RpcError
+from tests.support.waiting import wait_until
+
+LOG_BYTES = 64 << 10
+BACKUPS = 2
+FLOOD = 'yes "$0" | head -n 3000 >&2; exit 1'
+ROUNDS = 50
+
+
+def configure(box: Box) -> None:
+    box.settings |= {"log_max_bytes": LOG_BYTES, "log_backups": BACKUPS}
+    box.fake("floods", "--stderr", 2_000_000)
+    box.servers["loops"] = {
+        "command": "sh",
+        "args": ["-c", FLOOD, "x" * 100],
+        "restart": {"backoff": 0, "max_failures": 4},
+    }
+    box.fake("mixed", restart={"backoff": 0})
+    box.fake("killed", restart={"backoff": 0})
+
+
+@pytest.fixture(scope="module")
+def box() -> Iterator[Box]:
+    """A daemon with small logs."""
+    with installed(configure) as made:
+        yield made
+
+
+def log_sizes(box: Box, name: str) -> list[int]:
+    return [path.stat().st_size for path in (box.state / "logs").glob(f"{name}*")]
+
+
+def test_logs_have_an_end_in_a_flood_and_in_a_crash_loop(box: Box):
+    """
+    B144: they filled the disk, and the first to notice were other programs.
+    """
+    with box.session("floods") as session:
+        assert session.text("echo", text="x") == "x"
+    with box.peer() as peer, pytest.raises(RpcError):
+        peer.request("mcpd/start", {"servers": ["loops"]}, 20)
+    wait_until(lambda: box.status("loops")["state"] == "failed")
+    for name in ("floods", "loops"):
+        sizes = log_sizes(box, name)
+        assert len(sizes) == BACKUPS + 1
+        assert sum(sizes) <= LOG_BYTES * (BACKUPS + 1)
+        with box.peer() as peer:
+            (last,) = peer.request("mcpd/logs", {"server": name, "lines": 1})["lines"]
+        assert last["text"]
+
+
+def test_calls_that_end_in_any_way_are_forgotten(box: Box):
+    """
+    B147: what was removed on the happy path alone added up.
+    """
+    assert box.daemon
+    daemon = box.daemon.pid
+    calls_of(box, ROUNDS)
+    before, memory = descriptors(daemon), memory_kib(daemon)
+    for _ in range(2):
+        calls_of(box, ROUNDS)
+    wait_until(lambda: (told := box.status("mixed"))["in_flight"] == told["sessions"] == 0)
+    wait_until(
+        lambda: descriptors(daemon) <= before,
+        what=lambda: f"{before}, {os.listdir(f'/proc/{daemon}/fd')}",
+    )
+    assert memory_kib(daemon) - memory < 4 * 1024
+
+
+def calls_of(box: Box, rounds: int) -> None:
+    """Make calls that are answered, refused, fail, time out, are cancelled and abandoned."""
+    hang = {"server": "mixed", "tool": "hang", "timeout": 0.05}
+    with box.session("mixed") as session, box.peer() as control:
+        timed_out = [control.start("mcpd/call", hang) for _ in range(rounds)]
+        for number in range(rounds):
+            assert session.text("echo", text=str(number)) == str(number)
+            session.start("tools/call", {"name": "hang"}, ident=f"cancelled {number}")
+            session.notify("notifications/cancelled", {"requestId": f"cancelled {number}"})
+            session.start("tools/call", {"name": "hang"}, ident=f"abandoned {number}")
+            with pytest.raises(RpcError):
+                session.call("nobody has this tool")
+        for ident in timed_out:
+            with pytest.raises(RpcError) as caught:
+                control.finish(ident)
+            assert caught.value.kind == "call_timeout"
+
+
+def test_clients_and_servers_that_are_gone_leave_no_descriptor(box: Box):
+    """
+    B143: after days there were none left, and new work failed while the daemon looked alive.
+    """
+    assert box.daemon
+    daemon = box.daemon.pid
+    with box.session("killed") as session:
+        session.text("pid")
+        before = descriptors(daemon)
+        for _ in range(10):
+            os.kill(int(session.text("pid")), signal.SIGKILL)
+            session.text("echo", text="again")
+        for _ in range(200):
+            with box.peer() as peer:
+                peer.send_raw(b'{"jsonrpc":"2.0","id":1,"met')
+        wait_until(lambda: descriptors(daemon) == before)
