@@ -23,6 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.real)
+            item.add_marker(pytest.mark.timeout(180))  # several of them start in one test
 
 
 @pytest.fixture(scope="session")

@@ -85,6 +85,7 @@ def without(run: Run, box: Box, servers: dict[str, Server]) -> Callable[[str], J
     return ask
 
 
+@pytest.mark.parametrize("name", ["everything", "git", "old"], indirect=True)
 def test_a_client_of_the_python_sdk_gets_what_the_server_says(
     client: str, name: str, house: Box, run: Run, servers: dict[str, Server], without: Any
 ) -> None:
@@ -104,6 +105,8 @@ def test_a_client_of_the_python_sdk_uses_the_aggregate(
     """
     All servers in one session, which says that it is mcpd.
     """
+    started = house.ctl("start", "--all")  # a list does not wait for all that start slowly
+    assert started.returncode == 0, started.stderr
     asked = {"calls": [{"name": "old__divide", "arguments": {"a": 1, "b": 8}}]}
     got = run(client, [binary("mcpctl"), "connect"], asked)
     assert got["server"]["name"] == "mcpd"

@@ -183,6 +183,8 @@ def test_the_aggregate_holds_all_of_them(
     """
     without = {name: expected(name) for name in servers}
     ground.reset()
+    started = house.ctl("start", "--all")  # a list does not wait for all that start slowly
+    assert started.returncode == 0, started.stderr
     with house.session(None) as peer:
         named = [tool["name"] for tool in peer.request("tools/list", {}, 30.0)["tools"]]
         ours = [n for n in named if not n.startswith("fake__")]
