@@ -107,6 +107,7 @@ class Machine:
 
     def want(self, now: float) -> list[Action]:
         """Somebody uses the server: start it if nothing speaks against it."""
+        self._touch(now)
         match self.state:
             case State.STOPPED:
                 if now < self._not_before:
@@ -127,6 +128,7 @@ class Machine:
 
     def start(self, now: float) -> list[Action]:
         """A person says start: at once, with a clean slate."""
+        self._touch(now)
         self._forgive()
         match self.state:
             case State.STOPPED | State.FAILED | State.BACKOFF:
@@ -138,6 +140,7 @@ class Machine:
     def stop(self, now: float, failure: Failure, *, then: Wish = Wish.NOTHING) -> list[Action]:
         """End the process; what is in flight or waits fails with ``failure``."""
         self._then = then
+        self._is_last_try = False
         match self.state:
             case State.STOPPED:
                 self._forgive()
@@ -270,6 +273,10 @@ class Machine:
         return []
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _touch(self, now: float) -> None:
+        if self._is_idle_since is not None:
+            self._is_idle_since = now
 
     def _idle_at(self) -> float | None:
         if self._is_idle_since is None or self.rules.idle_timeout <= 0:
