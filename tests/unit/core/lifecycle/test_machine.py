@@ -1,0 +1,750 @@
+"""When a process is started and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.machine import (
+    Action,
+    Down,
+    End,
+    Machine,
+    Note,
+    Rules,
+    Spawn,
+    Wish,
+    crash_loop,
+)
+from mcpd.core.lifecycle.states import State
+
+RULES = Rules(
+    startup_timeout=30,
+    idle_timeout=900,
+    restarts=True,
+    backoff=0.5,
+    backoff_max=30,
+    max_failures=5,
+    window=60,
+    failed_retry=300,
+)
+NO_COMMAND = Failure("spawn_failed", "no such command", "echo")
+STOP = Failure("server_stopped", "stopped by a person", "echo")
+
+
+class Shell:
+    """Does what a machine asks for, with processes that are numbers.
+
+    ``tree`` is the generation whose tree is alive. A process that is told to end is ``ending``
+    until ``end`` says that it is gone.
+    """
+
+    def __init__(self, **changes: Any) -> None:
+        self.machine = Machine("echo", msgspec.structs.replace(RULES, **changes))
+        self.now = 1000.0
+        self.tree: int | None = None
+        self.is_ending = False
+        self.turns: list[int] = []
+        self.spawned: list[int] = []
+        self.log: list[Action] = []
+
+    def __call__(self, happened: Callable[[float], list[Action]]) -> list[Action]:
+        actions = happened(self.now)
+        self.log += actions
+        for action in actions:
+            match action:
+                case Spawn():
+                    assert self.tree is None, "a new process while the old tree is alive"
+                    self.turns.append(action.generation)
+                case End():
+                    assert self.tree is not None
+                    self.is_ending = True
+        return actions
+
+    @property
+    def state(self) -> State:
+        return self.machine.state
+
+    def want(self) -> list[Action]:
+        return self(self.machine.want)
+
+    def take_turn(self, *, works: bool = True) -> list[Action]:
+        """Spawn what waits for its turn, as far as it is still wanted."""
+        actions: list[Action] = []
+        for generation in self.turns:
+            if not self.machine.may_spawn(generation):
+                continue
+            self.spawned.append(generation)
+            if works:
+                self.tree = generation
+                actions += self(self.machine.spawned)
+            else:
+                actions += self(lambda now: self.machine.spawn_failed(now, NO_COMMAND))
+        self.turns.clear()
+        return actions
+
+    def ready(self) -> list[Action]:
+        return self(self.machine.ready)
+
+    def up(self) -> None:
+        """Bring it to ready."""
+        self.want()
+        self.take_turn()
+        self.ready()
+        assert self.state is State.READY
+
+    def die(self, *, clean: bool = False, message: str = "died") -> list[Action]:
+        """Have the process end by itself, and what is left of it go."""
+        failure = Failure("server_crashed", message, "echo", True, None, {"exit_code": 1})
+        actions = self(lambda now: self.machine.exited(now, failure, is_clean=clean))
+        return actions + self.end()
+
+    def end(self) -> list[Action]:
+        """The tree is gone."""
+        assert self.is_ending
+        self.tree, self.is_ending = None, False
+        return self(self.machine.gone)
+
+    def stop(self, then: Wish = Wish.NOTHING) -> list[Action]:
+        return self(lambda now: self.machine.stop(now, STOP, then=then))
+
+    def wait(self, seconds: float) -> list[Action]:
+        """Let time pass, with every deadline on the way."""
+        until, actions = self.now + seconds, list[Action]()
+        while (due := self.machine.next_deadline()) is not None and due <= until:
+            self.now = max(self.now, due)
+            actions += self(self.machine.tick)
+        self.now = until
+        return actions
+
+
+def downs(actions: list[Action]) -> list[tuple[str, bool, bool]]:
+    found = [a for a in actions if isinstance(a, Down)]
+    return [(a.failure.kind, a.is_planned, a.comes_back) for a in found]
+
+
+def states(actions: list[Action]) -> list[State]:
+    return [a.state for a in actions if isinstance(a, Note)]
+
+
+# -- starting -------------------------------------------------------------------------------------
+
+
+def test_nothing_runs_that_nobody_wants():
+    shell = Shell()
+    assert shell.state is State.STOPPED
+    assert shell.machine.next_deadline() is None
+
+
+def test_many_who_want_it_start_it_once():
+    """
+    B047: twenty calls to a dead server are one start.
+    """
+    shell = Shell()
+    for _ in range(20):
+        shell.want()
+    assert shell.turns == [1]
+    shell.take_turn()
+    for _ in range(20):
+        shell.want()
+    shell.ready()
+    shell.want()
+    assert shell.spawned == [1] and shell.turns == []
+
+
+def test_what_became_ready_says_when():
+    shell = Shell()
+    shell.up()
+    assert (shell.machine.ready_at, shell.machine.generation) == (shell.now, 1)
+
+
+def test_waiting_for_its_turn_is_not_start_up_time():
+    """
+    B026: a queue of cold starts must not fail those at its end.
+    """
+    shell = Shell()
+    shell.machine.busy()
+    shell.want()
+    shell.wait(1000)
+    assert shell.state is State.STARTING
+    shell.take_turn()
+    shell.wait(29.9)
+    assert shell.state is State.STARTING
+    assert downs(shell.wait(0.1)) == [("startup_timeout", False, True)]
+
+
+def test_a_start_that_takes_too_long_is_ended():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    actions = shell.wait(30)
+    assert [type(a) for a in actions] == [Note, Down, End]
+    assert shell.state is State.BACKOFF
+    assert "not ready within 30 s" in str(shell.machine.last_error)
+
+
+def test_a_process_that_cannot_be_used_is_ended():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    failure = Failure("handshake_failed", "it speaks nonsense", "echo")
+    actions = shell(lambda now: shell.machine.start_refused(now, failure))
+    assert downs(actions) == [("handshake_failed", False, True)]
+    assert End(is_dead=False, reason="it speaks nonsense") in actions
+
+
+def test_an_early_exit_is_known_at_once():
+    """
+    B035: not when the start-up time is over.
+    """
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    assert downs(shell.die(message="usage: …")) == [("server_crashed", False, True)]
+    assert shell.machine.last_error == "usage: …"
+
+
+def test_a_command_that_cannot_be_started_fails_its_callers():
+    shell = Shell()
+    shell.want()
+    assert downs(shell.take_turn(works=False)) == [("spawn_failed", False, True)]
+    assert shell.state is State.BACKOFF
+
+
+def test_news_of_a_start_that_is_over_means_nothing():
+    shell = Shell()
+    shell.up()
+    assert shell.ready() == []
+    assert shell(lambda now: shell.machine.start_refused(now, STOP)) == []
+    shell.die()
+    assert shell.ready() == []
+    assert shell.state is State.BACKOFF
+
+
+# -- failing --------------------------------------------------------------------------------------
+
+
+def test_after_a_death_it_comes_back_by_itself():
+    """
+    B024, B039: nobody has to ask for it.
+    """
+    shell = Shell()
+    shell.up()
+    actions = shell.die()
+    assert downs(actions) == [("server_crashed", False, True)]
+    assert states(actions) == [State.BACKOFF]
+    shell.wait(0.5)
+    assert shell.state is State.STARTING
+    shell.take_turn()
+    shell.ready()
+    assert (shell.machine.generation, shell.machine.restarts) == (2, 1)
+
+
+def test_a_call_during_the_backoff_waits_for_it():
+    shell = Shell()
+    shell.up()
+    shell.die()
+    assert shell.want() == []
+    assert shell.turns == []
+
+
+def test_the_backoff_grows_with_each_failure_and_is_thrown_by_dice():
+    """
+    B045: exponential, with jitter, up to a cap.
+    """
+    shell = Shell(max_failures=0)
+    waits = []
+    for roll in (1.0, 0.5, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0):
+        shell.machine.roll = roll
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        due = shell.machine.next_deadline()
+        assert due is not None
+        waits.append(due - shell.now)
+        shell.wait(waits[-1])
+    assert waits == [0.5, 0.5, 2.0, 0.0, 8.0, 16.0, 30.0, 30.0]
+
+
+def test_the_backoff_says_how_long_and_why():
+    shell = Shell()
+    shell.up()
+    (note,) = [a for a in shell.die() if isinstance(a, Note)]
+    assert (note.delay_s, note.failures) == (0.5, 1)
+    assert note.failure is not None and note.failure.message == "died"
+
+
+def test_being_ready_for_long_makes_the_backoff_short_again():
+    shell = Shell()
+    for _ in range(4):
+        shell.up()
+        shell.machine.answered()
+        shell.die()
+        shell.wait(30)
+    assert shell.machine._failures == 4
+    shell.take_turn()
+    shell.ready()
+    shell.wait(60)
+    shell.die()
+    assert shell.machine._failures == 1
+
+
+def test_too_many_deaths_before_any_answer_and_it_has_failed():
+    """
+    B045: then nothing more is started, whoever asks.
+    """
+    shell = Shell()
+    for _ in range(5):
+        shell.want()
+        shell.take_turn()
+        actions = shell.die()
+        shell.wait(8)
+    assert downs(actions) == [("server_crashed", False, False)]
+    assert shell.state is State.FAILED
+    assert len(shell.spawned) == 5
+    for _ in range(20):
+        assert shell.want() == []
+    shell.wait(250)
+    assert shell.want() == []
+    assert len(shell.spawned) == 5
+
+
+def test_deaths_far_apart_are_not_too_many():
+    shell = Shell()
+    for _ in range(20):
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        shell.wait(31)
+    assert shell.state is not State.FAILED
+
+
+def test_a_process_that_has_answered_never_makes_it_fail():
+    """
+    One client that knows how to crash a server must not take it from all.
+    """
+    shell = Shell(backoff=0)
+    for _ in range(50):
+        shell.want()
+        shell.take_turn()
+        shell.ready()
+        shell.machine.answered()
+        shell.die()
+        shell.wait(0)
+    assert shell.state is State.STARTING
+    assert shell.machine.restarts == 50
+
+
+def test_the_next_process_has_to_answer_for_itself():
+    shell = Shell(backoff=0, max_failures=2)
+    shell.up()
+    shell.machine.answered()
+    shell.die()
+    for _ in range(2):
+        shell.wait(0)
+        shell.take_turn()
+        shell.die()
+    assert shell.state is State.FAILED
+
+
+def test_where_it_never_gives_up_it_never_fails():
+    shell = Shell(max_failures=0, backoff=0)
+    for _ in range(50):
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        shell.wait(0)
+    assert shell.state is not State.FAILED
+
+
+def failed(**changes: Any) -> Shell:
+    shell = Shell(max_failures=1, **changes)
+    shell.want()
+    shell.take_turn()
+    shell.die()
+    assert shell.state is State.FAILED
+    return shell
+
+
+def test_a_failed_server_is_tried_once_more_now_and_then():
+    shell = failed()
+    shell.wait(300)
+    shell.want()
+    assert shell.state is State.STARTING
+    shell.take_turn()
+    assert downs(shell.die()) == [("server_crashed", False, False)]
+    assert shell.state is State.FAILED
+    shell.wait(299)
+    assert shell.want() == []
+    shell.wait(1)
+    shell.want()
+    shell.take_turn()
+    shell.ready()
+    assert shell.state is State.READY
+
+
+def test_the_one_try_fails_whatever_comes_of_it():
+    """
+    Also where a process of earlier times had answered, and with few deaths in the window.
+    """
+    shell = failed()
+    shell.machine.rules = msgspec.structs.replace(RULES, startup_timeout=10)
+    shell.wait(300)
+    shell.want()
+    shell.take_turn()
+    assert downs(shell.wait(10)) == [("startup_timeout", False, False)]
+    assert shell.state is State.FAILED
+
+
+def test_a_try_that_succeeded_is_forgotten():
+    shell = failed(backoff=0)
+    shell.wait(300)
+    shell.want()
+    shell.take_turn()
+    shell.ready()
+    shell.machine.answered()
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+
+
+def test_a_try_that_was_stopped_is_forgotten():
+    shell = Shell(max_failures=2, backoff=0)
+    for _ in range(2):
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        shell.wait(0)
+    shell.wait(300)
+    shell.want()
+    shell.take_turn()
+    shell.stop(Wish.START)
+    shell.end()
+    shell.take_turn()
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+
+
+def test_where_only_a_person_helps_no_use_does():
+    shell = failed(failed_retry=0)
+    shell.wait(100_000)
+    assert shell.want() == []
+    shell(shell.machine.start)
+    assert shell.state is State.STARTING
+
+
+def test_a_person_gives_it_a_clean_slate():
+    shell = Shell(max_failures=2, backoff=8)
+    for _ in range(2):
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        shell.wait(8)
+    assert shell.state is State.FAILED
+    shell(shell.machine.start)
+    shell.take_turn()
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+    assert shell.machine.next_deadline() == shell.now + 8
+
+
+def test_a_person_does_not_wait_for_a_backoff():
+    shell = Shell()
+    shell.up()
+    shell.die()
+    shell(shell.machine.start)
+    assert shell.state is State.STARTING and len(shell.turns) == 1
+    shell.take_turn()
+    assert shell.wait(29) == []
+
+
+def test_a_failed_server_says_why():
+    last = Failure("server_crashed", "exited with 3", "echo", True, None, {"exit_code": 3})
+    failure = crash_loop("echo", last)
+    assert failure.kind == "crash_loop" and not failure.is_retryable
+    assert "exited with 3" in failure.message and failure.details == {"exit_code": 3}
+    assert "mcpctl restart echo" in str(failure.hint)
+    assert crash_loop("echo", None).details == {}
+
+
+# -- ends that are no crashes ------------------------------------------------------------------------
+
+
+def test_a_clean_exit_is_no_crash():
+    """
+    It is started again at its next use, and not before.
+    """
+    shell = Shell()
+    shell.up()
+    actions = shell.die(clean=True)
+    assert downs(actions) == [("server_crashed", False, False)]
+    assert states(actions) == [State.STOPPED]
+    assert shell.wait(1000) == []
+    assert shell.machine.restarts == 0 and shell.machine.last_error == "died"
+    shell.want()
+    assert shell.state is State.STARTING
+
+
+def test_clean_exits_in_a_row_have_a_backoff_of_their_own():
+    shell = Shell()
+    shell.up()
+    shell.die(clean=True)
+    shell.up()
+    shell.die(clean=True)
+    shell.want()
+    assert shell.state is State.BACKOFF
+    shell.wait(0.5)
+    shell.take_turn()
+    shell.ready()
+    shell.die(clean=True)
+    assert downs(shell.want()) == []
+    assert shell.machine.next_deadline() == shell.now + 1.0
+    shell.wait(1.0)
+    assert shell.state is State.STARTING
+    shell.take_turn()
+    shell.ready()
+    shell.wait(60)
+    shell.die(clean=True)
+    shell.want()
+    assert shell.state is State.STARTING
+
+
+def test_a_clean_exit_before_it_is_ready_is_a_failed_start():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    assert downs(shell.die(clean=True)) == [("server_crashed", False, True)]
+    assert shell.state is State.BACKOFF
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_where_nothing_is_restarted_it_is_stopped(is_ready: bool):
+    shell = Shell(restarts=False)
+    shell.want()
+    shell.take_turn()
+    if is_ready:
+        shell.ready()
+    assert downs(shell.die()) == [("server_crashed", False, False)]
+    assert shell.state is State.STOPPED and shell.machine.last_error == "died"
+    assert shell.wait(1000) == []
+    shell.want()
+    assert shell.state is State.STARTING
+
+
+# -- stopping -------------------------------------------------------------------------------------
+
+
+def test_a_stop_ends_the_process_and_is_done_when_its_tree_is_gone():
+    shell = Shell()
+    shell.up()
+    actions = shell.stop()
+    assert downs(actions) == [("server_stopped", True, False)]
+    assert actions[-1] == End(is_dead=False, reason="stopped by a person")
+    assert shell.state is State.STOPPING
+    assert states(shell.end()) == [State.STOPPED]
+
+
+def test_a_stop_before_the_process_exists_stops_the_start():
+    shell = Shell()
+    shell.want()
+    assert downs(shell.stop()) == [("server_stopped", True, False)]
+    assert shell.state is State.STOPPED
+    shell.take_turn()
+    assert shell.spawned == []
+
+
+def test_a_stop_while_it_starts_ends_it():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    shell.stop()
+    assert shell.state is State.STOPPING and shell.is_ending
+    assert shell.wait(1000) == []
+    shell.end()
+    assert shell.state is State.STOPPED
+
+
+def test_a_stop_during_the_backoff_ends_the_waiting():
+    shell = Shell()
+    shell.up()
+    shell.die()
+    actions = shell.stop()
+    assert downs(actions) == [("server_stopped", True, False)]
+    assert shell.state is State.STOPPED
+    assert shell.wait(1000) == []
+
+
+def test_a_stop_of_a_failed_server_forgives_it():
+    shell = failed()
+    shell.stop()
+    assert shell.state is State.STOPPED
+    shell.want()
+    assert shell.state is State.STARTING
+
+
+def test_a_stop_of_what_is_stopped_does_nothing():
+    shell = Shell()
+    assert shell.stop() == []
+
+
+def test_a_second_stop_fails_those_who_came_in_between():
+    """
+    They wait for a start that will not come.
+    """
+    shell = Shell()
+    shell.up()
+    shell.stop()
+    shell.want()
+    assert downs(shell.stop()) == [("server_stopped", True, False)]
+    shell.end()
+    assert shell.state is State.STOPPED
+
+
+def test_who_wants_it_while_it_stops_gets_the_next_process():
+    shell = Shell()
+    shell.up()
+    shell.stop()
+    assert shell.want() == []
+    assert shell.turns == []
+    shell.end()
+    assert shell.state is State.STARTING and shell.turns == [2]
+
+
+def test_a_restart_is_a_stop_and_a_start():
+    shell = Shell()
+    shell.up()
+    assert downs(shell.stop(Wish.START)) == [("server_stopped", True, True)]
+    shell.end()
+    shell.take_turn()
+    shell.ready()
+    assert shell.machine.generation == 2
+    assert shell.machine.restarts == 0, "only those that nobody asked for count"
+
+
+@pytest.mark.parametrize("prepare", [Shell, failed])
+def test_a_restart_of_what_does_not_run_is_a_start(prepare: Callable[[], Shell]):
+    shell = prepare()
+    shell.stop(Wish.START)
+    assert shell.state is State.STARTING and len(shell.turns) == 1
+
+
+def test_the_exit_of_a_process_that_is_being_stopped_is_no_crash():
+    shell = Shell()
+    shell.up()
+    shell.stop()
+    failure = Failure("server_crashed", "died", "echo")
+    assert shell(lambda now: shell.machine.exited(now, failure, is_clean=False)) == []
+    assert shell.machine.last_error is None
+    shell.end()
+    assert shell.state is State.STOPPED
+
+
+# -- one tree at a time ---------------------------------------------------------------------------
+
+
+def test_what_a_dead_process_left_behind_goes_first():
+    shell = Shell()
+    shell.up()
+    failure = Failure("server_crashed", "died", "echo")
+    actions = shell(lambda now: shell.machine.exited(now, failure, is_clean=False))
+    assert End(is_dead=True, reason="died") in actions
+    shell.wait(0.5)
+    assert shell.state is State.STARTING and shell.turns == []
+    shell.end()
+    assert shell.turns == [2]
+
+
+def test_what_could_not_be_used_goes_first():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    shell.wait(30)
+    shell.wait(5)
+    assert shell.state is State.STARTING and shell.turns == []
+    shell.end()
+    assert shell.turns == [2]
+
+
+def test_a_start_by_a_person_waits_for_the_tree_as_well():
+    shell = Shell()
+    shell.up()
+    failure = Failure("server_crashed", "died", "echo")
+    shell(lambda now: shell.machine.exited(now, failure, is_clean=True))
+    shell(shell.machine.start)
+    assert shell.state is State.STARTING and shell.turns == []
+    shell.end()
+    assert shell.turns == [2]
+
+
+def test_a_stop_waits_for_the_tree_of_a_process_that_died():
+    shell = Shell()
+    shell.up()
+    failure = Failure("server_crashed", "died", "echo")
+    shell(lambda now: shell.machine.exited(now, failure, is_clean=False))
+    shell.stop()
+    assert shell.state is State.STOPPING
+    shell.end()
+    assert shell.state is State.STOPPED
+
+
+# -- idleness -------------------------------------------------------------------------------------
+
+
+def test_what_nobody_uses_is_stopped():
+    shell = Shell()
+    shell.machine.busy()
+    shell.up()
+    assert shell.wait(5000) == []
+    shell.machine.idle(shell.now)
+    assert shell.wait(899) == []
+    assert downs(shell.wait(1)) == [("server_stopped", True, False)]
+    shell.end()
+    assert shell.state is State.STOPPED
+
+
+def test_who_comes_in_time_keeps_it():
+    shell = Shell()
+    shell.up()
+    shell.wait(800)
+    shell.machine.busy()
+    shell.wait(800)
+    shell.machine.idle(shell.now)
+    assert shell.wait(800) == []
+
+
+def test_idleness_counts_from_when_it_was_ready():
+    shell = Shell()
+    shell.want()
+    shell.wait(5000)
+    shell.take_turn()
+    shell.ready()
+    assert shell.wait(899) == []
+    assert shell.wait(1) != []
+
+
+def test_what_is_never_idle_is_never_stopped():
+    shell = Shell(idle_timeout=0)
+    shell.up()
+    assert shell.wait(10**6) == []
+
+
+def test_a_server_that_was_started_for_nobody_comes_back_after_a_crash():
+    """
+    B024: one that starts with the daemon has had no user yet.
+    """
+    shell = Shell()
+    shell.up()
+    shell.die()
+    shell.wait(0.5)
+    assert shell.state is State.STARTING
+
+
+def test_what_crashes_and_is_not_used_is_given_up_in_the_end():
+    shell = Shell(backoff=800, backoff_max=800)
+    shell.up()
+    shell.machine.busy()
+    shell.machine.idle(shell.now)
+    shell.wait(500)
+    shell.die()
+    assert downs(shell.wait(400)) == [("server_stopped", True, False)]
+    assert shell.state is State.STOPPED
