@@ -28,7 +28,7 @@ def test_the_last_one_counts() -> None:
     "argv", [["x"], ["--config"], ["--config="], ["--check=yes"], ["--log-level", "loud"], ["-v"]]
 )
 def test_what_means_nothing_is_refused(argv: list[str]) -> None:
-    with pytest.raises(ValueError, match="--|argument"):
+    with pytest.raises(ValueError, match=r"--|argument"):
         _read(argv)
 
 
