@@ -58,7 +58,7 @@ class AdHoc:
             cwd=cwd or paths.home(),
             literal=command.get("inherit_env") == "none",
         )
-        if configured.error is not None or configured.launch is None:
+        if configured.error is not None or configured.launch is None or not configured.enabled:
             why = configured.error or "it is disabled"
             return Failure("config_invalid", f"the command cannot be used: {why}")
         server = assemble(

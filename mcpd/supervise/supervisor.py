@@ -181,7 +181,7 @@ class Supervisor:
     def refuse_start(self, ident: SlotId, failure: Failure) -> None:
         """The process lives and cannot be used."""
         if slot := self._slots.get(ident):
-            failure = _with_tail(slot, failure)
+            failure = _masked(_with_tail(slot, failure), self._host.log(slot.server))
             self._input(slot, lambda now: slot.machine.start_refused(now, failure))
 
     # -- what people ask ---------------------------------------------------------------------------
@@ -410,7 +410,7 @@ class Supervisor:
                 scope=spec.scope,
             )
         except SpawnFailed as error:
-            failure = _spawn_failure(slot.server, error)
+            failure = _masked(_spawn_failure(slot.server, error), self._host.log(slot.server))
             self._input(slot, lambda now: slot.machine.spawn_failed(now, failure))
             return
         self.reaper.register(child)
@@ -530,6 +530,22 @@ def _with_tail(slot: Slot, failure: Failure) -> Failure:
     if failure.kind == "startup_timeout":
         details["limit"] = "startup_timeout"
     return msgspec.structs.replace(failure, details=details)
+
+
+def _masked(failure: Failure, log: ServerLog) -> Failure:
+    """Return a failure without the secrets that what a server said, or a path, may hold."""
+
+    def mask(value: object) -> object:
+        if isinstance(value, str):
+            return log.mask(value)
+        return [mask(each) for each in value] if isinstance(value, list) else value
+
+    return msgspec.structs.replace(
+        failure,
+        message=log.mask(failure.message),
+        hint=None if failure.hint is None else log.mask(failure.hint),
+        details={name: mask(value) for name, value in failure.details.items()},
+    )
 
 
 def _is_clean(failure: Failure | None) -> bool:

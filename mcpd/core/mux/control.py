@@ -316,7 +316,11 @@ class ControlDesk:
                 message=f"{entry.name} did not answer within {timeout:g} s (timeout)",
                 server=entry.name,
                 hint="--timeout S gives it more time",
-                details={"limit": "timeout", "seconds": timeout, "outcome_unknown": True},
+                details={
+                    "limit": "timeout",
+                    "seconds": timeout,
+                    "outcome_unknown": pending is not None and pending.is_written,
+                },
             )
             self._tables.refuse(session, owed, failure)
 

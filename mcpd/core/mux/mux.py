@@ -324,7 +324,7 @@ class Mux:
             if old is None or new is None or old.launch != new.launch:
                 tables.held.pop(name, None)
         launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
-        gone = [u for u in tables.upstreams.values() if u.entry.launch not in launches]
+        gone = [u for u in tables.upstreams.values() if not tables.is_wanted(u)]
         for upstream in tables.upstreams.values():
             upstream.requests.configure(launches.get(upstream.entry.launch, upstream.entry))
         for session in list(tables.sessions.values()):
@@ -336,18 +336,25 @@ class Mux:
     def _move(self, session: Session, gone: list[Upstream]) -> None:
         """Take a session from processes that go to those that take their place."""
         for name, upstream in list(session.upstreams.items()):
-            if upstream not in gone:
+            entry = self._tables.entries.get(name)
+            if upstream not in gone and (
+                entry is None
+                or entry.unavailable is not None
+                or self._tables.is_right(upstream, session, entry)
+            ):
                 continue
             wanted = [uri for uri, server in session.subscribed.items() if server == name]
-            entry = self._tables.entries.get(name)
             if entry is None or entry.unavailable is not None:
                 session.upstreams.pop(name)
                 upstream.requests.users.discard(session.id)
                 upstream.subscriptions.leave(session.id, is_up=False)
                 continue
             new = self._tables.upstream_for(session, entry)
-            upstream.requests.users.discard(session.id)
-            upstream.subscriptions.leave(session.id, is_up=False)
+            if session.uses(upstream) is None:
+                upstream.requests.users.discard(session.id)
+                is_up = upstream.is_ready and upstream not in gone
+                upstream.subscriptions.leave(session.id, is_up=is_up)
+                upstream.requests.mark_idle()
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
             if session.level is not None:

@@ -162,21 +162,24 @@ class Requests:
 
         def give_up() -> None:
             if self._queue.remove(pending):
-                wait = self.entry.queue_timeout
+                wait, name = self.entry.queue_timeout, self._name_for(pending)
                 self._fail(
                     pending,
                     Failure(
                         kind="server_busy",
-                        message=f"{self.entry.name} had no place for this call within {wait:g} s",
-                        server=self.entry.name,
+                        message=f"{name} had no place for this call within {wait:g} s",
+                        server=name,
                         is_retryable=True,
-                        hint=f"max_concurrency of {self.entry.name} is "
-                        f"{self.entry.max_concurrency}",
+                        hint=f"max_concurrency of {name} is {self.entry.max_concurrency}",
                     ),
                 )
 
         if self.entry.queue_timeout > 0:
             pending.queue_timer = self._fx.after(self.entry.queue_timeout, give_up)
+
+    def _name_for(self, pending: Pending) -> str:
+        """Return what its requester calls the server: entries may share a process."""
+        return self.entry.name if pending.entry is None else pending.entry.name
 
     def _next_from_queue(self) -> None:
         limit = self.entry.max_concurrency
@@ -230,16 +233,17 @@ class Requests:
         self.cancel(pending, envelope.quote(f"{limit} of {seconds:g} s"))
         self._count_error(pending)
         what = "no answer and no progress" if limit == "call_timeout" else "no answer"
+        name = self._name_for(pending)
         pending.done(
             pending,
             None,
             None,
             Failure(
                 kind="call_timeout",
-                message=f"{self.entry.name}: {what} within {seconds:g} s ({limit})",
-                server=self.entry.name,
+                message=f"{name}: {what} within {seconds:g} s ({limit})",
+                server=name,
                 is_retryable=False,
-                hint=f"{limit} in the entry of {self.entry.name} sets another limit",
+                hint=f"{limit} in the entry of {name} sets another limit",
                 details={"limit": limit, "seconds": seconds, "outcome_unknown": True},
             ),
         )

@@ -24,6 +24,14 @@ CONTROL = "control"
 """The instance of a server that is not shared which control calls have for themselves."""
 
 
+_KEY_KINDS = {
+    Sharing.SHARED: (None,),
+    Sharing.SESSION: ("session", CONTROL),
+    Sharing.WORKSPACE: ("workspace", CONTROL),
+}
+"""What the keys of an entry's places begin with."""
+
+
 class Tables:
     """The state that all parts of the mux look at."""
 
@@ -99,14 +107,9 @@ class Tables:
     def upstream_for(self, session: Session, entry: Entry) -> Upstream:
         """Return the process that serves a session's requests to a server; it keeps it alive."""
         upstream = session.upstreams.get(entry.name)
-        if upstream is not None and upstream.entry.launch == entry.launch:
+        if upstream is not None and self.is_right(upstream, session, entry):
             return upstream
-        if entry.sharing is Sharing.SESSION:
-            key: str | None = f"session:{session.id}"
-        elif entry.sharing is Sharing.WORKSPACE:
-            key = f"workspace:{session.workspace or ''}"
-        else:
-            key = None
+        key = _key(session, entry)
         before = upstream.slot if upstream is not None else None
         cwd = session.workspace if entry.sharing is Sharing.WORKSPACE else None
         found = self._open(entry, key, cwd, after=before)
@@ -114,6 +117,24 @@ class Tables:
         found.requests.users.add(session.id)
         found.requests.mark_busy()
         return found
+
+    def is_right(self, upstream: Upstream, session: Session, entry: Entry) -> bool:
+        """Tell whether a session's process is still the one that its entry asks for."""
+        if upstream.entry.launch != entry.launch:
+            return False
+        key = self.keys.get(upstream.slot)
+        return key is None if entry.sharing is Sharing.SHARED else key == _key(session, entry)
+
+    def is_wanted(self, upstream: Upstream) -> bool:
+        """Tell whether an entry asks for processes of this launch that are shared like this."""
+        key = self.keys.get(upstream.slot)
+        kind = None if key is None else key.partition(":")[0]
+        return any(
+            entry.launch == upstream.entry.launch
+            and entry.unavailable is None
+            and kind in _KEY_KINDS[entry.sharing]
+            for entry in self.entries.values()
+        )
 
     def control_upstream(self, entry: Entry) -> Upstream:
         """Return the process that serves control calls to a server."""
@@ -171,7 +192,8 @@ class Tables:
         self._remember(upstream)
         timer = self.fx.after(upstream.entry.stop_grace, lambda: self.close(upstream, reason))
         self.retiring[slot] = (upstream, timer)
-        failure = Failure("server_stopped", reason, upstream.entry.name, True)
+        name = upstream.entry.name
+        failure = Failure("server_stopped", f"{name}: {reason}", name, True)
         released = upstream.requests.release(failure, lambda: self.close(upstream, reason))
         for pending in released:
             self.resubmit(pending)
@@ -200,7 +222,8 @@ class Tables:
             upstream.requests.reclaim()
         self.upstreams.pop(slot, None)
         self.keys.pop(slot, None)
-        failure = Failure("server_stopped", reason, upstream.entry.name, True)
+        name = upstream.entry.name
+        failure = Failure("server_stopped", f"{name}: {reason}", name, True)
         upstream.down(failure, is_planned=True, comes_back=False)
         self.fx.emit(CloseSlot(slot, reason))
 
@@ -270,3 +293,12 @@ class Tables:
         """Return the sessions on these servers' own endpoints."""
         wanted = set(names)
         return [s for s in self.sessions.values() if s.server in wanted]
+
+
+def _key(session: Session, entry: Entry) -> str | None:
+    """Return which of a server's places is a session's."""
+    if entry.sharing is Sharing.SESSION:
+        return f"session:{session.id}"
+    if entry.sharing is Sharing.WORKSPACE:
+        return f"workspace:{session.workspace or ''}"
+    return None
