@@ -121,7 +121,7 @@ def test_a_client_of_the_python_sdk_sees_progress_and_cancels(
     """
     The first generation sends its cancellation when told to, the second by itself.
     """
-    asked = {
+    asked: Json = {
         "calls": [{"name": "echo", "arguments": {"text": "still here"}}],
         "progress": {"name": "progress", "arguments": {"steps": 3}},
         "cancel": {"name": "progress", "arguments": {"steps": 100_000}},
@@ -172,7 +172,7 @@ def test_the_inspector_lists_and_calls_through_the_bridge(
     peer = direct(servers["everything"])
     peer.initialize(capabilities=CAPABILITIES)
     assert inspect("--method", "tools/list") == peer.request("tools/list", {})
-    arguments = {"messageType": "success", "includeImage": True}
+    arguments: Json = {"messageType": "success", "includeImage": True}
     call = ["--method", "tools/call", "--tool-name", "get-annotated-message"]
     got = inspect(*call, "--tool-args-json", json.dumps(arguments))
     assert got == peer.call("get-annotated-message", **arguments)

@@ -213,6 +213,28 @@ def test_prompts_resources_and_errors_come_as_without_mcpd(
     assert differing(got, without) == []
 
 
+@pytest.mark.parametrize("name", ["time"], indirect=True)
+def test_a_command_in_no_configuration_is_shared(
+    name: str, make_box: Callable[[], Box], servers: dict[str, Server], expected: Expected
+) -> None:
+    """
+    What a client's own configuration becomes by putting ``mcpctl connect --`` before it.
+    """
+    chosen, box = servers[name], make_box()
+    box.up()
+    bridges = [box.bridge("--", chosen.program, handshake=False) for _ in range(5)]
+    for bridge in bridges:
+        told = bridge.initialize()
+        assert told["serverInfo"] == expected(name)["initialize"]["serverInfo"]
+    got = [masked(over(bridge)(chosen.at_once), chosen.at_once.mask) for bridge in bridges]
+    assert got == [expected(name)["at_once"]] * 5
+    processes = [pid for pid, line in box.survivors().items() if f"python {chosen.program}" in line]
+    told = json.loads(box.ctl("status", "--json").stdout)["servers"]
+    assert [(each["pid"], each["sessions"]) for each in told] == [(processes[0], 5)]
+    assert len(processes) == 1
+    assert told[0]["name"].startswith("mcp-server-time-")
+
+
 PROGRESS = {
     "everything": {"name": "trigger-long-running-operation", "arguments": {"duration": 0.2}},
     "old": {"name": "count", "arguments": {"to": 4}},
