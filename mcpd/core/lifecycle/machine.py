@@ -301,6 +301,7 @@ class Machine:
         self._start_by = None
         self._remember(failure)
         was_ready = self.state is State.READY
+        self._tally.limit(most=self.rules.max_failures, window=self.rules.window)
         if self._is_last_try or (not self._has_answered and self._tally.add(now)):
             self._is_last_try = False
             self._failed_at = now

@@ -14,6 +14,11 @@ class Tally:
         self._window = window
         self._deaths: deque[float] = deque()
 
+    def limit(self, *, most: int, window: float) -> None:
+        """Go by other numbers from now on."""
+        self._most = most
+        self._window = window
+
     def add(self, now: float) -> bool:
         """Count a death; return whether it was one too many."""
         self._deaths.append(now)
