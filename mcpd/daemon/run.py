@@ -225,6 +225,9 @@ class Daemon:
         )
         self._drain = Drain(self._performer, supervisor, self._listener)
         supervisor.reaper.start()
+        # Before anybody is answered: a process that is just being started holds our socket and our
+        # lock until its exec, also when we are killed meanwhile.
+        guardian.start()
         self._take_signals()
         self._entries_changed()
         self._listener.start()
@@ -232,7 +235,7 @@ class Daemon:
         self._log.log(
             "info", "daemon.started", pid=os.getpid(), version=__version__, socket=self._path
         )
-        opening = tasks.spawn(self._open_for_servers(guardian), name="daemon.open")
+        opening = tasks.spawn(self._open_for_servers(), name="daemon.open")
         gc.freeze()
         reason, drain = await self._ending
         opening.cancel()
@@ -309,7 +312,7 @@ class Daemon:
                 hint="MCPD_STATE_DIR names another place for it",
             ) from None
 
-    async def _open_for_servers(self, guardian: Guardian) -> None:
+    async def _open_for_servers(self) -> None:
         """Clear up after daemons that died, then let servers start."""
         swept = await sweep_dead(self._state_dir, own=self._id)
         if swept.dead or swept.set_aside:
@@ -320,7 +323,6 @@ class Daemon:
                 processes=swept.reaped,
                 set_aside=", ".join(swept.set_aside) or None,
             )
-        guardian.start()
         self._supervisor.allow_starts()
         for server in list(self._registry):
             config = server.configured.config
