@@ -244,6 +244,14 @@ def test_after_a_death_it_comes_back_by_itself():
     assert (shell.machine.generation, shell.machine.restarts) == (2, 1)
 
 
+def test_a_start_that_fails_is_no_restart():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    shell.die()
+    assert shell.machine.restarts == 0
+
+
 def test_a_call_during_the_backoff_waits_for_it():
     shell = Shell()
     shell.up()
@@ -387,16 +395,21 @@ def test_a_failed_server_is_tried_once_more_now_and_then():
     assert shell.state is State.READY
 
 
-def test_the_one_try_fails_whatever_comes_of_it():
+def test_one_try_is_one_try():
     """
-    Also where a process of earlier times had answered, and with few deaths in the window.
+    Though its death is the only one within the window by then.
     """
-    shell = failed()
-    shell.machine.rules = msgspec.structs.replace(RULES, startup_timeout=10)
+    shell = Shell(max_failures=2)
+    for _ in range(2):
+        shell.want()
+        shell.take_turn()
+        shell.die()
+        shell.wait(0.5)
+    assert shell.state is State.FAILED
     shell.wait(300)
     shell.want()
     shell.take_turn()
-    assert downs(shell.wait(10)) == [("startup_timeout", False, False)]
+    assert downs(shell.wait(30)) == [("startup_timeout", False, False)]
     assert shell.state is State.FAILED
 
 
@@ -505,6 +518,23 @@ def test_clean_exits_in_a_row_have_a_backoff_of_their_own():
     shell.ready()
     shell.wait(60)
     shell.die(clean=True)
+    shell.want()
+    assert shell.state is State.STARTING
+
+
+def test_a_person_does_not_wait_for_the_backoff_of_clean_exits():
+    shell = Shell()
+    for _ in range(4):
+        shell.up()
+        shell.die(clean=True)
+        shell.want()
+        shell.wait(10)
+        shell.stop()
+        if shell.is_ending:
+            shell.end()
+    shell.up()
+    shell.die(clean=True)
+    shell.stop()
     shell.want()
     assert shell.state is State.STARTING
 
