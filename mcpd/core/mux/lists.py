@@ -90,13 +90,12 @@ class Lists:
 
         def take(result: Raw | bytes | None, error: Raw | bytes | None) -> None:
             if result is None:
-                self._list_failed(kind, error)
+                self._list_failed(kind, paging, error)
                 return
             try:
                 following = paging.take(result)
             except ListError as problem:
-                self._host.warn(f"{problem.message}; the previous list stays")
-                self._end_reading(kind)
+                self._keep_previous(kind, paging, problem.message)
                 return
             if following is not None:
                 self._ask_page(kind, paging, following)
@@ -108,18 +107,24 @@ class Lists:
 
         self._requests.ask(_LISTS[kind], params, take)
 
-    def _list_failed(self, kind: Kind, error: Raw | bytes | None) -> None:
+    def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
         if bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND:
             self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
+            self._end_reading(kind)
         else:
             said = bytes(error or b"null").decode("utf-8", "replace")[:300]
-            self._host.warn(f"{kind.method} failed, the previous list stays: {said}")
+            self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
+
+    def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:
+        if self.catalog.get(kind) is None:
+            self._take_listing(kind, paging.listing())
+            self._host.warn(f"{why}; what was read so far is kept")
+        else:
+            self._host.warn(f"{why}; the previous list stays")
         self._end_reading(kind)
 
     def _end_reading(self, kind: Kind) -> None:
-        if self.catalog.get(kind) is None:
-            self.catalog = self.catalog.replaced(kind, Listing.empty(kind))
         for waiter, _ in self._reading.pop(kind, []):
             waiter(self.catalog.get(kind), None)
 

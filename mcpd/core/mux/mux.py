@@ -286,7 +286,8 @@ class Mux:
         if session is None:
             return
         self._questions.session_gone(session)
-        for key in [*session.owed, *session.streams]:
+        # the newest first: a call that waits must not be sent because another has made room
+        for key in [*reversed(session.owed), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]
         for timer in session.change_timers.values():

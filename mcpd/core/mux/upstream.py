@@ -213,10 +213,16 @@ class Upstream:
         self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set the most verbose level that anybody wants; ``then`` gets the server's refusal."""
-        changed = level != self.level
-        self.level = level
-        if changed and self.phase is Phase.READY:
-            self._send_level(level, then)
+        before, self.level = self.level, level
+        if before != level and self.phase is Phase.READY:
+
+            def answered(error: Raw | bytes | None) -> None:
+                if error is not None and self.level == level:
+                    self.level = self._level_sent = before
+                if then is not None:
+                    then(error)
+
+            self._send_level(level, answered)
         elif then is not None:
             then(None)
 
@@ -278,7 +284,9 @@ class Upstream:
         elif message.error is not UNSET and message.result is UNSET:
             self.requests.finish(pending, None, message.error, frame)
         else:
-            both = "both a result and an error" if message.result is not UNSET else "neither"
+            both = "both a result and an error"
+            if message.result is UNSET:
+                both = "neither a result nor an error"
             self.requests.spoil(pending, invalid_answer(self.entry.name, f"its answer has {both}"))
 
     def _hear_oversized(self, frame: Oversized) -> None:
