@@ -114,11 +114,17 @@ class Supervisor:
     # -- what the mux asks ------------------------------------------------------------------------
 
     def open(self, command: OpenSlot) -> None:
-        """There is a new place; nothing is started yet.
+        """There is a new place, or one that was about to be left stays; nothing is started yet.
 
         Nor will it be before the trees of those whose place it takes are gone: the one named, those
         that this one still waits for itself, and all of the same server and sessions.
         """
+        kept = self._slots.get(command.slot)
+        if kept is not None:  # nobody need wait any more for it to end
+            for slot in self._slots.values():
+                slot.before -= {kept}
+            self._pump()
+            return
         spec = self._host.spec(command.slot)
         if spec is None:
             return

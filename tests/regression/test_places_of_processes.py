@@ -97,3 +97,25 @@ def test_nothing_is_started_while_the_daemon_ends(box: Box) -> None:
     assert box.daemon.wait(20) == 0
     assert box.pids() == []
     assert box.survivors() == {}
+
+
+def test_what_waits_for_a_place_to_be_left_starts_when_that_stays(box: Box) -> None:
+    """A twin of the new entry waits for the old process, and the old entry comes back."""
+    box.settings = {"watch": False}
+    box.fake(stop_grace=30).up()
+    old = box.servers["fake"]
+    new = {**old, "env": {"VALUE": "1"}}
+    session, control, other = box.session(), box.peer(), box.peer()
+    held = session.start("tools/call", {"name": "hang"})
+    wait_until(lambda: box.messages(method="tools/call"), what="the call")
+    box.servers = {"fake": new, "twin": new}
+    box.write()
+    control.request("mcpd/reload")
+    ident = other.start("mcpd/call", {"server": "twin", "tool": "pid"})
+    wait_until(lambda: box.status("twin")["state"] == "starting", what="the twin")
+    box.servers = {"fake": old, "twin": new}
+    box.write()
+    control.request("mcpd/reload")
+    assert other.finish(ident)["content"]
+    session.notify("notifications/cancelled", {"requestId": held})
+    assert len(living(box)) == 2

@@ -34,7 +34,7 @@ class CloseSession(msgspec.Struct, frozen=True):
 
 
 class OpenSlot(msgspec.Struct, frozen=True):
-    """There is a new place for a process of this entry; nothing is started yet.
+    """There is a place for a process of this entry, a new one or one that was retiring and stays.
 
     ``key`` is ``None`` for the shared process, else what it is for (shown in ``instances``).
     ``after`` is a place whose tree must be gone before anything is started here.

@@ -248,6 +248,7 @@ class Tables:
         upstream.requests.reclaim()
         upstream.requests.configure(entry)
         self.upstreams[slot] = upstream
+        self.fx.emit(OpenSlot(slot, entry.name, self.keys.get(slot), None, None))
         return upstream
 
     def _remember(self, upstream: Upstream) -> None:
