@@ -152,7 +152,7 @@ def test_any_bytes_of_a_client_are_its_own_trouble(
     ground: Ground, parts: list[bytes], where: list[float], end: str
 ):
     """
-    What comes back are messages, and others' calls go on.
+    What comes back are messages, and others' calls go on. B071: however deep they are nested.
     """
     with ground.good_calls_go_on(), socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(scaled(10))

@@ -109,7 +109,7 @@ VARIABLES = {
 
 def test_variables_are_what_they_are_in_every_clients_manner(mixed: Box):
     """
-    B101: they were passed on as they stood, or became nothing and hid the mistake.
+    B101: they were passed on as they stood, or became nothing and hid the mistake. B104: ``~``, too.
     """
     with mixed.session("fine") as session:
         home = mixed.env["HOME"]

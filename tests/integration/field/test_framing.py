@@ -258,6 +258,7 @@ def test_ids_come_back_as_they_were_and_wrong_ones_answer_nobody(box: Box):
 def test_results_are_passed_on_byte_for_byte(box: Box, result: str):
     """
     B087: structured content was dropped, so every tool with an output schema failed.
+    B069: lone surrogates are escapes, and stay that.
     """
     with box.session("odd") as session:
         ident = say(session, (answered(result), 1))

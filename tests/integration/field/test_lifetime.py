@@ -74,6 +74,7 @@ def box() -> Iterator[Box]:
 def test_however_a_server_ends_its_launchers_children_end_too(box: Box, launcher: str):
     """
     B001: a signal to the direct child leaves the real server behind, and that by the dozen a day.
+    B011: with changed arguments, two copies ran, and the client spoke to the old one.
     """
     names = {way: f"{launcher}-{way}" for way in WAYS}
     tree(box, *names.values())
@@ -89,7 +90,7 @@ def test_however_a_server_ends_its_launchers_children_end_too(box: Box, launcher
         box.write()
         peer.request("mcpd/reload")
     for pids in trees.values():
-        wait_gone(pids, 2 * GRACE + 1)
+        wait_gone(pids, 2 * GRACE + 2)
 
 
 def test_a_leaf_that_ignores_sigterm_is_killed_after_its_launcher_has_ended(box: Box):
@@ -102,7 +103,7 @@ def test_a_leaf_that_ignores_sigterm_is_killed_after_its_launcher_has_ended(box:
     with box.peer() as peer:
         peer.request("mcpd/stop", {"servers": ["leaf"]})
         assert not any(map(is_alive, pids))
-        assert watch.seconds < scaled(2 * GRACE + 1)
+        assert watch.seconds < scaled(2 * GRACE + 2)
         events(peer, "leaf")
         assert take_event(peer, "server.stopped")["step"] == "kill"
 
@@ -115,7 +116,7 @@ def test_a_polite_server_is_neither_waited_for_nor_signalled(box: Box):
     with box.peer() as peer:
         watch = Watch()
         peer.request("mcpd/stop", {"servers": ["polite"]})
-        assert watch.seconds < scaled(0.5)
+        assert watch.seconds < scaled(1.5)
     assert not any(map(is_alive, pids))
     assert [e["bye"] for e in box.journal("polite") if "bye" in e] == ["eof"]
 
@@ -127,6 +128,7 @@ def test_a_polite_server_is_neither_waited_for_nor_signalled(box: Box):
 def test_a_deaf_server_goes_down_the_ladder(box: Box, name: str, step: str, byes: list[str] | None):
     """
     B005: closing stdin is only the first of three steps, and which one it took is told.
+    B007: some spin for days then, at the cost of a core.
     """
     pids = tree(box, name)
     with box.peer() as peer:
@@ -140,6 +142,7 @@ def test_a_deaf_server_goes_down_the_ladder(box: Box, name: str, step: str, byes
 def test_thirty_clients_of_ten_servers_are_ten_processes(box: Box):
     """
     B021: a process for each session and server were 149 of one server in one report.
+    B080: thirty handshakes at once; the servers see one.
     """
     with contextlib.ExitStack() as stack:
         bridges = [box.bridge(handshake=False) for _ in range(8)]

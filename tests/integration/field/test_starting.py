@@ -66,9 +66,9 @@ def test_a_server_that_never_answers_delays_no_session_and_no_other_server(box: 
         stuck.start("tools/list", {}, ident="stuck")
         watch = Watch()
         with box.session(None) as session:
-            assert watch.seconds < scaled(0.2)
+            assert watch.seconds < scaled(1)
             tools = session.request("tools/list", {})["tools"]
-            assert watch.seconds < scaled(2.5)
+            assert watch.seconds < scaled(3)
         assert {f"good{n}__echo" for n in range(4)} <= {tool["name"] for tool in tools}
 
 
@@ -93,7 +93,7 @@ def test_an_early_exit_is_told_at_once_with_what_the_server_said(box: Box):
     watch = Watch()
     with box.session("usage", handshake=False) as session, pytest.raises(RpcError) as caught:
         session.initialize()
-    assert watch.seconds < scaled(1)
+    assert watch.seconds < scaled(3)
     assert caught.value.kind == "server_crashed"
     assert caught.value.data["exit_code"] == 2
     assert "--no-such-flag" in str(caught.value.data)
