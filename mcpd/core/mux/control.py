@@ -58,7 +58,9 @@ class ControlDesk:
         def ready(failure: Failure | None) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            if failure is not None:
+            if failure is not None and self._tables.has_left(upstream):
+                self.call(event)
+            elif failure is not None:
                 self._tables.refuse(session, owed, failure)
             elif self._knows(upstream, entry, event.tool):
                 self._call_known(session, owed, entry, upstream, event)
@@ -172,14 +174,18 @@ class ControlDesk:
         def listed(listing: Listing | None, failure: Failure | None) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            if failure is not None:
+            if failure is not None and self._tables.has_left(upstream):
+                if (now := self._entry(session, owed, entry.name)) is not None:
+                    self._list_next(session, owed, kinds, missing, now)
+            elif failure is not None:
                 self._tables.refuse(session, owed, failure)
             elif rest:
                 self._list_next(session, owed, kinds, rest, entry)
             else:
                 self._answer_lists(session, owed, kinds, entry.name)
 
-        self._tables.control_upstream(entry).lists.listing(kind, listed)
+        upstream = self._tables.control_upstream(entry)
+        upstream.lists.listing(kind, listed)
 
     def _gather(self, session: Session, kinds: list[Kind], then: Callable[[], None]) -> None:
         if not kinds:

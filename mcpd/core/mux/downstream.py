@@ -69,6 +69,9 @@ class Downstream:
         if rule.route is Route.INITIALIZE:
             self._initialize(session, owed, params)
             return
+        if session.is_opening:
+            session.backlog.append((owed, method, raw))
+            return
         if session.version is None:
             why = "the session is not initialized: send initialize first"
             self._refuse_plain(session, owed, codes.INVALID_REQUEST, why)
@@ -146,14 +149,34 @@ class Downstream:
         upstream = self._tables.upstream_for(session, entry)
 
         def ready(failure: Failure | None) -> None:
-            if session.owed.get(owed.key) is not owed:
+            is_owed = session.owed.get(owed.key) is owed
+            if failure is not None and is_owed and self._tables.has_left(upstream):
+                session.is_opening = False
+                self._initialize(session, owed, params)
+                if not session.is_opening:
+                    self._catch_up(session, failure)
                 return
-            if failure is not None:
+            if failure is not None and is_owed:
                 self._tables.refuse(session, owed, failure)
-            elif upstream.introduction is not None:
+            elif upstream.introduction is not None and is_owed:
                 self._introduce(session, owed, version, upstream.introduction)
+            self._catch_up(session, failure)
 
+        session.is_opening = True
         upstream.requests.when_ready(ready)
+
+    def _catch_up(self, session: Session, failure: Failure | None) -> None:
+        """Take what a client sent while its ``initialize`` waited; without one it fails alike."""
+        session.is_opening = False
+        session.is_initialized = session.said_initialized and session.version is not None
+        backlog, session.backlog = session.backlog, []
+        for owed, method, raw in backlog:
+            if session.owed.get(owed.key) is not owed:
+                continue  # cancelled meanwhile
+            if failure is not None and session.version is None:
+                self._tables.refuse(session, owed, failure)
+            else:
+                self.request(session, owed, method, raw)
 
     def _introduce(
         self, session: Session, owed: Owed, asked: str | None, known: era.Introduction
@@ -225,10 +248,13 @@ class Downstream:
                 return
             if listing is not None:
                 self._reply_list(session, owed, entry, kind, listing)
+            elif failure is not None and self._tables.has_left(upstream):
+                self._list(session, owed, rule, found)
             elif failure is not None:
                 self._tables.refuse(session, owed, failure)
 
-        self._tables.upstream_for(session, usable).lists.listing(kind, listed)
+        upstream = self._tables.upstream_for(session, usable)
+        upstream.lists.listing(kind, listed)
 
     def _reply_list(
         self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing

@@ -212,7 +212,8 @@ class Mux:
 
     def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
         if method == "notifications/initialized":
-            session.is_initialized = session.version is not None
+            session.said_initialized = session.is_opening
+            session.is_initialized = session.version is not None and not session.is_opening
         elif method == "notifications/cancelled" and params is not UNSET:
             found = envelope.params_of(params)
             if found is not None and found.request_id is not UNSET:

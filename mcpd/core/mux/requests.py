@@ -23,6 +23,7 @@ from mcpd.ids import SlotId
 OURS: Final = 0
 """The owner of requests that no session made."""
 
+_EDGE: Final = 65536  # bytes of an answer in which `isError` is looked for
 _OWN_TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription of ours
 
 Waiter = Callable[[Failure | None], None]
@@ -312,7 +313,7 @@ class Requests:
                 self._fx.emit(Answered(self.slot))
             if pending.method.route is Route.TOOL:
                 self.calls += 1
-                if error is not None or (b'"isError"' in frame and _is_error(result)):
+                if error is not None or _is_error(result, frame):
                     self.errors += 1
         pending.done(pending, result, error, None)
         if self._queue:
@@ -459,6 +460,9 @@ def _may_repeat(pending: Pending, tool: Callable[[str], Item | None]) -> bool:
     return pending.method.may_repeat
 
 
-def _is_error(result: Raw | None) -> bool:
+def _is_error(result: Raw | None, frame: bytes) -> bool:
+    # a large result says it before its content or after: its middle is not worth a look
+    if b'"isError"' not in frame[:_EDGE] and b'"isError"' not in frame[-_EDGE:]:
+        return False
     members = envelope.object_of(result) if result is not None else None
     return members is not None and bytes(members.get("isError", Raw(b""))) == b"true"

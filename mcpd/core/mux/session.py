@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Raw, UnsetType
+
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.mux.effects import Timer
@@ -48,6 +50,12 @@ class Session:
         """The negotiated revision, once ``initialize`` was answered."""
         self.capabilities: frozenset[str] = frozenset()
         self.is_initialized = False
+        self.is_opening = False
+        """Whether ``initialize`` waits for a server that has never run."""
+        self.said_initialized = False
+        """Whether its client did not wait for the answer to that."""
+        self.backlog: list[tuple[Owed, str, Raw | UnsetType]] = []
+        """What its client sent meanwhile: id, method and params."""
         self.level: str | None = None
         self.owed: dict[bytes, Owed] = {}
         self.streams: set[bytes] = set()

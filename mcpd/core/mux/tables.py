@@ -227,6 +227,10 @@ class Tables:
         upstream.down(failure, is_planned=True, comes_back=False)
         self.fx.emit(CloseSlot(slot, reason))
 
+    def has_left(self, upstream: Upstream) -> bool:
+        """Tell whether another place has taken over from this one, or none."""
+        return self.upstreams.get(upstream.slot) is not upstream
+
     def at(self, slot: SlotId) -> Upstream | None:
         """Return who speaks from a place, though it may be about to close."""
         found = self.upstreams.get(slot)

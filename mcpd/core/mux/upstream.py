@@ -299,13 +299,17 @@ class Upstream:
         self.requests.spoil(pending, too_large(self.entry.name, frame.size_bytes, is_answer=True))
 
     def _hear_malformed(self, frame: bytes, problem: envelope.Malformed) -> None:
+        batch = envelope.batch_of(frame) if problem.is_json else None
+        if batch and all(element.startswith(b"{") for element in batch):
+            for element in batch:  # 2025-03-26 allows it
+                self.hear(element)
+            return
         ident = envelope.find_id(frame[:4096], frame[-4096:], of_answer=True)
         wire_id = None if ident is None else _wire_id(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is not None:
-            self.requests.spoil(
-                pending, invalid_answer(self.entry.name, f"its answer is {problem.reason}")
-            )
+            why = f"its answer cannot be read: {problem.reason}"
+            self.requests.spoil(pending, invalid_answer(self.entry.name, why))
             return
         reason = "not JSON-RPC"
         if frame[:15].lower() == _CONTENT_LENGTH:
