@@ -1,14 +1,14 @@
 """Every exception raised on purpose, one tree, each with a stable slug.
 
-    McpdError
-    ├── ConfigError          the user: a configuration that cannot be used
-    ├── PathRefused          the user: a directory or socket that is not private or not ours
-    ├── AlreadyRunning       nobody: another daemon holds the lock
-    ├── DaemonUnavailable    nobody just now: no daemon, or one that does not respond
-    │   └── DaemonDraining   nobody just now: it is on its way out
-    ├── RequestFailed        the daemon answered a request of ours with an error
-    ├── SpawnFailed          the user: a command that cannot be started
-    └── IllegalTransition    ourselves: a state machine was driven wrongly
+McpdError
+├── ConfigError          the user: a configuration that cannot be used
+├── PathRefused          the user: a directory or socket that is not private or not ours
+├── AlreadyRunning       nobody: another daemon holds the lock
+├── DaemonUnavailable    nobody just now: no daemon, or one that does not respond
+│   └── DaemonDraining   nobody just now: it is on its way out
+├── RequestFailed        the daemon answered a request of ours with an error
+├── SpawnFailed          the user: a command that cannot be started
+└── IllegalTransition    ourselves: a state machine was driven wrongly
 """
 
 from __future__ import annotations

@@ -39,6 +39,9 @@ HURRIED_GRACE_S: Final = 0.2
 STRAY_GRACE_S: Final = 1.0
 """From SIGTERM to SIGKILL for an orphan that is nobody's."""
 
+SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+"""Why a spawn fails that is no fault of the server's."""
+
 _UNREADY: Final = ("startup_timeout", "handshake_failed")
 
 
@@ -417,7 +420,8 @@ class Supervisor:
             )
         except SpawnFailed as error:
             failure = _masked(_spawn_failure(slot.server, error), self._host.log(slot.server))
-            self._input(slot, lambda now: slot.machine.spawn_failed(now, failure))
+            is_ours = error.details.get("errno") in SHORTAGES
+            self._input(slot, lambda now: slot.machine.spawn_failed(now, failure, is_ours=is_ours))
             return
         self.reaper.register(child)
         run = Run(child, self._host.log(slot.server), grace=spec.grace)

@@ -176,9 +176,13 @@ class Machine:
         self._start_by = now + self.rules.startup_timeout
         return []
 
-    def spawn_failed(self, now: float, failure: Failure) -> list[Action]:
-        """There is no process, and there will be none of this try."""
-        return self._died(now, failure)
+    def spawn_failed(self, now: float, failure: Failure, *, is_ours: bool = False) -> list[Action]:
+        """There is no process, and there will be none of this try.
+
+        ``is_ours``: for lack of something of ours (descriptors, memory), which no server is given
+        up for.
+        """
+        return self._died(now, failure, counts=not is_ours)
 
     def start_refused(self, now: float, failure: Failure) -> list[Action]:
         """The process lives and cannot be used: its handshake failed, or it took too long."""
@@ -297,12 +301,13 @@ class Machine:
             actions.append(Spawn(self.generation))
         return actions
 
-    def _died(self, now: float, failure: Failure) -> list[Action]:
+    def _died(self, now: float, failure: Failure, *, counts: bool = True) -> list[Action]:
         self._start_by = None
         self._remember(failure)
         was_ready = self.state is State.READY
         self._tally.limit(most=self.rules.max_failures, window=self.rules.window)
-        if self._is_last_try or (not self._has_answered and self._tally.add(now)):
+        is_counted = counts and not self._has_answered
+        if self._is_last_try or (is_counted and self._tally.add(now)):
             self._is_last_try = False
             self._failed_at = now
             actions = self._go(Trigger.GAVE_UP, failure)
