@@ -778,3 +778,24 @@ def test_what_crashes_and_is_not_used_is_given_up_in_the_end():
     shell.die()
     assert downs(shell.wait(400)) == [("server_stopped", True, False)]
     assert shell.state is State.STOPPED
+
+
+def test_a_lack_of_ours_is_no_death_of_the_servers():
+    """
+    Descriptors or memory that run out, in a daemon with many servers, would make all of them
+    `failed` within seconds.
+    """
+    machine = Machine("echo", RULES)
+    lack = Failure("spawn_failed", "too many open files", "echo")
+    now = 0.0
+    machine.want(now)
+    for _ in range(RULES.max_failures * 3):
+        machine.spawn_failed(now, lack, is_ours=True)
+        assert machine.state is State.BACKOFF
+        now = machine.next_deadline() or now
+        machine.tick(now)
+    for _ in range(RULES.max_failures):
+        machine.spawn_failed(now, NO_COMMAND)
+        if machine.state is State.BACKOFF:
+            machine.tick(machine.next_deadline() or now)
+    assert machine.state is State.FAILED
