@@ -13,7 +13,9 @@ McpdError
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+TYPE_CHECKING = False  # without an import: the bridge loads this, and typing takes 3 ms
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class McpdError(Exception):

@@ -195,6 +195,9 @@ def peer_of(connection: socket.socket) -> tuple[int | None, int]:
 def make_private(directory: str) -> None:
     """Make ``directory``, and what is missing above it, for nobody else; an old one stays."""
     try:
+        above = os.stat(os.path.dirname(directory))
+        if above.st_uid not in (0, os.getuid()) and not os.path.lexists(directory):
+            raise _not_ours(os.path.dirname(directory), above.st_uid)  # root in a user's directory
         os.mkdir(directory, 0o700)
     except FileExistsError:
         return

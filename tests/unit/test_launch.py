@@ -362,3 +362,14 @@ def test_what_servers_may_need_is_kept(name: str) -> None:
     B031, B032: a server sees the environment that a shell's would.
     """
     assert not launch.is_ephemeral(name)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
+def test_root_makes_nothing_in_somebody_elses_directory(tmp_path: Path):
+    """B118: `sudo mcpctl` with a user's XDG_RUNTIME_DIR."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(DaemonUnavailable, match="65534"):
+        launch.make_private(str(theirs / "mcpd"))
+    assert list(theirs.iterdir()) == []

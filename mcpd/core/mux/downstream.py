@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -266,8 +266,17 @@ class Downstream:
         if session.owed.get(owed.key) is owed:
             self._tables.reply(session, owed, result())
 
-    def gather(self, session: Session, kind: Kind, then: Callable[[], None]) -> None:
-        """Wait, a while at most, until every server of the aggregate has listed a kind."""
+    def gather(
+        self,
+        session: Session,
+        kind: Kind,
+        then: Callable[[], None],
+        servers: Iterable[str] | None = None,
+    ) -> None:
+        """Wait, a while at most, until every server of the aggregate has listed a kind.
+
+        With ``servers`` only these are waited for.
+        """
         tables = self._tables
         missing: set[str] = set()
         is_done = False
@@ -286,12 +295,9 @@ class Downstream:
 
         timer = tables.fx.after(tables.fx.settings.list_wait, finish)
         is_asked = False
-        for server in tables.aggregate.servers():
-            entry = tables.entry(server)
-            introduction = tables.introduction_of(server)
-            if isinstance(entry, Failure) or tables.catalog_of(server).get(kind) is not None:
-                continue
-            if introduction is not None and not introduction.has(kind.capability):
+        for server in tables.aggregate.servers() if servers is None else servers:
+            entry = self._unlisted(server, kind)
+            if entry is None:
                 continue
             missing.add(server)
             upstream = session.upstreams.get(server) or tables.control_upstream(entry)
@@ -307,6 +313,13 @@ class Downstream:
         is_asked = True
         if not missing:
             finish()
+
+    def _unlisted(self, server: str, kind: Kind) -> Entry | None:
+        """Return the entry of a server that may list something, and has not done it yet."""
+        entry = self._tables.entry(server)
+        if isinstance(entry, Failure) or self._tables.catalog_of(server).get(kind) is not None:
+            return None
+        return entry if self._has(server, kind.capability) else None
 
     def _has(self, server: str, capability: str, member: str | None = None) -> bool:
         known = self._tables.introduction_of(server)
@@ -370,7 +383,8 @@ class Downstream:
             tool = name if kind is Kind.TOOLS else None
             self._forward(session, owed, entry, rule, own, found, tool=tool)
             return
-        if may_ask and tables.aggregate.unlisted_candidates(kind, qualified):
+        candidates = tables.aggregate.unlisted_candidates(kind, qualified) if may_ask else []
+        if candidates:
 
             def again() -> None:
                 if session.owed.get(owed.key) is owed:
@@ -378,7 +392,7 @@ class Downstream:
                         session, owed, rule, params, found, kind, qualified, may_ask=False
                     )
 
-            self.gather(session, kind, again)
+            self.gather(session, kind, again, candidates)
             return
         near = tables.fx.suggest(qualified, tables.aggregate.names(kind))
         tables.refuse(session, owed, _not_found(None, qualified, near, kind))
@@ -429,7 +443,20 @@ class Downstream:
             else:
                 then(entry)
 
+        if not template and self._is_owned(uri):
+            find()
+            return
         self.gather(session, Kind.RESOURCES, lambda: self.gather(session, Kind.TEMPLATES, find))
+
+    def _is_owned(self, uri: str) -> bool:
+        """Tell whether a server lists this, and none before it could still do so."""
+        for server in self._tables.aggregate.servers():
+            known = self._tables.catalog_of(server).get(Kind.RESOURCES)
+            if known is not None and known.get(uri) is not None:
+                return True
+            if self._unlisted(server, Kind.RESOURCES) is not None:
+                return False
+        return False
 
     def _complete(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
