@@ -410,7 +410,7 @@ def _control_event(command: cmd.Control) -> ev.Event | None:
 
 
 def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | None:
-    lists = {
+    lists: dict[str, dict[str, Any]] = {
         "tools/list": {"tools": TOOLS},
         "prompts/list": {"prompts": []},
         "resources/list": {"resources": []},

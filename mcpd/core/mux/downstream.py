@@ -272,10 +272,12 @@ class Downstream:
         kind: Kind,
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
+        failures: list[Failure] | None = None,
     ) -> None:
         """Wait, a while at most, until every server of the aggregate has listed a kind.
 
-        With ``servers`` only these are waited for.
+        With ``servers`` only these are waited for, until each has started or failed to; why is
+        put into ``failures``.
         """
         tables = self._tables
         missing: set[str] = set()
@@ -285,7 +287,8 @@ class Downstream:
             nonlocal is_done
             if not is_done:
                 is_done = True
-                timer.cancel()
+                if timer is not None:
+                    timer.cancel()
                 then()
 
         def listed(server: str) -> None:
@@ -293,7 +296,8 @@ class Downstream:
             if not missing and is_asked:
                 finish()
 
-        timer = tables.fx.after(tables.fx.settings.list_wait, finish)
+        wait = tables.fx.settings.list_wait
+        timer = tables.fx.after(wait, finish) if servers is None else None
         is_asked = False
         for server in tables.aggregate.servers() if servers is None else servers:
             entry = self._unlisted(server, kind)
@@ -307,6 +311,8 @@ class Downstream:
             ) -> None:
                 if listing is not None:
                     tables.aggregate.forget(server, kind)
+                if failure is not None and failures is not None:
+                    failures.append(failure)
                 listed(server)
 
             upstream.lists.listing(kind, arrived)
@@ -368,9 +374,12 @@ class Downstream:
         kind: Kind,
         qualified: str,
         *,
-        may_ask: bool = True,
+        failures: list[Failure] | None = None,
     ) -> None:
-        """Send a request of the aggregate to the server whose tool or prompt it names."""
+        """Send a request of the aggregate to the server whose tool or prompt it names.
+
+        With ``failures`` all who could have it were asked, and these did not come.
+        """
         tables = self._tables
         route = tables.aggregate.route(kind, qualified)
         if route is not None and params is not None:
@@ -383,16 +392,20 @@ class Downstream:
             tool = name if kind is Kind.TOOLS else None
             self._forward(session, owed, entry, rule, own, found, tool=tool)
             return
-        candidates = tables.aggregate.unlisted_candidates(kind, qualified) if may_ask else []
-        if candidates:
+        if failures is None:
+            candidates = tables.aggregate.unlisted_candidates(kind, qualified)
+            failed: list[Failure] = []
 
             def again() -> None:
                 if session.owed.get(owed.key) is owed:
                     self._by_name(
-                        session, owed, rule, params, found, kind, qualified, may_ask=False
+                        session, owed, rule, params, found, kind, qualified, failures=failed
                     )
 
-            self.gather(session, kind, again, candidates)
+            self.gather(session, kind, again, candidates, failed)
+            return
+        if failures:
+            tables.refuse(session, owed, failures[0])
             return
         near = tables.fx.suggest(qualified, tables.aggregate.names(kind))
         tables.refuse(session, owed, _not_found(None, qualified, near, kind))
