@@ -131,7 +131,7 @@ def test_status_is_a_table(daemon: FakeDaemon) -> None:
     assert lines[2].split()[:4] == ["SERVER", "STATE", "ERA", "PID"]
     assert " ".join(lines[3].split()) == "files ready legacy 4250 1 min 1 s 0 2 0 17 1 68.0 MiB"
     assert lines[4].startswith("broken  failed  -       -     -")
-    assert all(len(line) <= 120 for line in lines)
+    assert all(len(line) <= 160 for line in lines)
 
 
 def test_status_json_is_what_the_daemon_said(daemon: FakeDaemon) -> None:

@@ -96,7 +96,7 @@ class FakeDaemon:
             "MCPD_SOCKET": self.path,
             "MCPD_STATE_DIR": str(self.directory / "state"),
             "NO_COLOR": "1",
-            "COLUMNS": "100",
+            "COLUMNS": "160",
         }
 
     def requests(self, method: str) -> list[Json]:
