@@ -29,7 +29,7 @@ ERROR = '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"late"}}\n'
 
 def configure(box: Box) -> None:
     odd(box, "odd")
-    odd(box, "timed", call_timeout=0.4)
+    odd(box, "timed", call_timeout=0.4, env={"OTHER": "process"})
     box.fake("noisy", "--noise")
     huge = box.root / "huge.json"
     huge.write_text(json.dumps([{"name": "say", "description": "é" * (HUGE_TOOL // 2)}]))

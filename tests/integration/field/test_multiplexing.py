@@ -195,10 +195,10 @@ def test_a_client_that_stops_reading_is_let_go_and_delays_nobody():
     """
 
     def low(box: Box) -> None:
-        box.fake()
+        box.fake().fake("other")
         box.settings |= {"max_message_bytes": 2 << 20, "max_outbox_bytes": 4 << 20}
 
-    with installed(low) as box, box.session() as paused, box.session() as fine:
+    with installed(low) as box, box.session() as paused, box.session("other") as fine:
         for _ in range(30):
             paused.start("tools/call", {"name": "blob", "arguments": {"bytes": 1 << 20}})
         worst = 0.0
@@ -206,7 +206,7 @@ def test_a_client_that_stops_reading_is_let_go_and_delays_nobody():
             watch = Watch()
             assert fine.text("echo", text="x") == "x"
             worst = max(worst, watch.seconds)
-        assert worst < scaled(2)
+        assert worst < scaled(1)
         assert "does not read" in box.tail() or "outbox" in box.tail(), box.tail()
         assert box.status()["state"] == "ready"
 
@@ -219,7 +219,7 @@ def test_new_clients_are_let_in_while_servers_start(box: Box):
         names = [f"start{number}" for number in range(8)]
         starting = starter.start("mcpd/start", {"servers": names})
         waits = []
-        while any(box.status(name)["state"] != "ready" for name in names):
+        while not waits or any(box.status(name)["state"] != "ready" for name in names):
             watch = Watch()
             with box.peer() as peer:
                 peer.request("mcpd/hello")

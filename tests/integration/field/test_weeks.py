@@ -110,4 +110,4 @@ def test_clients_and_servers_that_are_gone_leave_no_descriptor(box: Box):
         for _ in range(200):
             with box.peer() as peer:
                 peer.send_raw(b'{"jsonrpc":"2.0","id":1,"met')
-        wait_until(lambda: descriptors(daemon) == before)
+        wait_until(lambda: descriptors(daemon) <= before)
