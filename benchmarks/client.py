@@ -96,7 +96,12 @@ class Client(Lines):
             self._write = transport.write
         else:
             child = self.process = subprocess.Popen(
-                address.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, bufsize=0
+                address.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=env,
+                bufsize=0,
+                start_new_session=True,
             )
             stdin, _ = await self._loop.connect_write_pipe(asyncio.Protocol, child.stdin)
             await self._loop.connect_read_pipe(lambda: self, child.stdout)

@@ -86,7 +86,8 @@ class Client(Lines):
 async def main(path: str, *command: str) -> None:
     """Serve until the server ends."""
     loop = asyncio.get_running_loop()
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
     stdin, _ = await loop.connect_write_pipe(asyncio.Protocol, child.stdin)
     _, server = await loop.connect_read_pipe(lambda: Server(stdin), child.stdout)
     await loop.create_unix_server(lambda: Client(server), path)

@@ -121,7 +121,12 @@ async def disturbed(address: Address, env: dict[str, str]) -> AsyncIterator[list
     pipe = asyncio.subprocess.PIPE
     argv = ("-m", "benchmarks.disturb", str(LARGE), json.dumps(address))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *argv, stdin=pipe, stdout=pipe, env={**env, "PYTHONPATH": sys.path[0]}
+        sys.executable,
+        *argv,
+        stdin=pipe,
+        stdout=pipe,
+        env={**env, "PYTHONPATH": sys.path[0]},
+        start_new_session=True,
     )
     assert process.stdin
     assert process.stdout

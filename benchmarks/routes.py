@@ -48,7 +48,12 @@ def running(
     """Run a process, what it says in a file, until the block ends; then ask it to end, too."""
     with open(log, "wb") as file:
         process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            argv,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
         )
     try:
         yield process

@@ -35,8 +35,7 @@ async def measure(
     figures["first_answer_ms"] = statistics.median(first)
     say(f"first answer after {figures['first_answer_ms']:.0f} ms")
     async with _at_home() as (env, daemon, clients):
-        figures |= await _from_a_shell(env, tries, patience)
-        say(f"mcpctl call {figures['mcpctl_call_ms']:.0f} ms")
+        await asyncio.sleep(SETTLE_S)
         guardian = machine.guardian_of(daemon)
         figures["daemon_pss_mb"] = machine.pss_mb(daemon)
         if guardian is not None:
@@ -49,6 +48,8 @@ async def measure(
             woken = sum(map(machine.voluntary_switches, pids)) - before
             figures["idle_switches"] = float(woken)
             say(f"{woken} voluntary context switches in {idle_s:.0f} idle seconds")
+        figures |= await _from_a_shell(env, tries, patience)
+        say(f"mcpctl call {figures['mcpctl_call_ms']:.0f} ms")
     return figures
 
 
@@ -107,7 +108,6 @@ async def _from_a_shell(env: dict[str, str], tries: int, patience: machine.Patie
                     await client.close()
                     continue
             took[what].append((time.perf_counter() - started) * 1e3)
-    await asyncio.sleep(SETTLE_S)
     medians = {what: statistics.median(values) for what, values in took.items()}
     return medians | {"bridge_pss_mb": pss}
 
