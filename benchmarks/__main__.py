@@ -26,7 +26,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     ap = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     add = ap.add_argument
     add("--rounds", type=int, help="how many (default: 9; 3 with --quick)")
-    add("--quick", action="store_true", help="a minute: short rounds, no idle minute")
+    add("--quick", action="store_true", help="two minutes: short rounds, no idle minute")
     add("--only", metavar="A,B", help=f"metrics: {','.join(rounds.MEASURES)} or singles")
     add("--patience", type=float, metavar="S", help="seconds to wait for a quiet machine, in all")
     add("--json", metavar="FILE", help="keep the figures here")
