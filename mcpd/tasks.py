@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 log = logging.getLogger("mcpd.tasks")
@@ -46,6 +46,16 @@ def attempt(work: Callable[..., _Result], *arguments: Any) -> _Result | None:
         keys = {"call": getattr(work, "__qualname__", repr(work))}
         log.error("call.crashed", exc_info=error, extra={"keys": keys})
         return None
+
+
+def attempt_each(effects: Mapping[type[Any], Callable[[Any], object]], items: list[Any]) -> None:
+    """Call for each item what its type asks for; a bug in one keeps nothing from the next."""
+    for item in items:
+        try:
+            effects[type(item)](item)
+        except Exception as error:
+            keys = {"item": type(item).__name__}
+            log.error("call.crashed", exc_info=error, extra={"keys": keys})
 
 
 class Group:

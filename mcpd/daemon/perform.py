@@ -65,8 +65,9 @@ class Performer:
         effects, now = self._effects, self._clock()
         handle = self.mux.handle
         while self._events:
-            for command in tasks.attempt(handle, self._events.popleft(), now) or ():
-                tasks.attempt(effects[type(command)], command)
+            commands = tasks.attempt(handle, self._events.popleft(), now)
+            if commands:
+                tasks.attempt_each(effects, commands)
         self._is_busy = False
         self.arm()
         if self.on_quiet is not None:

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from msgspec import Raw
+
 from mcpd import tasks
-from mcpd.core.wire.framing import Framer, Oversized
+from mcpd.core.wire.framing import Framer, Oversized, has_many_lines
 from mcpd.ids import SessionId
 
 HUNG_UP = "its client hung up"
@@ -84,7 +86,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._turns.is_behind or data.count(b"\n") > FEW_LINES:
+        if self._turns.is_behind or has_many_lines(data, FEW_LINES):
             self._turns.take(self._steps(data))
             return
         for frame in self._feed(data):
@@ -131,10 +133,18 @@ class Connection(asyncio.Protocol):
 
     # -- what the daemon calls -------------------------------------------------------------------
 
-    def write(self, data: bytes, *, is_notification: bool = False) -> None:
-        """Queue a line. A client that does not read loses notifications first, then us."""
+    def write(
+        self, data: bytes | tuple[bytes | Raw, ...], *, is_notification: bool = False
+    ) -> None:
+        """Queue a line, or the parts of one.
+
+        A client that does not read loses notifications first, then us.
+        """
         transport = self._transport
         if transport is None or self._is_over or transport.is_closing():
+            return
+        if isinstance(data, tuple):
+            self._write_parts(transport, [memoryview(part) for part in data])
             return
         if not self._is_slow:
             transport.write(data)
@@ -148,6 +158,15 @@ class Connection(asyncio.Protocol):
             return
         transport.write(data)
         self._outboxes.make_room()
+
+    def _write_parts(self, transport: asyncio.Transport, parts: list[memoryview]) -> None:
+        size = transport.get_write_buffer_size() + sum(map(len, parts))
+        if self._is_slow and size > self._outboxes.one_bytes:
+            self.abort(f"it does not read: {size} bytes were waiting (max_outbox_bytes)")
+            return
+        transport.writelines(parts)
+        if self._is_slow:
+            self._outboxes.make_room()
 
     def unsent_bytes(self) -> int:
         """Return how much its client has not taken yet."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from mcpd import tasks
-from mcpd.core.wire.framing import Framer, Oversized
+from mcpd.core.wire.framing import Framer, Oversized, has_many_lines
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
@@ -141,7 +141,7 @@ class _End(asyncio.Protocol):
         self.ended = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
-        if self.turns.is_behind or data.count(b"\n") > FEW_LINES:
+        if self.turns.is_behind or has_many_lines(data, FEW_LINES):
             self.turns.take(self.steps(data))
         else:
             self.take(data)

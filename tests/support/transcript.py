@@ -337,7 +337,8 @@ class Conversation:
     def _line(self, command: cmd.Command) -> str | None:
         match command:
             case cmd.ToSession():
-                return f"<< {command.session} {_shown(command.data)}"
+                data = command.data if isinstance(command.data, bytes) else b"".join(command.data)
+                return f"<< {command.session} {_shown(data)}"
             case cmd.ToServer():
                 return f"<< {self._name(command.slot)} {_shown(command.data)}"
             case cmd.Tell():

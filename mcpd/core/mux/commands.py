@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Fact, Failure
@@ -11,10 +12,13 @@ from mcpd.ids import SessionId, SlotId
 
 
 class ToSession(msgspec.Struct, frozen=True, gc=False):
-    """Write to a client. A notification is what a slow one loses first."""
+    """Write to a client. A notification is what a slow one loses first.
+
+    ``data`` is a line, or the parts of a large one.
+    """
 
     session: SessionId
-    data: bytes
+    data: bytes | tuple[bytes | Raw, ...]
     is_notification: bool = False
 
 

@@ -550,10 +550,12 @@ class Downstream:
             error: Raw | bytes | None,
             failure: Failure | None,
         ) -> None:
+            owed.pending = None  # else a circle keeps request and frame until the collector runs
             if session.owed.pop(owed.key, None) is None:
                 return
+            line: bytes | tuple[bytes | Raw, ...]
             if result is not None:
-                line = envelope.result(owed.ident, result)
+                line = envelope.result_parts(owed.ident, result)
             elif error is not None:
                 line = envelope.error(owed.ident, error)
             elif failure is not None:

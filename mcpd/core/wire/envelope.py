@@ -63,6 +63,9 @@ _decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
 
+LARGE_BYTES: Final = 65536
+"""Payloads over this are not copied to be put into a line."""
+
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)\Z")
 _SPACE: Final = " \t\n\r"
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
@@ -282,6 +285,13 @@ def notification(method: bytes, params: Raw | bytes | None = None) -> bytes:
 def result(ident: bytes, value: Raw | bytes) -> bytes:
     """Write a response, newline included; ``ident`` is the requester's id as it came."""
     return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"result":', value, b"}\n"))
+
+
+def result_parts(ident: bytes, value: Raw | bytes) -> bytes | tuple[bytes | Raw, ...]:
+    """Write a response; a large one as the parts of it, because joining them is a copy."""
+    if len(value) <= LARGE_BYTES:
+        return result(ident, value)
+    return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, value, b"}\n")
 
 
 def error(ident: bytes | None, value: Raw | bytes) -> bytes:

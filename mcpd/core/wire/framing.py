@@ -19,6 +19,16 @@ class Oversized(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+def has_many_lines(data: bytes, many: int) -> bool:
+    """Tell whether a chunk ends more lines than ``many``; looks no further than it must."""
+    at = -1
+    for _ in range(many + 1):
+        at = data.find(b"\n", at + 1)
+        if at < 0:
+            return False
+    return True
+
+
 class Framer:
     """Cuts one peer's bytes into frames at 0x0A alone.
 
