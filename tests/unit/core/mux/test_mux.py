@@ -1,0 +1,126 @@
+"""The mux as a whole: bounds, counts, and events that come too late."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpd.core.facts import Failure
+from mcpd.core.mux import events as ev
+from mcpd.core.mux.entries import Settings
+from mcpd.core.mux.mux import Mux
+from mcpd.ids import SessionId, SlotId
+from tests.unit.core.mux.world import World
+
+FAILURE = Failure("server_crashed", "gone")
+
+
+def world(*more: str) -> World:
+    made = World()
+    made.run("!! server echo", "!! start echo", "!! join 1 echo", *more)
+    return made
+
+
+def test_a_session_has_so_many_requests_in_flight_and_no_more():
+    made = world()
+    for ident in range(1000):
+        made.call(1, ident)
+    (refusal,) = made.call(1, 1000)
+    assert '"rate_limited"' in refusal and '"id":1000' in refusal
+    made.answer("echo", 3)
+    assert made.call(1, 1001)[0].startswith("<< echo")
+
+
+def test_what_is_in_flight_is_counted():
+    made = world("!! join 2 echo")
+    made.call(1, 1)
+    made.call(2, 1)
+    assert made.mux.in_flight_count() == 2
+    assert made.mux.session_count() == 2
+    report = made.mux.report("echo")
+    assert (report.sessions, report.in_flight, report.calls) == (2, 2, 0)
+    made.answer("echo", 3)
+    assert made.mux.report("echo").calls == 1
+
+
+def test_connections_that_have_not_said_what_they_are_are_no_sessions():
+    made = world("!! open 2")
+    made.request(2, 1, "mcpd/hello")
+    assert made.mux.session_count() == 1
+    made.request(2, 2, "ping")
+    assert made.mux.session_count() == 2
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.FrameFromSession(SessionId(9), b"{}"),
+        ev.SessionClosed(SessionId(9), "gone"),
+        ev.ServerUp(SlotId("nowhere")),
+        ev.FrameFromServer(SlotId("nowhere"), b"{}"),
+        ev.ServerDown(SlotId("nowhere"), FAILURE, False, True),
+        ev.WriteRefused(SlotId("nowhere"), 1),
+        ev.WriteRefused(SlotId("echo-1"), 99),
+        ev.Attach(SessionId(9), b"1", None, None, None, (), True),
+        ev.Attach(SessionId(1), b"1", None, None, None, (), True),
+        ev.CallTool(SessionId(9), b"1", "echo", "echo", None, None, False),
+        ev.ListItems(SessionId(1), b"1", ("tools",), None),
+        ev.ReadResource(SessionId(1), b"1", None, "a:b"),
+        ev.GetPrompt(SessionId(1), b"1", "echo", "p", None),
+        ev.ControlDone(SessionId(1), b"1", b"{}"),
+        ev.ControlDone(SessionId(9), b"1", b"{}"),
+        ev.Validated(99),
+        ev.Reserve("nobody"),
+        ev.Tick(),
+    ],
+)
+def test_what_comes_too_late_means_nothing(event: ev.Event):
+    """
+    Connections, processes and answers cross each other; none of it may raise.
+    """
+    assert world().mux.handle(event, 100.0) == []
+
+
+def test_nothing_is_due_while_nothing_is_under_way():
+    """
+    An idle daemon sleeps.
+    """
+    made = world("!! close 1")
+    assert made.mux.next_deadline() is None
+    assert made.mux.table_sizes() == dict.fromkeys(made.mux.table_sizes(), 0)
+
+
+def test_two_events_may_have_the_same_time():
+    mux = Mux(Settings(version="1"), suggest=lambda name, known: [])
+    assert mux.handle(ev.SessionOpened(SessionId(1)), 5.0) == []
+    assert mux.handle(ev.SessionClosed(SessionId(1), "gone"), 5.0) == []
+
+
+def test_suggestions_are_made_where_a_name_is_wrong():
+    made = World()
+    made.mux = Mux(Settings(version="1"), suggest=lambda name, known: sorted(known)[:1])
+    made.run("!! server echo", "!! start echo", "!! open 1", "!! join 2")
+    wrong = made.request(1, 1, "mcpd/call", server="ecko", tool="echo")[0]
+    assert "did you mean echo?" in wrong and '"near":["echo"]' in wrong
+    wrong = made.call(2, 1, "echo__ecko")[0]
+    assert "did you mean echo__echo?" in wrong
+
+
+def test_a_report_of_a_server_tells_what_is_known_of_it():
+    made = world("!! hold echo", ">> echo noise", ">> echo more noise")
+    report = made.mux.report("echo")
+    assert (report.noise, report.tools, report.is_held) == (2, 2, True)
+    assert report.introduction is not None and report.introduction.version == "2025-11-25"
+    assert [slot.key for slot in report.slots] == [None]
+    unknown = made.mux.report("nobody")
+    assert (unknown.sessions, unknown.tools, unknown.slots) == (0, None, ())
+
+
+def test_counts_outlive_the_process_that_they_were_counted_for():
+    made = world()
+    made.call(1, 1)
+    made.answer("echo", 3)
+    made.call(1, 2)
+    made.run("!! server echo launch=echo-2")
+    assert made.mux.report("echo").calls == 1
+    made.answer("echo-1", 4)
+    assert made.mux.report("echo").calls == 2

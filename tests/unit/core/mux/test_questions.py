@@ -1,0 +1,67 @@
+"""Questions of a server, to the one session that they can be for."""
+
+from __future__ import annotations
+
+from tests.unit.core.mux.world import World
+
+ASK = '>> echo {"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}'
+
+
+def asked() -> World:
+    """Return a world in which session 1 is asked by the server, with a call in flight."""
+    world = World()
+    world.run("!! server echo call_timeout=10", "!! start echo", "!! join 1 echo sampling")
+    world.call(1, 1, "echo")
+    assert world.run(ASK)[0].startswith("<< 1 ")
+    return world
+
+
+def test_an_answer_counts_once_and_only_from_who_was_asked():
+    """
+    B081: whatever others send, it is not the answer.
+    """
+    world = asked()
+    world.run("!! join 2 echo sampling")
+    assert world.run('>> 2 {"jsonrpc":"2.0","id":1,"result":{}}') == []
+    assert world.run('>> 1 {"jsonrpc":"2.0","id":"1","result":{}}') == []
+    assert world.run('>> 1 {"jsonrpc":"2.0","id":1,"result":{},"error":{}}') == []
+    (told,) = world.run('>> 1 {"jsonrpc":"2.0","id":1,"result":{"x":1e400}}')
+    assert told == '<< echo {"jsonrpc":"2.0","id":"q","result":{"x":1e400}}'
+    assert world.run('>> 1 {"jsonrpc":"2.0","id":1,"result":{}}') == []
+
+
+def test_the_time_of_a_call_stands_still_until_its_last_question_is_answered():
+    world = asked()
+    world.run(ASK.replace('"q"', '"r"'))
+    world.run("!! +50", '>> 1 {"jsonrpc":"2.0","id":1,"result":{}}')
+    assert world.run("!! +50") == []
+    world.run('>> 1 {"jsonrpc":"2.0","id":2,"result":{}}')
+    assert world.run("!! +9.9") == []
+    assert "call_timeout" in world.run("!! +0.1")[-1]
+
+
+def test_a_call_that_is_over_withdraws_its_question():
+    world = asked()
+    done = world.run(
+        '>> 1 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    )
+    assert len(done) == 3
+    assert "notifications/cancelled" in done[1] and done[1].startswith("<< 1 ")
+    assert world.mux.table_sizes()["questions"] == 0
+
+
+def test_a_question_without_a_usable_id_cannot_be_answered():
+    world = World()
+    world.run("!! server echo", "!! start echo", "!! join 1 echo sampling")
+    world.call(1, 1, "echo")
+    assert world.run(ASK.replace('"q"', "null")) == []
+    assert world.run(ASK.replace('"q"', "{}")) == []
+
+
+def test_control_calls_are_asked_nothing():
+    world = World()
+    world.run("!! server echo", "!! start echo", "!! open 1")
+    world.request(1, 1, "mcpd/call", server="echo", tool="echo")
+    world.run("!! valid 1")
+    (refusal,) = world.run(ASK)
+    assert refusal.startswith("<< echo ") and "-32601" in refusal

@@ -1,0 +1,367 @@
+"""Requests to one process, and what becomes of them when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Entry, Settings
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.requests import Requests
+from mcpd.ids import SlotId
+
+CALL = CLIENT_REQUESTS["tools/call"]
+GONE = Failure("server_crashed", "gone", "echo")
+
+
+class Box:
+    """Requests of one server, and what came of them."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fx = Effects(Settings(version="1", max_request_bytes=1000), lambda name, known: [])
+        self.entry = Entry(name="echo", launch="echo-1", **fields)
+        self.requests = Requests(self.fx, SlotId("echo-1"), self.entry)
+        self.outcomes: dict[str, object] = {}
+
+    def pending(self, name: str, owner: int = 1, params: bytes = b"{}") -> Pending:
+        def done(_: Pending, result: object, error: object, failure: Failure | None) -> None:
+            assert name not in self.outcomes, "answered twice"
+            self.outcomes[name] = failure.kind if failure is not None else result or error
+
+        return Pending(owner, CALL, params, done, entry=self.entry)
+
+    def up(self) -> None:
+        self.requests.begin()
+        self.requests.open()
+
+    def submit(self, name: str, owner: int = 1, params: bytes = b"{}") -> Pending:
+        pending = self.pending(name, owner, params)
+        self.requests.submit(pending)
+        return pending
+
+    def finish(self, wire_id: int) -> None:
+        pending = self.requests.take(wire_id)
+        assert pending is not None
+        self.requests.finish(pending, Raw(b"{}"), None, b"")
+
+    def lose(self, *, is_planned: bool = False, comes_back: bool = True) -> None:
+        self.requests.lose(
+            GONE, is_planned=is_planned, comes_back=comes_back, tool=lambda name: None
+        )
+
+    def wait(self, seconds: float) -> None:
+        self.fx.now += seconds
+        self.fx.run_due()
+
+    def sent(self) -> list[int]:
+        """Return the ids of the requests that were sent since the last look."""
+        commands, self.fx.commands = self.fx.commands, []
+        return [c.wire_id for c in commands if isinstance(c, ToServer) and c.wire_id]
+
+    def said(self, *kinds: type) -> list[object]:
+        """Return the commands of some kinds since the last look."""
+        commands, self.fx.commands = self.fx.commands, []
+        return [c for c in commands if isinstance(c, kinds)]
+
+
+def test_nothing_is_sent_before_the_process_is_ready():
+    box = Box()
+    box.submit("a")
+    box.submit("b")
+    assert box.sent() == []
+    box.up()
+    assert box.sent() == [1, 2]
+
+
+def test_each_request_that_waits_wants_the_server():
+    box = Box()
+    box.submit("a")
+    box.submit("b")
+    assert box.said(Want) == [Want(SlotId("echo-1"))] * 2
+
+
+def test_a_limit_is_kept_and_a_new_one_counts_at_once():
+    """
+    A limit that is lifted by the configuration must not leave a queue that nobody empties.
+    """
+    box = Box(max_concurrency=1)
+    box.up()
+    for name in "abcd":
+        box.submit(name)
+    assert box.sent() == [1] and box.requests.queued() == 3
+    box.requests.configure(Entry(name="echo", launch="echo-1", max_concurrency=2))
+    assert box.sent() == [2]
+    box.requests.configure(Entry(name="echo", launch="echo-1", max_concurrency=0))
+    assert box.sent() == [3, 4] and box.requests.queued() == 0
+
+
+def test_what_does_not_fit_costs_itself_and_no_place():
+    box = Box(max_concurrency=1)
+    box.up()
+    box.submit("a")
+    box.submit("large", params=b'{"x":"' + b"y" * 1000 + b'"}')
+    box.submit("b")
+    box.finish(1)
+    assert box.outcomes == {"a": Raw(b"{}"), "large": "message_too_large"}
+    assert box.sent() == [1, 3]
+
+
+def test_a_request_at_the_limit_is_sent():
+    box = Box()
+    box.up()
+    overhead = len(b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":""}}')
+    box.submit("a", params=b'{"x":"%b"}' % (b"y" * (1000 - overhead)))
+    box.submit("b", params=b'{"x":"%b"}' % (b"y" * (1001 - overhead)))
+    assert box.outcomes == {"b": "message_too_large"}
+
+
+def test_the_first_answer_is_told_once_for_each_process():
+    box = Box()
+    box.up()
+    for _ in range(2):
+        box.submit("x")
+        box.submit("y")
+        box.finish(1)
+        box.finish(2)
+        box.outcomes.clear()
+        assert len(box.said(Answered)) == 1
+        box.lose()
+        box.up()
+
+
+def test_answers_to_our_own_requests_prove_nothing():
+    """
+    B045: a process that lists its tools and dies at each call has not answered any.
+    """
+    box = Box()
+    box.up()
+    box.requests.ask(CLIENT_REQUESTS["tools/list"], None, lambda result, error: None)
+    box.finish(1)
+    assert box.said(Answered) == []
+
+
+def test_calls_and_errors_are_counted():
+    box = Box(call_timeout=5)
+    box.up()
+    for name in ("fine", "tool says no", "server says no", "odd", "late", "lost"):
+        box.submit(name)
+    take = box.requests.take
+    answers: list[tuple[Raw | None, Raw | None]] = [
+        (Raw(b'{"isError":false}'), None),
+        (Raw(b'{"isError":true}'), None),
+        (None, Raw(b"{}")),
+    ]
+    for number, (result, error) in enumerate(answers, 1):
+        pending = take(number)
+        assert pending is not None
+        box.requests.finish(pending, result, error, bytes(result or b""))
+    odd = take(4)
+    assert odd is not None
+    box.requests.spoil(odd, GONE)
+    assert box.requests.calls == 4 and box.requests.errors == 3
+    box.wait(5)
+    assert box.requests.take_counts() == (6, 5)
+    assert box.requests.take_counts() == (0, 0)
+
+
+def test_progress_and_questions_stretch_the_time():
+    box = Box(call_timeout=10, call_timeout_max=30)
+    box.up()
+    pending = box.submit("a")
+    box.wait(9)
+    box.requests.restart_timer(pending)
+    box.wait(9)
+    assert box.outcomes == {}
+    box.requests.pause(pending)
+    box.wait(100)
+    box.requests.restart_timer(pending)
+    box.wait(100)
+    assert box.outcomes == {}
+    box.requests.resume(pending)
+    box.wait(9)
+    box.requests.restart_timer(pending)
+    box.wait(2.9)
+    assert box.outcomes == {}
+    box.wait(0.1)
+    assert box.outcomes == {"a": "call_timeout"}
+
+
+def test_a_second_question_takes_nothing_from_the_time_that_is_left():
+    box = Box(call_timeout=100, call_timeout_max=30)
+    box.up()
+    pending = box.submit("a")
+    box.wait(10)
+    box.requests.pause(pending)
+    box.wait(50)
+    box.requests.pause(pending)
+    box.wait(50)
+    box.requests.resume(pending)
+    box.wait(19.9)
+    assert box.outcomes == {}
+    box.wait(0.1)
+    assert box.outcomes == {"a": "call_timeout"}
+
+
+def test_a_call_that_is_over_leaves_no_timer():
+    box = Box(call_timeout=10)
+    box.up()
+    box.submit("a")
+    box.finish(1)
+    assert box.fx.next_deadline() is None
+
+
+def test_a_call_that_is_repeated_has_all_its_time():
+    box = Box(call_timeout=10)
+    box.up()
+    pending = Pending(1, CLIENT_REQUESTS["resources/read"], b"{}", lambda *_: None, entry=box.entry)
+    box.requests.submit(pending)
+    box.wait(9)
+    box.lose()
+    assert box.fx.next_deadline() is None
+    box.wait(100)
+    box.up()
+    assert box.fx.next_deadline() == box.fx.now + 10
+
+
+def test_what_was_not_written_may_be_sent_again():
+    """
+    B044: even a tool that must not be called twice, once nothing of it went out.
+    """
+    box = Box(max_concurrency=1)
+    box.up()
+    box.submit("seen")
+    box.submit("unseen")
+    box.lose()
+    assert box.outcomes == {"seen": "server_crashed"}
+    box.up()
+    assert box.sent()[-1] == 1
+    box.lose()
+    assert box.outcomes == {"seen": "server_crashed", "unseen": "server_crashed"}
+
+
+def test_a_process_that_does_not_read_costs_one_call_after_the_other():
+    """
+    B066: the queue must not stand still behind what could not be written.
+    """
+    box = Box(max_concurrency=1)
+    box.up()
+    for name in "abc":
+        box.submit(name)
+    box.requests.refuse_write(1)
+    assert box.outcomes == {"a": "server_busy"}
+    assert box.sent() == [1, 2]
+    box.requests.refuse_write(99)
+    box.requests.refuse_write(2)
+    assert box.outcomes == {"a": "server_busy", "b": "server_busy"}
+
+
+def test_what_was_not_written_because_the_process_has_gone_waits_for_the_next():
+    box = Box()
+    box.up()
+    box.submit("a")
+    box.requests.refuse_write(1, is_gone=True)
+    assert box.outcomes == {}
+    box.lose()
+    assert box.outcomes == {}
+    box.up()
+    assert box.sent() == [1, 1]
+
+
+def outcome_of_ours(box: Box, **how: Callable[[], None]) -> list[object]:
+    told: list[object] = []
+    box.requests.ask(
+        CLIENT_REQUESTS["tools/list"],
+        None,
+        lambda result, error: told.append("answer" if error is None else "error"),
+        lost=lambda: told.append("lost"),
+    )
+    for act in how.values():
+        act()
+    return told
+
+
+def test_our_own_requests_are_told_what_became_of_them():
+    """
+    Somebody waits for a list that is not answered, too.
+    """
+    box = Box()
+    box.up()
+    assert outcome_of_ours(box, act=lambda: box.finish(1)) == ["answer"]
+    assert outcome_of_ours(box, act=lambda: box.requests.refuse_write(2)) == ["error"]
+    assert outcome_of_ours(box, act=lambda: box.wait(60)) == ["error"]
+    assert outcome_of_ours(box, act=box.lose) == ["lost"]
+
+
+def test_a_server_is_busy_while_anything_is_under_way():
+    box = Box()
+    box.requests.when_ready(lambda failure: None)
+    assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
+    box.up()
+    box.requests.mark_idle()
+    assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
+    one = box.submit("a")
+    box.submit("b")
+    box.requests.cancel(one)
+    assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
+    box.finish(2)
+    assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
+    box.requests.users.add(7)
+    box.requests.mark_busy()
+    box.submit("c")
+    box.finish(3)
+    assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
+
+
+def test_who_waits_for_the_process_is_told_once():
+    box = Box()
+    told: list[object] = []
+    box.requests.when_ready(told.append)
+    box.lose()
+    assert told == [GONE]
+    box.requests.when_ready(told.append)
+    box.up()
+    box.requests.when_ready(told.append)
+    assert told == [GONE, None, None]
+
+
+def test_a_restart_by_a_person_keeps_what_was_not_sent():
+    box = Box(max_concurrency=1)
+    told: list[object] = []
+    box.up()
+    box.submit("sent")
+    box.submit("queued")
+    box.lose(is_planned=True)
+    box.submit("came later")
+    box.requests.when_ready(told.append)
+    box.lose(is_planned=True)
+    assert box.outcomes == {"sent": "server_crashed"} and told == []
+    box.up()
+    assert told == [None]
+    assert box.requests.load() == 2
+
+
+def test_what_has_not_been_sent_can_be_handed_over():
+    box = Box(max_concurrency=1)
+    free: list[str] = []
+    box.up()
+    box.submit("sent")
+    queued = box.submit("queued")
+    assert box.requests.release(GONE, lambda: free.append("free")) == [queued]
+    assert free == [] and box.requests.load() == 1
+    box.finish(1)
+    assert free == ["free"]
+
+
+def test_a_place_without_anything_in_flight_is_free_at_once():
+    box = Box()
+    free, told = list[str](), list[object]()
+    box.requests.when_ready(told.append)
+    waiting = box.submit("waiting")
+    assert box.requests.release(GONE, lambda: free.append("free")) == [waiting]
+    assert free == ["free"] and told == [GONE]
