@@ -35,7 +35,7 @@ from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
 
 STEPS = int(os.environ.get("MCPD_MODEL_STEPS", "50"))
-EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "200"))
 
 ALPHA = Entry(name="alpha", launch="alpha-1", max_concurrency=2, queue_timeout=20.0)
 BETA = Entry(name="beta", launch="beta-1", call_timeout=15.0, call_timeout_max=40.0)

@@ -315,3 +315,15 @@ def test_the_id_of_a_request_is_not_that_of_an_answer():
     assert envelope.find_id(request, b'"}}', of_answer=True) is None
     assert envelope.find_id(b'{"id":7,"error":{"', b'"}}', of_answer=True) == b"7"
     assert envelope.find_id(b'{"result":{"', b'"},"id":7}', of_answer=True) == b"7"
+
+
+def test_a_large_answer_comes_in_parts_that_make_the_same_line():
+    """
+    To join 16 MiB is to copy them; a small one is a line at once.
+    """
+    for size in (10, envelope.LARGE_BYTES - 2, envelope.LARGE_BYTES - 1, 10 * envelope.LARGE_BYTES):
+        value = Raw(b'"' + b"x" * size + b'"')
+        parts = envelope.result_parts(b'"a"', value)
+        assert isinstance(parts, bytes) == (len(value) <= envelope.LARGE_BYTES)
+        line = parts if isinstance(parts, bytes) else b"".join(parts)
+        assert line == envelope.result(b'"a"', value)

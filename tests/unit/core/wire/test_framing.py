@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from mcpd.core.wire.framing import EDGE_BYTES, Framer, Oversized
+from mcpd.core.wire.framing import EDGE_BYTES, Framer, Oversized, has_many_lines
 
 LIMIT = 10_000
 
@@ -183,3 +183,17 @@ def test_frames_do_not_change_when_more_comes():
     framer.feed(b"d")
     framer.feed(b"e")
     assert frame == b"abc" and type(frame) is bytes
+
+
+@pytest.mark.parametrize(
+    ("data", "many", "more"),
+    [
+        (b"", 0, False),
+        (b"a", 0, False),
+        (b"\n", 0, True),
+        (b"a\nb\n", 2, False),
+        (b"\n\n\n", 2, True),
+    ],
+)
+def test_a_chunk_of_many_lines_is_told_from_others(data: bytes, many: int, more: bool):
+    assert has_many_lines(data, many) is more
