@@ -279,13 +279,19 @@ class Upstream:
             if wire_id is None or not self.requests.was_used(wire_id):
                 self._hear_noise(frame, "no answer that anybody waits for")
             return
-        if message.result is not UNSET and message.error is UNSET:
-            self.requests.finish(pending, message.result, None, frame)
-        elif message.error is not UNSET and message.result is UNSET:
-            self.requests.finish(pending, None, message.error, frame)
+        result, error = message.result, message.error
+        if result is not UNSET and error is not UNSET:  # some libraries write one as null
+            if bytes(error) == b"null":
+                error = UNSET
+            elif bytes(result) == b"null":
+                result = UNSET
+        if result is not UNSET and error is UNSET:
+            self.requests.finish(pending, result, None, frame)
+        elif error is not UNSET and result is UNSET:
+            self.requests.finish(pending, None, error, frame)
         else:
             both = "both a result and an error"
-            if message.result is UNSET:
+            if result is UNSET:
                 both = "neither a result nor an error"
             self.requests.spoil(pending, invalid_answer(self.entry.name, f"its answer has {both}"))
 

@@ -365,3 +365,19 @@ def test_a_place_without_anything_in_flight_is_free_at_once():
     waiting = box.submit("waiting")
     assert box.requests.release(GONE, lambda: free.append("free")) == [waiting]
     assert free == ["free"] and told == [GONE]
+
+
+def test_a_handshake_that_could_not_be_written_is_left_to_the_start_up_time():
+    """
+    The process may be slow to begin with, and read later.
+    """
+    box = Box()
+    box.requests.begin()
+    told = list[object]()
+    box.requests.ask(CLIENT_REQUESTS["initialize"], None, lambda result, error: told.append(error))
+    box.requests.refuse_write(1)
+    assert told == []
+    box.requests.open()
+    box.submit("a")
+    box.requests.refuse_write(2)
+    assert box.outcomes == {"a": "server_busy"}
