@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.unit.core.mux.world import World
 
 ASK = '>> echo {"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}'
+CANCEL = '>> 1 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
 
 
 def asked() -> World:
@@ -42,9 +43,7 @@ def test_the_time_of_a_call_stands_still_until_its_last_question_is_answered():
 
 def test_a_call_that_is_over_withdraws_its_question():
     world = asked()
-    done = world.run(
-        '>> 1 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
-    )
+    done = world.run(CANCEL)
     assert len(done) == 3
     assert "notifications/cancelled" in done[1] and done[1].startswith("<< 1 ")
     assert world.mux.table_sizes()["questions"] == 0
@@ -65,3 +64,49 @@ def test_control_calls_are_asked_nothing():
     world.run("!! valid 1")
     (refusal,) = world.run(ASK)
     assert refusal.startswith("<< echo ") and "-32601" in refusal
+
+
+def test_a_question_stays_while_another_call_could_have_caused_it():
+    world = asked()
+    world.call(1, 2, "echo")
+    done = world.run(CANCEL)
+    assert len(done) == 1 and done[0].startswith("<< echo")
+    assert world.mux.table_sizes()["questions"] == 1
+    done = world.run(CANCEL.replace(":1}", ":2}"))
+    assert len(done) == 3 and world.mux.table_sizes()["questions"] == 0
+
+
+def test_a_call_of_somebody_else_that_is_over_withdraws_nothing():
+    world = asked()
+    world.run("!! join 2 echo")
+    world.call(2, 1, "echo")
+    assert len(world.run(CANCEL.replace(">> 1", ">> 2"))) == 1
+    world.run("!! server other", "!! start other", "!! join 3")
+    world.call(3, 1, "other__echo")
+    assert len(world.run(CANCEL.replace(">> 1", ">> 3"))) == 1
+    assert world.mux.table_sizes()["questions"] == 1
+
+
+def test_requests_that_cannot_ask_make_nobody_a_candidate():
+    world = World()
+    world.run(
+        "!! server echo", "!! start echo", "!! join 1 echo sampling", "!! join 2 echo sampling"
+    )
+    world.call(1, 1, "echo")
+    world.request(2, 1, "prompts/list")
+    world.request(2, 2, "completion/complete", ref={"type": "x"}, argument={})
+    (question,) = world.run(ASK)
+    assert question.startswith("<< 1 ")
+
+
+def test_time_stands_still_only_for_calls_of_who_is_asked():
+    world = World()
+    world.run("!! server echo call_timeout=10", "!! start echo", "!! join 1 echo sampling")
+    world.run("!! join 2 echo")
+    world.call(1, 1, "echo")
+    world.call(2, 1, "echo")
+    world.run(ASK)
+    done = world.run("!! +10")
+    assert [line[:5] for line in done if "call_timeout" in line and "<< echo" not in line] == [
+        "<< 2 "
+    ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from mcpd.core.mux import commands as cmd
+from mcpd.core.mux import events as ev
+from mcpd.ids import SessionId
 from tests.unit.core.mux.world import World
 
 
@@ -40,3 +43,49 @@ def test_control_calls_have_a_process_of_their_own_where_sessions_do():
     world.run("!! show open", "!! server own sharing=session", "!! open 1")
     done = world.request(1, 1, "mcpd/call", server="own", tool="echo")
     assert done == ["-- open own-1@control control", "-- want own-1@control"]
+
+
+def test_sessions_of_one_workspace_share_and_others_do_not():
+    world = World()
+    world.run("!! show open close-slot", "!! server echo sharing=workspace")
+    opened: list[str] = []
+    for session, workspace in ((1, "/a"), (2, "/b"), (3, "/a")):
+        ident = SessionId(session)
+        world.run(f"!! open {session}")
+        world.mux.handle(
+            ev.FrameFromSession(ident, b'{"jsonrpc":"2.0","id":1,"method":"mcpd/attach"}'), 0.0
+        )
+        attach = ev.Attach(ident, b"1", "echo", None, workspace, (), may_control=False)
+        opened += [
+            f"{command.slot} in {command.cwd}"
+            for command in world.mux.handle(attach, 0.0)
+            if isinstance(command, cmd.OpenSlot)
+        ]
+    assert opened == ["echo-1@workspace:/a in /a", "echo-1@workspace:/b in /b"]
+
+
+def test_notifications_are_marked_as_what_a_slow_client_loses_first():
+    world = World()
+    world.run("!! server echo", "!! start echo", "!! join 1 echo")
+    said = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}'
+    (command,) = world.say("echo", said)
+    assert isinstance(command, cmd.ToSession) and command.is_notification
+    (command,) = world.say("1", b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    assert isinstance(command, cmd.ToSession) and not command.is_notification
+
+
+def test_a_new_place_waits_for_the_one_that_it_takes_over_from():
+    """
+    Also where no session moves with it, and not for another server's.
+    """
+    world = World()
+    world.run(
+        "!! show open", "!! server echo", "!! server other", "!! start echo", "!! start other"
+    )
+    world.run("!! open 1")
+    for number, server in enumerate(("other", "echo"), 1):
+        world.request(1, number, "mcpd/call", server=server, tool="echo")
+        world.run(f"!! valid {number}")
+    world.run("!! server echo launch=echo-2", "!! server other launch=other-2")
+    done = world.request(1, 3, "mcpd/call", server="echo", tool="echo")
+    assert done[0] == "-- open echo-2 shared after=echo-1"
