@@ -27,6 +27,8 @@ from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Oversized
 
 _CONTROL = "mcpd/"
+_NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
+_FILTERED = (Kind.TOOLS,)
 
 
 class Mux:
@@ -359,6 +361,8 @@ class Mux:
                 upstream.requests.mark_idle()
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
+            if wanted and name not in self._tables.held:
+                new.requests.when_ready(_nobody)
             if session.level is not None:
                 self._downstream.apply_levels(new)
 
@@ -374,14 +378,22 @@ class Mux:
         }
         if not changed and _listed(before) == _listed(tables.entries):
             return
+        # a filter is of tools; another process, or another order, may be of everything
+        after = tables.entries
+        others = {name for name in changed if _launch(before, name) != _launch(after, name)}
+        is_other = bool(others) or _listed(before) != _listed(after)
         for session in tables.sessions.values():
-            if not session.is_session:
+            name = session.server
+            if not session.is_session or (name is not None and name not in changed):
                 continue
-            if session.server is None:
-                for kind in (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES):
+            for kind in _NOTICES if is_other and (name is None or name in others) else _FILTERED:
+                if name is None or self._had(before.get(name), kind):
                     self._hearers.tell_change(session, kind)
-            elif session.server in changed:
-                self._hearers.tell_change(session, Kind.TOOLS)
+
+    def _had(self, before: Entry | None, kind: Kind) -> bool:
+        """Tell whether a server's sessions can have been told that it has this list."""
+        said = self._tables.memory.get(before.launch) if before is not None else None
+        return said is None or said[0] is None or said[0].has(kind.capability)
 
     def _hold(self, event: events.Hold) -> None:
         if event.failure is None:
@@ -392,12 +404,21 @@ class Mux:
             self._fx.tell(ServerWarning(event.server, "held, and in no configuration"))
 
 
+def _nobody(failure: object) -> None:
+    """Nobody waits for a process that a subscription needs."""
+
+
 def _nothing(error: object, failure: object) -> None:
     """Nobody waits for a subscription that is renewed."""
 
 
 def _listed(entries: dict[str, Entry]) -> list[str]:
     return [name for name, entry in entries.items() if _as_listed(entry) is not None]
+
+
+def _launch(entries: dict[str, Entry], name: str) -> str | None:
+    entry = entries.get(name)
+    return entry.launch if entry is not None and _as_listed(entry) is not None else None
 
 
 def _as_listed(entry: Entry | None) -> object:
