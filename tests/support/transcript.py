@@ -302,6 +302,11 @@ class Conversation:
         done = ev.ControlDone(ident, key.encode(), result.encode(), is_stream=is_stream)
         return self.handle(done)
 
+    def do_fail(self, session: str, key: str, kind: str) -> list[cmd.Command]:
+        """``!! fail 7 1 denied``: the daemon has answered a control request with an error."""
+        failure = Failure(kind, f"it is {kind}")
+        return self.handle(ev.ControlDone(SessionId(int(session)), key.encode(), failure=failure))
+
     def do_valid(self, ticket: str) -> list[cmd.Command]:
         """``!! valid 1``: the arguments fit their schema."""
         return self.handle(ev.Validated(int(ticket)))
