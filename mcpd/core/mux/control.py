@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
 from msgspec import Raw
 
@@ -151,7 +150,9 @@ class ControlDesk:
         session, owed = found
         kinds = [_KINDS[name] for name in event.kinds]
         if event.server is None:
-            self._gather(session, kinds, lambda: self._answer_lists(session, owed, kinds, None))
+            self.downstream.gather(
+                session, kinds, lambda: self._answer_lists(session, owed, kinds, None)
+            )
             return
         usable = self._tables.entry(event.server)
         entry = self._tables.entries.get(event.server)
@@ -186,13 +187,6 @@ class ControlDesk:
 
         upstream = self._tables.control_upstream(entry)
         upstream.lists.listing(kind, listed)
-
-    def _gather(self, session: Session, kinds: list[Kind], then: Callable[[], None]) -> None:
-        if not kinds:
-            then()
-            return
-        rest = kinds[1:]
-        self.downstream.gather(session, kinds[0], lambda: self._gather(session, rest, then))
 
     def _answer_lists(
         self, session: Session, owed: Owed, kinds: list[Kind], server: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -217,7 +218,7 @@ class Downstream:
         if session.server is None:
             self.gather(
                 session,
-                kind,
+                (kind,),
                 lambda: self._reply_if_owed(
                     session, owed, lambda: self._tables.aggregate.page(kind)
                 ),
@@ -269,18 +270,18 @@ class Downstream:
     def gather(
         self,
         session: Session,
-        kind: Kind,
+        kinds: Iterable[Kind],
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
         failures: list[Failure] | None = None,
     ) -> None:
-        """Wait, a while at most, until every server of the aggregate has listed a kind.
+        """Wait, a while at most, until every server of the aggregate has listed some kinds.
 
         With ``servers`` only these are waited for, until each has started or failed to; why is
         put into ``failures``.
         """
         tables = self._tables
-        missing: set[str] = set()
+        missing: set[tuple[str, Kind]] = set()
         is_done = False
 
         def finish() -> None:
@@ -291,29 +292,30 @@ class Downstream:
                     timer.cancel()
                 then()
 
-        def listed(server: str) -> None:
-            missing.discard(server)
-            if not missing and is_asked:
-                finish()
-
         wait = tables.fx.settings.list_wait
         timer = tables.fx.after(wait, finish) if servers is None else None
         is_asked = False
-        for server in tables.aggregate.servers() if servers is None else servers:
+        names = tables.aggregate.servers() if servers is None else servers
+        for part in itertools.product(names, kinds):
+            server, kind = part
             entry = self._unlisted(server, kind)
             if entry is None:
                 continue
-            missing.add(server)
+            missing.add(part)
             upstream = session.upstreams.get(server) or tables.control_upstream(entry)
 
             def arrived(
-                listing: Listing | None, failure: Failure | None, server: str = server
+                listing: Listing | None,
+                failure: Failure | None,
+                part: tuple[str, Kind] = part,
             ) -> None:
                 if listing is not None:
-                    tables.aggregate.forget(server, kind)
+                    tables.aggregate.forget(*part)
                 if failure is not None and failures is not None:
                     failures.append(failure)
-                listed(server)
+                missing.discard(part)
+                if not missing and is_asked:
+                    finish()
 
             upstream.lists.listing(kind, arrived)
         is_asked = True
@@ -402,7 +404,7 @@ class Downstream:
                         session, owed, rule, params, found, kind, qualified, failures=failed
                     )
 
-            self.gather(session, kind, again, candidates, failed)
+            self.gather(session, (kind,), again, candidates, failed)
             return
         if failures:
             tables.refuse(session, owed, failures[0])
@@ -459,7 +461,7 @@ class Downstream:
         if not template and self._is_owned(uri):
             find()
             return
-        self.gather(session, Kind.RESOURCES, lambda: self.gather(session, Kind.TEMPLATES, find))
+        self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
 
     def _is_owned(self, uri: str) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""
@@ -508,7 +510,7 @@ class Downstream:
             renamed = Raw(progress.with_member(params, "ref", own))
             self._forward(session, owed, entry, rule, renamed, found)
 
-        self.gather(session, Kind.PROMPTS, routed)
+        self.gather(session, (Kind.PROMPTS,), routed)
 
     def _forward_own(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
