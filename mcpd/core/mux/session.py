@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from msgspec import Raw, UnsetType
 
 from mcpd.core.mcp.methods import LEVELS
@@ -17,11 +15,10 @@ from mcpd.ids import SessionId
 class Owed:
     """One request of a session that has not been answered.
 
-    ``ident`` is its id as it came. ``pending`` is the request sent on for it, where there is one;
-    ``cancel`` undoes whatever else is under way for it.
+    ``ident`` is its id as it came, ``pending`` the request sent on for it, where there is one.
     """
 
-    __slots__ = ("cancel", "ident", "is_control", "key", "pending", "timer")
+    __slots__ = ("ident", "is_control", "key", "pending", "timer")
 
     def __init__(self, ident: bytes, key: bytes) -> None:
         self.ident = ident
@@ -29,7 +26,6 @@ class Owed:
         self.is_control = False
         self.pending: Pending | None = None
         self.timer: Timer | None = None
-        self.cancel: Callable[[], None] | None = None
 
 
 class Session:
@@ -39,7 +35,6 @@ class Session:
         self.id = ident
         self.server: str | None = None
         """The server whose endpoint it is on; ``None`` is the aggregate."""
-        self.is_attached = False
         self.is_session = False
         """Whether it has attached or spoken MCP; until then it is a control connection."""
         self.may_control = True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
@@ -293,11 +291,6 @@ class Tables:
         if session.is_initialized:
             line = envelope.notification(envelope.quote(method), params)
             self.fx.emit(ToSession(session.id, line, is_notification=True))
-
-    def sessions_on(self, names: Iterable[str]) -> list[Session]:
-        """Return the sessions on these servers' own endpoints."""
-        wanted = set(names)
-        return [s for s in self.sessions.values() if s.server in wanted]
 
 
 def _key(session: Session, entry: Entry) -> str | None:
