@@ -104,6 +104,12 @@ class Turns:
         if self._next is None:
             self._go()
 
+    def rest(self) -> None:
+        """Bring nothing more before everybody else had a turn."""
+        if self._next is None:
+            self._pause()
+            self._next = asyncio.get_running_loop().call_soon(self._go)
+
     def drop(self) -> None:
         """Leave undone what is left."""
         self._work.clear()

@@ -12,7 +12,7 @@ from mcpd.core.mux import commands as cmd
 from mcpd.core.mux.commands import Command
 from mcpd.core.mux.events import Event, FrameFromServer, Tick, WriteRefused
 from mcpd.core.mux.mux import Mux
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import Connection
 from mcpd.supervise.supervisor import Supervisor
@@ -89,11 +89,11 @@ class Performer:
         self._timer_at = due
         self._timer = asyncio.get_running_loop().call_at(due, self._tick)
 
-    def frame_from(self, slot: SlotId) -> Callable[[bytes | Oversized], None]:
+    def frame_from(self, slot: SlotId) -> Callable[[Frame | Oversized], None]:
         """Return what takes the lines of the process in a slot."""
         dispatch = self.dispatch
 
-        def take(frame: bytes | Oversized) -> None:
+        def take(frame: Frame | Oversized) -> None:
             dispatch(FrameFromServer(slot, frame))
 
         return take

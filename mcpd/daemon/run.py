@@ -20,7 +20,7 @@ from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.mux import Mux
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.backend import Answers
 from mcpd.daemon.cache import CatalogCache
@@ -413,7 +413,7 @@ class Daemon:
         self.dispatch(events.SessionOpened(session))
         return connection
 
-    def _hear(self, session: SessionId, frame: bytes | Oversized) -> None:
+    def _hear(self, session: SessionId, frame: Frame | Oversized) -> None:
         self._performer.dispatch(events.FrameFromSession(session, frame))
 
     def _closed(self, session: SessionId, reason: str) -> None:

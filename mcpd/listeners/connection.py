@@ -9,7 +9,7 @@ from typing import cast
 from msgspec import Raw
 
 from mcpd import tasks
-from mcpd.core.wire.framing import Framer, Oversized, has_many_lines
+from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 from mcpd.ids import SessionId
 
 HUNG_UP = "its client hung up"
@@ -22,8 +22,12 @@ LINGER_S = 5.0
 FEW_LINES = 32
 """Of what is read at a time, so many are done at once; more of them take turns with others."""
 
-SLICE_BYTES = 1024
+SLICE_BYTES = 16 * 1024
 """A step of those that take turns."""
+
+REST_BYTES = 64 * 1024
+"""After as much at a time others have their turn: libuv reads up to 32 times before it looks at
+anybody else, and a large message comes as fast as it is read."""
 
 
 class Outboxes:
@@ -66,7 +70,7 @@ class Connection(asyncio.Protocol):
         *,
         max_frame_bytes: int,
         outboxes: Outboxes,
-        on_frame: Callable[[SessionId, bytes | Oversized], None],
+        on_frame: Callable[[SessionId, Frame | Oversized], None],
         on_closed: Callable[[SessionId, str], None],
     ) -> None:
         self.session = session
@@ -89,6 +93,8 @@ class Connection(asyncio.Protocol):
         if self._turns.is_behind or has_many_lines(data, FEW_LINES):
             self._turns.take(self._steps(data))
             return
+        if len(data) >= REST_BYTES:
+            self._turns.rest()
         for frame in self._feed(data):
             if self._is_over:
                 return

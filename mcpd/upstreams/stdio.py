@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from mcpd import tasks
-from mcpd.core.wire.framing import Framer, Oversized, has_many_lines
+from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
@@ -16,10 +16,14 @@ FLUSH_S = 0.2
 FEW_LINES = 32
 """Of what is read at a time, so many are done at once; more of them take turns with others."""
 
-SLICE_BYTES = 1024
+SLICE_BYTES = 16 * 1024
 """A step of those that take turns."""
 
-Frames = Callable[[bytes | Oversized], None]
+REST_BYTES = 64 * 1024
+"""After as much at a time others have their turn: libuv reads up to 32 times before it looks at
+anybody else, and a large message comes as fast as it is read."""
+
+Frames = Callable[[Frame | Oversized], None]
 
 
 class Pipes:
@@ -114,7 +118,7 @@ class Pipes:
                     transport.close()
 
 
-def _nobody(_frame: bytes | Oversized) -> None:
+def _nobody(_frame: Frame | Oversized) -> None:
     """Drop a frame of a server that is on its way out."""
 
 
@@ -145,6 +149,8 @@ class _End(asyncio.Protocol):
             self.turns.take(self.steps(data))
         else:
             self.take(data)
+        if len(data) >= REST_BYTES:
+            self.turns.rest()
 
     def _pause(self) -> None:
         if self.transport is not None and not self.transport.is_closing():

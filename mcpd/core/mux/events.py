@@ -6,7 +6,7 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.mux.entries import Entry
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
 
 
@@ -20,7 +20,7 @@ class FrameFromSession(msgspec.Struct, frozen=True, gc=False):
     """A client sent a line."""
 
     session: SessionId
-    frame: bytes | Oversized
+    frame: Frame | Oversized
 
 
 class SessionClosed(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class FrameFromServer(msgspec.Struct, frozen=True, gc=False):
     """A server wrote a line on its stdout."""
 
     slot: SlotId
-    frame: bytes | Oversized
+    frame: Frame | Oversized
 
 
 class ServerDown(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 
 _CONTROL = "mcpd/"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
@@ -146,7 +146,7 @@ class Mux:
 
     # -- what sessions send ----------------------------------------------------------------------
 
-    def _hear_session(self, session: Session, frame: bytes | Oversized) -> None:
+    def _hear_session(self, session: Session, frame: Frame | Oversized) -> None:
         if isinstance(frame, Oversized):
             self._refuse_oversized(session, frame)
             return

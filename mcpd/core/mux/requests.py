@@ -18,6 +18,7 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import too_large, with_details
 from mcpd.core.mux.inflight import FairQueue, Inflight, Pending
 from mcpd.core.wire import envelope
+from mcpd.core.wire.framing import Frame
 from mcpd.ids import SlotId
 
 OURS: Final = 0
@@ -302,7 +303,7 @@ class Requests:
         """Tell a late or second answer from one to a request that was never made."""
         return self._inflight.was_used(wire_id)
 
-    def finish(self, pending: Pending, result: Raw | None, error: Raw | None, frame: bytes) -> None:
+    def finish(self, pending: Pending, result: Raw | None, error: Raw | None, frame: Frame) -> None:
         """Hand an answer to whoever asked; ``frame`` is the line that it came in."""
         pending.is_over = True
         if pending.timer is not None or pending.hard_timer is not None:
@@ -460,7 +461,7 @@ def _may_repeat(pending: Pending, tool: Callable[[str], Item | None]) -> bool:
     return pending.method.may_repeat
 
 
-def _is_error(result: Raw | None, frame: bytes) -> bool:
+def _is_error(result: Raw | None, frame: Frame) -> bool:
     # a large result says it before its content or after: its middle is not worth a look
     if b'"isError"' not in frame[:_EDGE] and b'"isError"' not in frame[-_EDGE:]:
         return False

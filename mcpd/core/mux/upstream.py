@@ -21,7 +21,7 @@ from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.requests import Requests
 from mcpd.core.mux.subscriptions import Subscriptions
 from mcpd.core.wire import envelope
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SlotId
 
 _HANDSHAKE: Final = Method("initialize", Route.INITIALIZE, quoted=era.HANDSHAKE_METHOD)
@@ -253,7 +253,7 @@ class Upstream:
 
     # -- what the process says ------------------------------------------------------------------
 
-    def hear(self, frame: bytes | Oversized) -> None:
+    def hear(self, frame: Frame | Oversized) -> None:
         """React to one line of the process. Whatever it is, nobody's session ends of it."""
         if isinstance(frame, Oversized):
             self._hear_oversized(frame)
@@ -272,7 +272,7 @@ class Upstream:
             ident = bytes(message.id)
             self._audience.heard_question(self, ident, str(message.method), params)
 
-    def _hear_answer(self, message: envelope.Message, frame: bytes) -> None:
+    def _hear_answer(self, message: envelope.Message, frame: Frame) -> None:
         wire_id = _wire_id(message.id)
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is None:
@@ -304,13 +304,13 @@ class Upstream:
             return
         self.requests.spoil(pending, too_large(self.entry.name, frame.size_bytes, is_answer=True))
 
-    def _hear_malformed(self, frame: bytes, problem: envelope.Malformed) -> None:
+    def _hear_malformed(self, frame: Frame, problem: envelope.Malformed) -> None:
         batch = envelope.batch_of(frame) if problem.is_json else None
         if batch and all(element.startswith(b"{") for element in batch):
             for element in batch:  # 2025-03-26 allows it
                 self.hear(element)
             return
-        ident = envelope.find_id(frame[:4096], frame[-4096:], of_answer=True)
+        ident = envelope.find_id(bytes(frame[:4096]), bytes(frame[-4096:]), of_answer=True)
         wire_id = None if ident is None else _wire_id(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is not None:
@@ -322,7 +322,7 @@ class Upstream:
             reason = "Content-Length framing (LSP): MCP over stdio is one JSON message per line"
         self._hear_noise(frame, reason)
 
-    def _hear_noise(self, frame: bytes, reason: str) -> None:
+    def _hear_noise(self, frame: Frame, reason: str) -> None:
         self.noise += 1
         line = frame[:2000].decode("utf-8", "replace")
         self._fx.tell(ServerNoise(self.entry.name, reason, line, self.noise == 1))

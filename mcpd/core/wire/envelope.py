@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from mcpd.core.wire.framing import Frame
+
 Bytes = Raw | UnsetType
 """A member kept as it came, or its absence."""
 
@@ -71,7 +73,7 @@ _SPACE: Final = " \t\n\r"
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
 
 
-def decode(frame: bytes) -> Message:
+def decode(frame: Frame) -> Message:
     """Read one frame.
 
     Raises:
@@ -87,12 +89,12 @@ def decode(frame: bytes) -> Message:
         return _decode_tolerantly(frame)
 
 
-def _decode_tolerantly(frame: bytes) -> Message:
+def _decode_tolerantly(frame: Frame) -> Message:
     """Take what msgspec refuses and JSON allows: lone surrogate escapes, oddly typed members."""
     try:
         members = members_of(frame)
     except TooDeep as error:
-        ident = find_id(frame[:4096], frame[-4096:])
+        ident = find_id(bytes(frame[:4096]), bytes(frame[-4096:]))
         raise Malformed(str(error), is_json=False, id=ident) from None
     except ValueError as error:
         if frame.lstrip()[:1] != b"{" and _is_json(frame):
@@ -111,7 +113,7 @@ def _decode_tolerantly(frame: bytes) -> Message:
     return message
 
 
-def _is_json(frame: bytes) -> bool:
+def _is_json(frame: Frame) -> bool:
     try:
         json.loads(frame, parse_int=_as_it_is, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -136,7 +138,7 @@ _scan = json.JSONDecoder(
 ).raw_decode
 
 
-def members_of(data: bytes) -> dict[str, bytes]:
+def members_of(data: Frame) -> dict[str, bytes]:
     """Return the members of a JSON object with their values' own bytes.
 
     Of equal names the last wins. The slow path: it takes every JSON that the standard library does.
@@ -215,7 +217,7 @@ def object_of(value: Raw | bytes) -> dict[str, Raw] | None:
             return None
 
 
-def batch_of(frame: bytes) -> list[bytes] | None:
+def batch_of(frame: Frame) -> list[bytes] | None:
     """Split a JSON array into its elements' bytes; ``None`` where the frame is no array."""
     try:
         return [bytes(element) for element in _decode_array(frame)]

@@ -8,7 +8,14 @@ EDGE_BYTES = 4096
 """How much is kept of each end of an oversized frame, for finding its id. Pieces under this size
 are gathered before they are kept: a peer that writes byte by byte costs no more than others."""
 
+LARGE_BYTES = 65536
+"""Frames over this that came in pieces are handed over in the buffer they were gathered in."""
+
+Frame = bytes | bytearray
+"""The bytes of one message, without its newline; nobody changes them."""
+
 _BOM = b"\xef\xbb\xbf"
+_CR = 13
 
 
 class Oversized(msgspec.Struct, frozen=True):
@@ -32,32 +39,36 @@ def has_many_lines(data: bytes, many: int) -> bool:
 class Framer:
     """Cuts one peer's bytes into frames at 0x0A alone.
 
-    Linear in the bytes fed: nothing is scanned twice, and a frame is joined once. A carriage
+    Linear in the bytes fed: nothing is scanned twice, and a frame is copied once. A carriage
     return before the newline, a byte order mark at the very start and blank lines are tolerated.
     A frame of exactly ``limit_bytes`` passes; of a longer one only its ends are ever buffered.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self._parts: list[bytes | bytearray] = []
+        self._buffer = bytearray()
         self._size = 0  # of the frame that is under way, dropped bytes included
         self._head = b""
-        self._tail = b""  # of an oversized frame; _parts is empty then
+        self._tail = b""  # of an oversized frame; _buffer is empty then
         self._is_start = True
 
-    def feed(self, data: bytes) -> list[bytes | Oversized]:
+    def feed(self, data: bytes) -> list[Frame | Oversized]:
         """Return the frames that ``data`` completes, without their line ends."""
         if self._is_start and data:
             data = self._without_bom(data)
         size = len(data)
         if not self._size and 1 < size <= self.limit_bytes and data.find(b"\n") == size - 1:
-            frame = data[:-1] if data[-2] != 13 else data[:-2]  # the usual case: one whole frame
+            frame = data[:-1] if data[-2] != _CR else data[:-2]  # the usual case: one whole frame
             return [frame] if frame.strip() else []
-        frames: list[bytes | Oversized] = []
+        frames: list[Frame | Oversized] = []
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
-            self._keep(data[start:end] if start or end < len(data) else data)
-            self._finish(frames)
+            piece = data[start:end]
+            if self._size or len(piece) > self.limit_bytes:
+                self._keep(piece)
+                self._finish(frames)
+            elif piece and not piece.isspace():
+                frames.append(piece[:-1] if piece[-1] == _CR else piece)
             start = end + 1
         if start < len(data):
             self._keep(data[start:] if start else data)
@@ -68,12 +79,12 @@ class Framer:
         return self._size
 
     def _without_bom(self, data: bytes) -> bytes:
-        joined = b"".join((*self._parts, data)) if self._parts else data
+        joined = bytes(self._buffer) + data if self._buffer else data
         if len(joined) < len(_BOM) and _BOM.startswith(joined):
             return data  # it may still become one; settled with the next bytes
         self._is_start = False
         if joined.startswith(_BOM):
-            self._parts.clear()
+            self._buffer = bytearray()
             self._size = 0
             return joined[len(_BOM) :]
         return data
@@ -83,36 +94,23 @@ class Framer:
         if self._head:
             self._tail = (self._tail + piece[-EDGE_BYTES:])[-EDGE_BYTES:]
             return
-        last = self._parts[-1] if self._parts else None
-        if len(piece) >= EDGE_BYTES:
-            self._parts.append(piece)
-        elif isinstance(last, bytearray):
-            last += piece
-        else:
-            self._parts.append(bytearray(piece) if last is not None else piece)
+        self._buffer += piece  # grows where it is: the copy is spread over what comes
         if self._size > self.limit_bytes + 1:  # the one more may be the carriage return
-            seen = 0
-            edge: list[bytes | bytearray] = []
-            for part in self._parts:
-                edge.append(part[: EDGE_BYTES - seen])
-                seen += len(edge[-1])
-                if seen >= EDGE_BYTES:
-                    break
-            self._head = b"".join(edge)
-            self._tail = b"".join(part[-EDGE_BYTES:] for part in self._parts[-2:])[-EDGE_BYTES:]
-            self._parts.clear()
+            self._head = bytes(self._buffer[:EDGE_BYTES])
+            self._tail = bytes(self._buffer[-EDGE_BYTES:])
+            self._buffer = bytearray()
 
-    def _finish(self, frames: list[bytes | Oversized]) -> None:
+    def _finish(self, frames: list[Frame | Oversized]) -> None:
         size, self._size = self._size, 0
         if self._head:
             frames.append(Oversized(self._head, self._tail, size))
             self._head = self._tail = b""
             return
-        frame = bytes(self._parts[0]) if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts.clear()
-        if frame.endswith(b"\r"):
-            frame = frame[:-1]
-        if len(frame) > self.limit_bytes:
-            frames.append(Oversized(frame[:EDGE_BYTES], frame[-EDGE_BYTES:], len(frame)))
-        elif frame and not frame.isspace():
-            frames.append(frame)
+        buffer, self._buffer = self._buffer, bytearray()
+        if buffer.endswith(b"\r"):
+            del buffer[-1:]
+        if len(buffer) > self.limit_bytes:
+            ends = bytes(buffer[:EDGE_BYTES]), bytes(buffer[-EDGE_BYTES:])
+            frames.append(Oversized(*ends, len(buffer)))
+        elif buffer and not buffer.isspace():
+            frames.append(buffer if len(buffer) > LARGE_BYTES else bytes(buffer))
