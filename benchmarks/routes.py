@@ -68,8 +68,10 @@ def running(
 
 def configure(place: str, servers: int) -> None:
     """Write the configuration of a daemon with so many echo servers: ``echo0`` and so on."""
-    entry = {"command": ECHO[0], "args": list(ECHO[1:])}
-    text = json.dumps({"mcpServers": {f"echo{i}": entry for i in range(servers)}})
+    # Each has an argument of its own: entries that launch the same are one process.
+    names = [f"echo{number}" for number in range(servers)]
+    entries = {name: {"command": ECHO[0], "args": [*ECHO[1:], name]} for name in names}
+    text = json.dumps({"mcpServers": entries})
     path = Path(place, "mcp.json")
     path.write_text(text)
     path.chmod(0o600)
