@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +38,8 @@ class Performer:
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer_at = math.inf
+        self._mux_effects = mux.effects
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             cmd.ToSession: self._to_session,
             cmd.ToServer: self._to_server,
@@ -69,7 +71,8 @@ class Performer:
             if commands:
                 tasks.attempt_each(effects, commands)
         self._is_busy = False
-        self.arm()
+        if self._mux_effects.soonest < self._timer_at or self.supervisor.is_stale:
+            self.arm()
         if self.on_quiet is not None:
             self.on_quiet()
 
@@ -82,7 +85,7 @@ class Performer:
         due, other = self.mux.next_deadline(), self.supervisor.next_deadline()
         if due is None or (other is not None and other < due):
             due = other
-        if due is None or (self._timer is not None and self._timer_at <= due):
+        if due is None or self._timer_at <= due:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -106,8 +109,10 @@ class Performer:
 
     def _tick(self) -> None:
         self._timer = None
+        self._timer_at = math.inf
         self.supervisor.tick(self._clock())
         self.dispatch(Tick())
+        self.arm()  # what is due later than this has not moved, so nobody said so
 
     def _open_slot(self, command: cmd.OpenSlot) -> None:
         self.supervisor.open(command)

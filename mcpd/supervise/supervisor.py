@@ -111,7 +111,7 @@ class Supervisor:
         self._draining: Failure | None = None
         self._is_hurried = False
         self._deadline: float | None = None
-        self._is_stale = False  # the deadline above
+        self.is_stale = False  # the deadline above
         self._group = tasks.Group()
 
     # -- what the mux asks ------------------------------------------------------------------------
@@ -169,13 +169,13 @@ class Supervisor:
         """The server has users."""
         if slot := self._slots.get(ident):
             slot.machine.busy()
-            self._is_stale = True
+            self.is_stale = True
 
     def idle(self, ident: SlotId) -> None:
         """It has none any more."""
         if slot := self._slots.get(ident):
             slot.machine.idle(self._now())
-            self._is_stale = True
+            self.is_stale = True
 
     def ready(self, ident: SlotId) -> None:
         """The handshake is done and the lists are read."""
@@ -258,12 +258,12 @@ class Supervisor:
             spec = self._host.spec(slot.id)
             if spec is not None:
                 slot.server, slot.machine.rules = spec.server, spec.rules
-        self._is_stale = True
+        self.is_stale = True
 
     def next_deadline(self) -> float | None:
         """Return when ``tick`` has something to do, in seconds of the loop's clock."""
-        if self._is_stale:
-            self._is_stale = False
+        if self.is_stale:
+            self.is_stale = False
             times = (slot.machine.next_deadline() for slot in self._slots.values())
             self._deadline = min((at for at in times if at is not None), default=None)
         return self._deadline
@@ -323,7 +323,7 @@ class Supervisor:
                     assert_never(action)
         self._settle(slot)
         self._pump()
-        self._is_stale = True
+        self.is_stale = True
         self._host.arm()
 
     def _note(self, slot: Slot, note: Note, actions: list[Action]) -> None:

@@ -29,6 +29,7 @@ from mcpd.ids import SessionId
 _META: Final = "io.modelcontextprotocol/"
 _VERSION: Final = _META + "protocolVersion"
 _KINDS: Final = {kind.value: kind for kind in Kind}
+_TOOLS_CALL: Final = CLIENT_REQUESTS["tools/call"]
 _NOTHING: Final = Params()
 _PROMPT_REF: Final = "ref/prompt"
 _TEXTS: Final = ("name", "uri")
@@ -48,6 +49,8 @@ class Downstream:
     def request(self, session: Session, owed: Owed, method: str, raw: envelope.Bytes) -> None:
         """Answer an MCP request, now or later, exactly once."""
         rule = CLIENT_REQUESTS.get(method)
+        if rule is _TOOLS_CALL and raw is not UNSET and self._call_plainly(session, owed, raw):
+            return
         is_probe = rule is not None and rule.route is Route.DISCOVER
         params = None if raw is UNSET or (len(raw) == 4 and bytes(raw) == b"null") else raw
         found = _NOTHING
@@ -86,6 +89,21 @@ class Downstream:
         if found.task is not UNSET and params is not None:
             params = Raw(progress.without(params, "task"))  # tasks are not relayed
         self._route(session, owed, rule, params, found)
+
+    def _call_plainly(self, session: Session, owed: Owed, raw: Raw) -> bool:
+        """Take the usual call, past all that it does not need; tell whether it was one."""
+        if session.version is None or session.is_opening:
+            return False
+        found = envelope.params_of(raw)
+        if (
+            found is None
+            or found.meta is not UNSET
+            or found.task is not UNSET
+            or found.name is UNSET
+        ):
+            return False
+        self._call(session, owed, _TOOLS_CALL, raw, found)
+        return True
 
     def _route(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params

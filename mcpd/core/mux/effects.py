@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterable
 
 from mcpd.core.facts import Fact
@@ -43,6 +44,8 @@ class Effects:
         self._timers: list[tuple[float, int, Timer]] = []
         self._order = itertools.count()
         self._cancelled = 0
+        self.soonest = math.inf
+        """No timer is due before; moved on when somebody asks for the next deadline."""
 
     def emit(self, command: Command) -> None:
         """Ask the outside to do something, after what was asked before."""
@@ -55,6 +58,7 @@ class Effects:
     def after(self, seconds: float, act: Callable[[], None]) -> Timer:
         """Do something later."""
         timer = Timer(self.now + seconds, act, self)
+        self.soonest = min(self.soonest, timer.at)
         heapq.heappush(self._timers, (timer.at, next(self._order), timer))
         return timer
 
@@ -63,7 +67,8 @@ class Effects:
         while self._timers and self._timers[0][2].act is None:
             heapq.heappop(self._timers)
             self._cancelled -= 1
-        return self._timers[0][0] if self._timers else None
+        self.soonest = self._timers[0][0] if self._timers else math.inf
+        return None if self.soonest == math.inf else self.soonest
 
     def run_due(self) -> None:
         """Do what is due by now."""

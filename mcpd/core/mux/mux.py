@@ -37,8 +37,9 @@ class Mux:
     def __init__(
         self, settings: Settings, *, suggest: Callable[[str, Iterable[str]], list[str]]
     ) -> None:
-        self._fx = Effects(settings, suggest)
-        self._tables = Tables(self._fx)
+        self.effects = Effects(settings, suggest)
+        """Its ``soonest`` spares whoever drives us a look at the next deadline."""
+        self._tables = Tables(self.effects)
         self._questions = Questions(self._tables)
         self._hearers = Hearers(self._tables, self._questions)
         self._tables.audience = self._hearers
@@ -51,7 +52,7 @@ class Mux:
 
         ``now`` is monotonic seconds; two calls may pass the same value.
         """
-        fx = self._fx
+        fx = self.effects
         fx.now = now
         commands: list[Command] = []
         fx.commands = commands
@@ -114,7 +115,7 @@ class Mux:
 
     def next_deadline(self) -> float | None:
         """Return when a ``Tick`` is due, in monotonic seconds; ``None`` while nothing is."""
-        return self._fx.next_deadline()
+        return self.effects.next_deadline()
 
     def report(self, name: str) -> EntryReport:
         """Return what there is to say of a configured server."""
@@ -190,13 +191,13 @@ class Mux:
             why = "a request with this id is in flight already"
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
             return
-        most = self._fx.settings.max_in_flight
+        most = self.effects.settings.max_in_flight
         if len(session.owed) + len(session.streams) >= most:
             failure = Failure(
                 "rate_limited", f"{most} requests of this session are in flight", None, True
             )
             line = envelope.error(ident, codes.error_object(failure))
-            self._fx.emit(ToSession(session.id, line))
+            self.effects.emit(ToSession(session.id, line))
             return
         owed = Owed(ident, key)
         session.owed[key] = owed
@@ -210,7 +211,7 @@ class Mux:
         else:
             owed.is_control = True
             raw = None if params is UNSET else bytes(params)
-            self._fx.emit(Control(session.id, key, method, raw))
+            self.effects.emit(Control(session.id, key, method, raw))
 
     def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
         if method == "notifications/initialized":
@@ -227,7 +228,7 @@ class Mux:
     def _cancel(self, session: Session, key: bytes, reason: bytes | None) -> None:
         if key in session.streams:
             session.streams.discard(key)
-            self._fx.emit(ControlCancelled(session.id, key))
+            self.effects.emit(ControlCancelled(session.id, key))
             return
         owed = session.owed.get(key)
         if owed is None:
@@ -237,24 +238,24 @@ class Mux:
             owed.pending.upstream.cancel(owed.pending, reason)
             self._questions.call_over(session, owed.pending)
         elif owed.is_control:
-            self._fx.emit(ControlCancelled(session.id, key))
+            self.effects.emit(ControlCancelled(session.id, key))
 
     def _refuse_oversized(self, session: Session, frame: Oversized) -> None:
-        limit = self._fx.settings.max_request_bytes
+        limit = self.effects.settings.max_request_bytes
         failure = too_large("", limit)
         failure = Failure(failure.kind, failure.message, None, False, failure.hint, failure.details)
         ident = envelope.find_id(frame.head, frame.tail)
         self._send_error(session, ident, codes.error_object(failure))
 
     def _refuse_frame(self, session: Session, ident: bytes | None, code: int, reason: str) -> None:
-        self._fx.tell(FrameRejected(session.id, reason))
+        self.effects.tell(FrameRejected(session.id, reason))
         failure = Failure("invalid_message", reason)
         self._send_error(session, ident, codes.error_object(failure, code))
 
     def _send_error(self, session: Session, ident: bytes | None, error: bytes) -> None:
         if ident is None and not session.may_omit_id:
             ident = b"null"
-        self._fx.emit(ToSession(session.id, envelope.error(ident, error)))
+        self.effects.emit(ToSession(session.id, envelope.error(ident, error)))
 
     # -- sessions come and go --------------------------------------------------------------------
 
@@ -303,7 +304,7 @@ class Mux:
                 if upstream.slot in self._tables.upstreams:
                     self._downstream.apply_levels(upstream)
         if session.is_session:
-            self._fx.tell(SessionClosed(session.id, session.server, event.reason))
+            self.effects.tell(SessionClosed(session.id, session.server, event.reason))
 
     def _control_done(self, event: events.ControlDone) -> None:
         session = self._tables.sessions.get(event.session)
@@ -401,7 +402,7 @@ class Mux:
         else:
             self._tables.held[event.server] = event.failure
         if event.server not in self._tables.entries:
-            self._fx.tell(ServerWarning(event.server, "held, and in no configuration"))
+            self.effects.tell(ServerWarning(event.server, "held, and in no configuration"))
 
 
 def _nobody(failure: object) -> None:
