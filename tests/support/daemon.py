@@ -287,7 +287,10 @@ class Box:
     def journal(self, name: str = "fake") -> list[Json]:
         """Return what a fake server wrote into its journal so far."""
         path = Path(self._of(name, "journal"))
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        if not path.exists():
+            return []
+        whole, _, _ = path.read_text().rpartition("\n")  # a line may be half written yet
+        return [json.loads(line) for line in whole.splitlines()]
 
     def messages(self, name: str = "fake", method: str | None = None) -> list[Json]:
         """Return the messages that a fake server read, those of ``method`` if it is given."""
