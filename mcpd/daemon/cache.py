@@ -10,7 +10,7 @@ import msgspec
 
 from mcpd import paths, tasks
 from mcpd.core.catalog.model import Catalog
-from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.policy.redact import Redactor
 from mcpd.supervise import files
 

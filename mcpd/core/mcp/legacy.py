@@ -10,67 +10,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
 from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
 from mcpd.core.wire.envelope import object_from, object_of, text
 
 ERA: Final = Era.LEGACY
 HANDSHAKE_METHOD: Final = b'"initialize"'
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
-
-
-class Introduction(msgspec.Struct, frozen=True):
-    """What a server said of itself, as it will be said on to clients.
-
-    ``info`` and ``instructions`` are JSON as the server wrote it; ``capabilities`` are its own.
-    """
-
-    version: str
-    capabilities: dict[str, Raw]
-    info: bytes
-    instructions: bytes | None = None
-
-    def has(self, capability: str, member: str | None = None) -> bool:
-        """Tell whether the server declared a capability, or a member of it as true."""
-        found = self.capabilities.get(capability)
-        if found is None or bytes(found) in (b"null", b"false"):
-            return False
-        if member is None:
-            return True
-        return bytes((object_of(found) or {}).get(member, Raw(b""))) == b"true"
-
-    def to_cache(self) -> dict[str, Any]:
-        """Return it as plain data for the disk."""
-        return {
-            "version": self.version,
-            "capabilities": object_from(self.capabilities).decode(),
-            "info": self.info.decode(),
-            "instructions": None if self.instructions is None else self.instructions.decode(),
-        }
-
-    @classmethod
-    def from_cache(cls, data: dict[str, Any]) -> Introduction:
-        """Read what ``to_cache`` wrote.
-
-        Raises:
-            KeyError, TypeError, ValueError: it is something else.
-        """
-        texts = {name: data[name] for name in ("version", "capabilities", "info")}
-        instructions = data["instructions"]
-        if not all(isinstance(found, str) for found in (*texts.values(), instructions or "")):
-            raise TypeError("an introduction is made of texts")
-        capabilities = object_of(texts["capabilities"].encode())
-        if texts["version"] not in LEGACY or capabilities is None:
-            raise ValueError("no introduction of a server")
-        return cls(
-            version=texts["version"],
-            capabilities=capabilities,
-            info=texts["info"].encode(),
-            instructions=None if instructions is None else instructions.encode(),
-        )
-
-
-class HandshakeRefused(Exception):
-    """The server's answer to the handshake cannot be used; the text says why."""
 
 
 def handshake_params(name: str, version: str, *, declares_roots: bool) -> bytes:

@@ -16,6 +16,9 @@ class Era(Enum):
 LEGACY: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Oldest first: the revisions that open a session with a handshake."""
 
+MODERN: Final = ("2026-07-28",)
+"""Oldest first: the revisions whose requests each carry their own version and capabilities."""
+
 NEWEST_LEGACY: Final = LEGACY[-1]
 MAY_OMIT_ID: Final = "2025-11-25"
 """From here on an error whose request is unknown has no id at all; before, the id is null."""

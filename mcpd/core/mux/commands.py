@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Fact, Failure
-from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.ids import SessionId, SlotId
 
 
@@ -82,6 +82,27 @@ class Ready(msgspec.Struct, frozen=True):
     slot: SlotId
 
 
+class Probing(msgspec.Struct, frozen=True):
+    """Whether the process is being asked something that it may die of.
+
+    While it is on, its end is no crash: ``ServerDown`` says planned and coming back, and a new
+    process follows in the same attempt to start. ``ProbeRead`` tells when it has read the question.
+    """
+
+    slot: SlotId
+    is_on: bool
+
+
+class Afresh(msgspec.Struct, frozen=True):
+    """Kill the process, which is still starting, and spawn another in the same attempt.
+
+    ``ServerDown`` (planned, coming back) and ``ServerUp`` follow.
+    """
+
+    slot: SlotId
+    reason: str
+
+
 class StartRefused(msgspec.Struct, frozen=True):
     """The process lives and cannot be used."""
 
@@ -126,6 +147,8 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     launch: str
     introduction: Introduction
     catalog: Catalog
+    has_asked: bool = False
+    """Whether the server has been seen to ask questions."""
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -144,6 +167,8 @@ Command = (
     | Busy
     | Idle
     | Ready
+    | Probing
+    | Afresh
     | StartRefused
     | Answered
     | Control

@@ -9,7 +9,8 @@ import msgspec
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure
-from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.versions import Era
 
 
 class Sharing(Enum):
@@ -18,6 +19,19 @@ class Sharing(Enum):
     SHARED = "shared"
     SESSION = "session"
     WORKSPACE = "workspace"
+
+
+class Interactive(Enum):
+    """How a question of a server finds the session that it is for."""
+
+    AUTO = "auto"
+    """As ``SHARED`` until the first question that a call can have caused, then ``EXCLUSIVE``."""
+    SHARED = "shared"
+    """Nobody waits for a turn; a question that could be for several is refused."""
+    EXCLUSIVE = "exclusive"
+    """One session at a time has requests in flight that can cause a question."""
+    OFF = "off"
+    """Every question is refused."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +56,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     may_repeat: bool = True
     validates: bool = False
     roots: tuple[str, ...] = ()
+    asks_for_roots: bool = False
+    """``roots = "session"``: the server is told the roots of the session whose process it is."""
+    era: Era | None = None
+    """The era that the configuration names; ``None`` where it is to be found out."""
+    verdict: Era | None = None
+    """The era found earlier, from the disk, while its program is the same file."""
+    startup_timeout: float = 30.0
+    interactive: Interactive = Interactive.AUTO
+    has_asked: bool = False
+    """Whether a question was caused by a call in an earlier life, from the disk."""
+    question_timeout: float = 300.0
+    question_wait: float = 60.0
+    parked_timeout: float = 600.0
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()
@@ -52,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What the mux has to know of the daemon."""
 
     version: str
+    secret: bytes = b""
+    """Makes handles that no client can forge; another one in each life of the daemon."""
     max_request_bytes: int = 9437184
     list_wait: float = 5.0
     max_in_flight: int = 1000

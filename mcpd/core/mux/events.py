@@ -36,6 +36,15 @@ class ServerUp(msgspec.Struct, frozen=True):
     slot: SlotId
 
 
+class ProbeRead(msgspec.Struct, frozen=True):
+    """The process has read all of its stdin, or has written something on stdout or stderr.
+
+    Comes once, and only while its ``Probing`` is on.
+    """
+
+    slot: SlotId
+
+
 class FrameFromServer(msgspec.Struct, frozen=True, gc=False):
     """A server wrote a line on its stdout."""
 
@@ -165,6 +174,10 @@ class Validated(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
+class Draining(msgspec.Struct, frozen=True):
+    """The daemon is about to end: what only ends with it ends now."""
+
+
 class Tick(msgspec.Struct, frozen=True):
     """A deadline has come."""
 
@@ -174,6 +187,7 @@ Event = (
     | FrameFromSession
     | SessionClosed
     | ServerUp
+    | ProbeRead
     | FrameFromServer
     | ServerDown
     | WriteRefused
@@ -187,5 +201,6 @@ Event = (
     | GetPrompt
     | ControlDone
     | Validated
+    | Draining
     | Tick
 )

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.methods import Method
+from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
 
@@ -29,13 +30,16 @@ class Pending:
 
     ``owner`` tells whose it is (a session's id; ours are 0), for fairness and attribution.
     ``token`` is the requester's progress token as it came. ``is_written`` says that a process
-    may have seen it.
+    may have seen it. ``asker`` is the client, ``None`` for requests of ours and control calls.
+    ``is_asking`` says that the server may ask its client something before it answers.
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
     on_progress: Callable[[Raw], None] | None = None
     on_lost: Callable[[], None] | None = None
     upstream: Canceller | None = None
+    asker: Asker | None = None
+    is_asking = False
     wire_id = 0
     tries = 0
     is_written = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mcpd.core.mcp.legacy import ERA, Introduction
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.tables import Tables
 from mcpd.ids import SlotId
@@ -60,7 +60,7 @@ def report(tables: Tables, name: str) -> EntryReport:
         errors=sum(u.requests.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
         noise=sum(u.noise for u in upstreams),
         tools=tools,
-        era=None if introduction is None else ERA,
+        era=None if introduction is None else introduction.era,
         introduction=introduction,
         is_held=name in tables.held,
         slots=slots,

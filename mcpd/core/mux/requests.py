@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Raw
 
@@ -11,7 +11,9 @@ from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import Method, Route
-from mcpd.core.mux import progress
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux import bridge, progress
+from mcpd.core.mux.asker import NOBODY
 from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
@@ -32,6 +34,28 @@ Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
 """Called with the result or the error of a request of ours."""
 
 
+Interpreted = tuple[Raw | bytes | None, Raw | bytes | None, Failure | None]
+"""A result, an error of the server's, or a failure of ours: what an answer means to its client."""
+
+
+class Gate(Protocol):
+    """Decides when a request that can cause a question may be sent."""
+
+    def admits(self, pending: Pending) -> bool:
+        """Tell whether it may go now; else it is kept, and handed to ``Requests.place`` later."""
+
+    def over(self, pending: Pending) -> None:
+        """A request that was admitted is over."""
+
+    def remove(self, pending: Pending) -> bool:
+        """Take out one that is kept and given up; tell whether it was there."""
+
+    def drain(self) -> list[Pending]:
+        """Take out all that are kept; the process, or its place, is gone."""
+
+    def __len__(self) -> int: ...
+
+
 class Requests:
     """What one slot's processes are asked, over their lives.
 
@@ -47,6 +71,20 @@ class Requests:
         """Sessions that keep this server alive."""
         self.calls = 0
         self.errors = 0
+        self.era = Era.LEGACY
+        """What the process speaks, once it has introduced itself."""
+        self.ours = NOBODY
+        """Who asks a modern process when we do ourselves."""
+        self.callers = NOBODY
+        """Who makes control calls to one: it can be asked nothing."""
+        self.gate: Gate | None = None
+        self.interpret: (
+            Callable[[Pending, Raw | None, Raw | None], Interpreted | None] | None
+        ) = None
+        """Says what an answer means to a client of another era, or to any of a modern process's;
+        ``None`` when the client has to be asked something first."""
+        self.between: dict[Pending, None] = {}
+        """Requests that are not over, while their clients are asked for input."""
         self._fx = effects
         self._inflight = Inflight()
         self._queue = FairQueue()
@@ -65,11 +103,24 @@ class Requests:
             self._waiting.append(pending)
             self._fx.emit(Want(self.slot))
             return
+        if pending.is_asking and self.gate is not None and not self.gate.admits(pending):
+            return
+        self.place(pending)
+
+    def place(self, pending: Pending) -> None:
+        """Send a request that has its turn as soon as there is room for it."""
         limit = self.entry.max_concurrency
         if limit and pending.owner and len(self._inflight) >= limit:
             self._enqueue(pending)
             return
         self._send(pending)
+
+    def ask_between(self, pending: Pending) -> None:
+        """Keep a request whose client is asked for input; ``submit`` it again with the answers."""
+        pending.is_written = False
+        pending.wire_id = 0
+        pending.drop_timers()
+        self.between[pending] = None
 
     def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
         """Give a request up: it will not be answered, and the process is told.
@@ -87,9 +138,19 @@ class Requests:
                 line = envelope.notification(b'"notifications/cancelled"', params)
                 self._fx.emit(ToServer(self.slot, line))
             self._next_from_queue()
-        elif not self._queue.remove(pending) and pending in self._waiting:
-            self._waiting.remove(pending)
+        elif pending in self.between:
+            del self.between[pending]
+        elif not (self.gate is not None and self.gate.remove(pending)) and not self._queue.remove(
+            pending
+        ):
+            if pending in self._waiting:
+                self._waiting.remove(pending)
+        self._pass_turn(pending)
         self.mark_idle()
+
+    def _pass_turn(self, pending: Pending) -> None:
+        if pending.is_asking and self.gate is not None:
+            self.gate.over(pending)
 
     def when_ready(self, waiter: Waiter) -> None:
         """Call back once the process is ready, or with why it is not going to be."""
@@ -107,11 +168,11 @@ class Requests:
     def load(self) -> int:
         """Return how many requests of others are in flight, waiting or queued."""
         flying = sum(1 for pending in self._inflight.all() if pending.owner)
-        return flying + len(self._waiting) + len(self._queue)
+        return flying + len(self._waiting) + len(self.between) + self.queued()
 
     def queued(self) -> int:
         """Return how many requests wait for their place."""
-        return len(self._queue)
+        return len(self._queue) + (len(self.gate) if self.gate is not None else 0)
 
     def owners_in_flight(self) -> set[int]:
         """Return whose requests the process is working on."""
@@ -128,7 +189,8 @@ class Requests:
 
         Whoever waits for the process to be ready gets ``failure``.
         """
-        released, self._waiting = [*self._queue.drain(), *self._waiting], []
+        gated = self.gate.drain() if self.gate is not None else []
+        released, self._waiting = [*gated, *self._queue.drain(), *self._waiting], []
         waiters, self._on_ready = self._on_ready, []
         for waiter in waiters:
             waiter(failure)
@@ -149,7 +211,12 @@ class Requests:
             when_free()
             return
         if self._is_busy and not (
-            self.users or len(self._inflight) or self._waiting or len(self._queue) or self._on_ready
+            self.users
+            or len(self._inflight)
+            or self._waiting
+            or self.between
+            or self.queued()
+            or self._on_ready
         ):
             self._is_busy = False
             self._fx.emit(Idle(self.slot))
@@ -197,6 +264,9 @@ class Requests:
         wire_id = self._inflight.open(pending)
         params = pending.params
         entry = pending.entry
+        asker = pending.asker
+        if self.era is Era.MODERN or (asker is not None and asker.era is Era.MODERN):
+            params = bridge.params_up(params, asker or self._we(pending), self.era)
         is_timed = entry is not None and (pending.timeout > 0 or entry.call_timeout > 0)
         if pending.token is not None or is_timed or pending.on_progress is not None:
             params = progress.with_token(params, wire_id)
@@ -209,6 +279,9 @@ class Requests:
         if is_timed and entry is not None:
             self._arm(pending, pending.timeout or entry.call_timeout, entry.call_timeout_max)
         self._fx.commands.append(ToServer(self.slot, line, wire_id))
+
+    def _we(self, pending: Pending) -> Asker:
+        return self.ours if pending.owner == OURS else self.callers
 
     def _arm(self, pending: Pending, timeout: float, most: float) -> None:
         pending.timeout = timeout
@@ -287,6 +360,7 @@ class Requests:
         pending.drop_timers()
         self._count_error(pending)
         pending.done(pending, None, None, failure)
+        self._pass_turn(pending)
         self.mark_idle()
 
     # -- answers ---------------------------------------------------------------------------------
@@ -305,18 +379,30 @@ class Requests:
 
     def finish(self, pending: Pending, result: Raw | None, error: Raw | None, frame: Frame) -> None:
         """Hand an answer to whoever asked; ``frame`` is the line that it came in."""
-        pending.is_over = True
-        if pending.timer is not None or pending.hard_timer is not None:
-            pending.drop_timers()
+        asker = pending.asker
+        failure: Failure | None = None
+        said: Raw | bytes | None = result
+        wrong: Raw | bytes | None = error
         if pending.owner:
             if not self._has_answered:
                 self._has_answered = True
                 self._fx.emit(Answered(self.slot))
+            if self.era is Era.MODERN or (asker is not None and asker.era is Era.MODERN):
+                meant = None if self.interpret is None else self.interpret(pending, result, error)
+                if meant is None:
+                    return
+                said, wrong, failure = meant
+        pending.is_over = True
+        if pending.timer is not None or pending.hard_timer is not None:
+            pending.drop_timers()
+        if pending.owner:
             if pending.method.route is Route.TOOL:
                 self.calls += 1
-                if error is not None or _is_error(result, frame):
+                if result is None or failure is not None or _is_error(result, frame):
                     self.errors += 1
-        pending.done(pending, result, error, None)
+        pending.done(pending, said, wrong, failure)
+        if pending.is_asking and self.gate is not None:
+            self.gate.over(pending)
         if self._queue:
             self._next_from_queue()
         if not self.users:
@@ -418,6 +504,7 @@ class Requests:
         self.is_ready = False
         waiting, self._waiting = self._waiting, []
         flying, queued = self._inflight.all(), self._queue.drain()
+        queued += self.gate.drain() if self.gate is not None else []
         self._inflight = Inflight()
         waiters, self._on_ready = self._on_ready, []
         if is_planned and comes_back:  # a restart: what has not been sent goes to the new process

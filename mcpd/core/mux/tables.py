@@ -7,7 +7,7 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer

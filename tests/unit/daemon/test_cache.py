@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, merge_pages, parse_page
-from mcpd.core.mcp.legacy import Introduction
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.policy.redact import Redactor
 from mcpd.daemon.cache import CatalogCache
 

@@ -10,7 +10,8 @@ import pytest
 from msgspec import Raw
 
 from mcpd.core.mcp import legacy
-from mcpd.core.mcp.legacy import HandshakeRefused, Introduction, read_handshake
+from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
+from mcpd.core.mcp.legacy import read_handshake
 
 RESULT: dict[str, Any] = {
     "protocolVersion": "2025-06-18",
