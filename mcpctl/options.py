@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,17 @@ from mcpctl import completion
 from mcpctl.context import App
 
 Function = Callable[..., Any]
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds above 0: of none at all nobody can say what it should mean."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise click.BadParameter(f"{text} is no number of seconds above 0.")
+    return value
 
 
 def command(name: str, *, starts: bool) -> Callable[[Function], click.Command]:

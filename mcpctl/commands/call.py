@@ -26,9 +26,7 @@ ANSWER_GRACE_S = 5.0
     shell_complete=completion.call,
 )
 @click.option("--args", "base", metavar="JSON", help="All arguments as an object; - reads stdin.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="S", help="Seconds in all."
-)
+@click.option("--timeout", type=options.seconds, metavar="S", help="Seconds in all.")
 def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: float | None) -> int:
     """Call a tool and print the text it answers.
 

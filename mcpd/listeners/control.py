@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol, assert_never
+from typing import Annotated, Any, Final, Protocol, assert_never
 
 import msgspec
 from msgspec import Raw
@@ -26,6 +26,8 @@ from mcpd.ids import SessionId
 Json = dict[str, Any]
 Send = Callable[[Json], None]
 Unsubscribe = Callable[[], None]
+Timeout = Annotated[float, msgspec.Meta(gt=0)]
+"""Seconds. None at all would be over before it began, whatever it is meant to say."""
 
 
 class _Params(msgspec.Struct):
@@ -61,7 +63,7 @@ class CallParams(_Params):
     server: str
     tool: str
     arguments: Raw = Raw(b"null")
-    timeout: float | None = None
+    timeout: Timeout | None = None
     progress: bool = False
 
 

@@ -210,6 +210,15 @@ def test_a_call_asks_for_no_schema_that_it_does_not_need(daemon: FakeDaemon) -> 
     assert daemon.requests("mcpd/call")[0]["timeout"] == 7
 
 
+@pytest.mark.parametrize("timeout", ["0", "-1", "nan", "inf", "soon"])
+def test_a_timeout_is_a_number_of_seconds_above_0(daemon: FakeDaemon, timeout: str) -> None:
+    told = said(daemon, "call", "files.echo", "--timeout", timeout, status=2)
+    assert f"--timeout': {timeout} is no number of seconds above 0." in told
+    told = said(daemon, "call", "files.echo", "--json", f"--timeout={timeout}", status=2)
+    assert timeout in json.loads(told)["error"]["message"]
+    assert daemon.requests("mcpd/call") == []
+
+
 def test_the_longest_server_that_exists_is_meant(daemon: FakeDaemon) -> None:
     known = [{**SERVER, "name": name} for name in ("a", "a.b")]
     daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": known}

@@ -124,6 +124,11 @@ async def office() -> Office:
         ("mcpd/start", b'{"servers":"one"}', "params.servers"),
         ("mcpd/attach", b'{"roots":[1]}', "params.roots[0]"),
         ("mcpd/read", b'"x"', "object"),
+        ("mcpd/call", b'{"server":"a","tool":"t","timeout":"5"}', "params.timeout: expected"),
+        ("mcpd/call", b'{"server":"a","tool":"t","timeout":true}', "params.timeout: expected"),
+        ("mcpd/call", b'{"server":"a","tool":"t","timeout":0}', "params.timeout: expected"),
+        ("mcpd/call", b'{"server":"a","tool":"t","timeout":-0.5}', "params.timeout: expected"),
+        ("mcpd/call", b'{"server":"a","tool":"t","timeout":1e400}', "params.timeout"),
     ],
 )
 def test_bad_parameters_are_told_with_their_place(method: str, params: bytes, says: str) -> None:
@@ -159,6 +164,12 @@ def test_lone_surrogates_in_arguments_pass() -> None:
     found = read("mcpd/call", raw)
     assert isinstance(found, control.CallParams)
     assert bytes(found.arguments) == b'{"x":"\\ud800"}'
+
+
+def test_lone_surrogates_do_not_hide_a_wrong_timeout() -> None:
+    found = read("mcpd/call", b'{"server":"a","tool":"t","arguments":["\\ud800"],"timeout":0}')
+    assert isinstance(found, Failure)
+    assert "params.timeout" in found.message
 
 
 def test_lone_surrogates_do_not_hide_what_is_missing() -> None:
