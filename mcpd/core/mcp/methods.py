@@ -22,6 +22,8 @@ class Route(Enum):
     LEVEL = "level"
     SUBSCRIBE = "subscribe"
     UNSUBSCRIBE = "unsubscribe"
+    LISTEN = "listen"
+    TASK = "task"
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -39,6 +41,8 @@ class Method(msgspec.Struct, frozen=True):
     kind: str | None = None
     may_repeat: bool = False
     is_input_capable: bool = False
+    is_legacy: bool = True
+    is_modern: bool = True
     quoted: bytes = b""
 
 
@@ -49,9 +53,9 @@ def _table(*methods: Method) -> dict[str, Method]:
 
 
 CLIENT_REQUESTS: Final = _table(
-    Method("initialize", Route.INITIALIZE),
-    Method("ping", Route.PING),
-    Method("server/discover", Route.DISCOVER),
+    Method("initialize", Route.INITIALIZE, is_modern=False),
+    Method("ping", Route.PING, is_modern=False),
+    Method("server/discover", Route.DISCOVER, is_legacy=False),
     Method("tools/list", Route.LIST, capability="tools", kind="tools"),
     Method("prompts/list", Route.LIST, capability="prompts", kind="prompts"),
     Method("resources/list", Route.LIST, capability="resources", kind="resources"),
@@ -79,11 +83,37 @@ CLIENT_REQUESTS: Final = _table(
         required=("ref", "argument"),
         may_repeat=True,
     ),
-    Method("logging/setLevel", Route.LEVEL, required=("level",), capability="logging"),
-    Method("resources/subscribe", Route.SUBSCRIBE, required=("uri",), capability="resources"),
-    Method("resources/unsubscribe", Route.UNSUBSCRIBE, required=("uri",), capability="resources"),
+    Method(
+        "logging/setLevel",
+        Route.LEVEL,
+        required=("level",),
+        capability="logging",
+        is_modern=False,
+    ),
+    Method(
+        "resources/subscribe",
+        Route.SUBSCRIBE,
+        required=("uri",),
+        capability="resources",
+        is_modern=False,
+    ),
+    Method(
+        "resources/unsubscribe",
+        Route.UNSUBSCRIBE,
+        required=("uri",),
+        capability="resources",
+        is_modern=False,
+    ),
+    Method("subscriptions/listen", Route.LISTEN, required=("notifications",), is_legacy=False),
+    Method("tasks/get", Route.TASK, required=("task_id",), may_repeat=True, is_legacy=False),
+    Method("tasks/update", Route.TASK, required=("task_id",), is_legacy=False),
+    Method("tasks/cancel", Route.TASK, required=("task_id",), may_repeat=True, is_legacy=False),
 )
-"""The requests of a legacy client (2025-11-25 schema, ClientRequest); no ``tasks/*``."""
+"""The requests of clients (ClientRequest in the 2025-11-25 and 2026-07-28 schemas).
+
+Of tasks only those of the modern extension: the experiment of 2025-11-25 is not relayed.
+``required`` names fields of ``wire.envelope.Params``.
+"""
 
 LEVELS: Final = (
     "debug",

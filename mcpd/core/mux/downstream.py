@@ -11,23 +11,24 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure, FrameRejected, SessionOpened
-from mcpd.core.mcp import codes
-from mcpd.core.mcp import legacy as era
+from mcpd.core.mcp import codes, legacy, modern
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS, Method, Route
-from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, negotiate
-from mcpd.core.mux import progress
-from mcpd.core.mux.commands import ToSession
+from mcpd.core.mcp.versions import NEWEST_LEGACY, Era, negotiate
+from mcpd.core.mux import bridge, progress
+from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.listens import Listens
+from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream, most_verbose
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
-from mcpd.ids import SessionId
+from mcpd.ids import SessionId, SlotId
 
-_META: Final = "io.modelcontextprotocol/"
-_VERSION: Final = _META + "protocolVersion"
+_NO_HINTS: Final = (0, "private")
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _TOOLS_CALL: Final = CLIENT_REQUESTS["tools/call"]
 _NOTHING: Final = Params()
@@ -40,9 +41,13 @@ CheckArguments = Callable[[Session, Owed, Entry, Upstream, Pending], None]
 class Downstream:
     """Routes the requests of sessions; each rule is a few lines that end in an answer."""
 
-    def __init__(self, tables: Tables, check: CheckArguments) -> None:
+    def __init__(
+        self, tables: Tables, check: CheckArguments, *, listens: Listens, parked: Parked
+    ) -> None:
         self._tables = tables
         self._check = check
+        self._listens = listens
+        self._parked = parked
 
     # -- one request -----------------------------------------------------------------------------
 
@@ -51,7 +56,6 @@ class Downstream:
         rule = CLIENT_REQUESTS.get(method)
         if rule is _TOOLS_CALL and raw is not UNSET and self._call_plainly(session, owed, raw):
             return
-        is_probe = rule is not None and rule.route is Route.DISCOVER
         params = None if raw is UNSET or (len(raw) == 4 and bytes(raw) == b"null") else raw
         found = _NOTHING
         if params is not None:
@@ -60,10 +64,51 @@ class Downstream:
                 self._refuse_plain(session, owed, codes.INVALID_PARAMS, "params must be an object")
                 return
             found = looked
-            meta = UNSET if is_probe else found.meta
-            if meta is not UNSET and self._is_modern(session, owed, meta):
-                return
-        if rule is None or is_probe:  # to the probe, the answer that has a client say initialize
+            if found.meta is not UNSET:
+                try:
+                    owed.asker = _asker(session, found.meta)
+                except modern.EnvelopeRefused as refusal:
+                    error = codes.plain_error(refusal.code, refusal.message, refusal.data)
+                    self._tables.pass_error(session, owed, error)
+                    return
+        if owed.asker is not None:
+            session.is_modern = True
+            owed.token = session.envelope[2]
+            self._request_modern(session, owed, method, rule, params, found)
+        else:
+            self._request_legacy(session, owed, method, rule, params, found)
+
+    def _request_modern(
+        self,
+        session: Session,
+        owed: Owed,
+        method: str,
+        rule: Method | None,
+        params: Raw | None,
+        found: Params,
+    ) -> None:
+        if rule is None or not rule.is_modern:
+            why = f"there is no method {method!r} in revision {modern.VERSION}"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+        elif rule.route is Route.DISCOVER:
+            self._discover(session, owed)
+        elif self._has_required(session, owed, rule, found):
+            self._route(session, owed, rule, params, found)
+
+    def _request_legacy(
+        self,
+        session: Session,
+        owed: Owed,
+        method: str,
+        rule: Method | None,
+        params: Raw | None,
+        found: Params,
+    ) -> None:
+        if rule is not None and not rule.is_legacy and session.version is None:
+            why = f"{method} needs {modern.VERSION_KEY!r} in the _meta of its params"
+            self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
+            return
+        if rule is None or not rule.is_legacy:
             why = f"unknown method {method!r}"
             self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
             return
@@ -74,21 +119,26 @@ class Downstream:
             self._initialize(session, owed, params)
             return
         if session.is_opening:
-            session.backlog.append((owed, method, raw))
+            session.backlog.append((owed, method, UNSET if params is None else params))
             return
         if session.version is None:
             why = "the session is not initialized: send initialize first"
             self._refuse_plain(session, owed, codes.INVALID_REQUEST, why)
             return
-        for name in rule.required:
-            value = getattr(found, name)
-            if value is UNSET or (len(value) == 4 and bytes(value) == b"null"):
-                why = f"{method} needs {name!r} in its params"
-                self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
-                return
+        if not self._has_required(session, owed, rule, found):
+            return
         if found.task is not UNSET and params is not None:
             params = Raw(progress.without(params, "task"))  # tasks are not relayed
         self._route(session, owed, rule, params, found)
+
+    def _has_required(self, session: Session, owed: Owed, rule: Method, found: Params) -> bool:
+        for name in rule.required:
+            value = getattr(found, name)
+            if value is UNSET or (len(value) == 4 and bytes(value) == b"null"):
+                why = f"{rule.name} needs {_spelling(name)!r} in its params"
+                self._refuse_plain(session, owed, codes.INVALID_PARAMS, why)
+                return False
+        return True
 
     def _call_plainly(self, session: Session, owed: Owed, raw: Raw) -> bool:
         """Take the usual call, past all that it does not need; tell whether it was one."""
@@ -123,6 +173,10 @@ class Downstream:
                 self._set_level(session, owed, found)
             case Route.SUBSCRIBE | Route.UNSUBSCRIBE:
                 self._subscribe(session, owed, rule, found)
+            case Route.LISTEN if params is not None:
+                self._listens.open(session, owed, params, self.by_uri)
+            case Route.TASK:
+                self._task(session, owed, rule, params, found)
 
     def _refuse_plain(self, session: Session, owed: Owed, code: int, why: str) -> None:
         self._tables.fx.tell(FrameRejected(session.id, why))
@@ -131,15 +185,6 @@ class Downstream:
             codes.INVALID_PARAMS: "invalid_params",
         }.get(code, "invalid_message")
         self._tables.refuse(session, owed, Failure(kind, why), code)
-
-    def _is_modern(self, session: Session, owed: Owed, meta: Raw) -> bool:
-        asked = (envelope.object_of(meta) or {}).get(_VERSION)
-        if asked is None:
-            return False
-        data = {"supported": list(LEGACY), "requested": envelope.text(asked)}
-        error = codes.plain_error(codes.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-        self._tables.pass_error(session, owed, error)
-        return True
 
     # -- the handshake ---------------------------------------------------------------------------
 
@@ -150,7 +195,7 @@ class Downstream:
         asked = asked or {}
         version = envelope.text(asked.get("protocolVersion", UNSET))
         capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
-        session.capabilities = frozenset(capabilities)
+        session.asker = bridge.asker_of(capabilities, asked.get("clientInfo"))
         if session.server is None:
             self._initialize_aggregate(session, owed, version)
             return
@@ -198,27 +243,66 @@ class Downstream:
                 self.request(session, owed, method, raw)
 
     def _introduce(
-        self, session: Session, owed: Owed, asked: str | None, known: era.Introduction
+        self, session: Session, owed: Owed, asked: str | None, known: Introduction
     ) -> None:
         session.version = negotiate(asked, known.version)
-        shown = era.capabilities_shown(known)
+        shown = legacy.capabilities_shown(known)
         self._tables.reply(
             session,
             owed,
-            era.initialize_result(session.version, shown, known.info, known.instructions),
+            legacy.initialize_result(session.version, shown, known.info, known.instructions),
         )
 
     def _initialize_aggregate(self, session: Session, owed: Owed, asked: str | None) -> None:
         tables = self._tables
         session.version = negotiate(asked, NEWEST_LEGACY)
+        info, text = self._aggregate_info(), self._aggregate_instructions()
+        shown = legacy.AGGREGATE_CAPABILITIES
+        result = legacy.initialize_result(session.version, shown, info, text)
+        tables.reply(session, owed, result)
+
+    def _discover(self, session: Session, owed: Owed) -> None:
+        tables = self._tables
+        if session.server is None:
+            info, text = self._aggregate_info(), self._aggregate_instructions()
+            shown = legacy.AGGREGATE_CAPABILITIES
+            tables.reply(session, owed, modern.discover_result(shown, info, text))
+            return
+        entry = tables.entry(session.server)
+        if isinstance(entry, Failure) and entry.kind != "server_stopped":
+            tables.refuse(session, owed, entry)
+            return
+        known = tables.introduction_of(session.server)
+        if known is not None:
+            shown = modern.capabilities_shown(known)
+            result = modern.discover_result(shown, known.info, known.instructions)
+            tables.reply(session, owed, result)
+            return
+        if isinstance(entry, Failure):
+            tables.refuse(session, owed, entry)
+            return
+        upstream = tables.upstream_for(session, entry)
+
+        def ready(failure: Failure | None) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if failure is None or tables.has_left(upstream):
+                self._discover(session, owed)
+            else:
+                tables.refuse(session, owed, failure)
+
+        upstream.requests.when_ready(ready)
+
+    def _aggregate_info(self) -> bytes:
+        return msgspec.json.encode({"name": "mcpd", "version": self._tables.fx.settings.version})
+
+    def _aggregate_instructions(self) -> bytes | None:
+        tables = self._tables
         known: dict[str, bytes | None] = {}
         for server in tables.aggregate.servers():
             introduction = tables.introduction_of(server)
             known[server] = None if introduction is None else introduction.instructions
-        info = msgspec.json.encode({"name": "mcpd", "version": tables.fx.settings.version})
-        text = tables.aggregate.instructions(known)
-        result = era.initialize_result(session.version, era.AGGREGATE_CAPABILITIES, info, text)
-        tables.reply(session, owed, result)
+        return tables.aggregate.instructions(known)
 
     def open(self, session: Session) -> None:
         """The connection is a session from now on."""
@@ -237,9 +321,7 @@ class Downstream:
             self.gather(
                 session,
                 (kind,),
-                lambda: self._reply_if_owed(
-                    session, owed, lambda: self._tables.aggregate.page(kind)
-                ),
+                lambda: self._reply_aggregate_list(session, owed, kind),
             )
             return
         entry = self._tables.entries.get(session.server)
@@ -279,11 +361,32 @@ class Downstream:
         self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
     ) -> None:
         shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
-        self._tables.reply(session, owed, shown.page())
+        page = shown.page()
+        if owed.asker is not None:
+            known = self._tables.introduction_of(entry.name)
+            info = known.info if known is not None else envelope.object_from({})
+            page = modern.list_page(page, info, *self._hints(session, entry.name, kind))
+        self._tables.reply(session, owed, page)
 
-    def _reply_if_owed(self, session: Session, owed: Owed, result: Callable[[], bytes]) -> None:
-        if session.owed.get(owed.key) is owed:
-            self._tables.reply(session, owed, result())
+    def _reply_aggregate_list(self, session: Session, owed: Owed, kind: Kind) -> None:
+        if session.owed.get(owed.key) is not owed:
+            return
+        page = self._tables.aggregate.page(kind)
+        if owed.asker is not None:
+            servers = self._tables.aggregate.servers()
+            hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
+            ttl_ms = min(ttl for ttl, _ in hints)
+            is_private = any(scope == "private" for _, scope in hints)
+            scope = "private" if is_private else "public"
+            page = modern.list_page(page, self._aggregate_info(), ttl_ms, scope)
+        self._tables.reply(session, owed, page)
+
+    def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
+        """Return for how many milliseconds a list may be kept, and by whom."""
+        entry = self._tables.entries[server]
+        upstream = session.upstreams.get(server)
+        upstream = upstream or self._tables.upstreams.get(SlotId(entry.launch))
+        return _NO_HINTS if upstream is None else upstream.hints(kind)
 
     def gather(
         self,
@@ -467,7 +570,9 @@ class Downstream:
                 asked = ", ".join(aggregate.servers()) or "none"
                 why = f"Resource not found: {uri} (servers asked: {asked})"
                 data = {"uri": uri, "servers": aggregate.servers()}
-                error = codes.plain_error(-32002, why, data)
+                is_modern = owed.asker is not None
+                code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
+                error = codes.plain_error(code, why, data)
                 tables.pass_error(session, owed, error)
                 return
             entry = tables.entry(server)
@@ -559,44 +664,84 @@ class Downstream:
     ) -> None:
         tables = self._tables
         token: bytes | None = None
-        if found.meta is not UNSET:
-            raw = (envelope.object_of(found.meta) or {}).get("progressToken")
-            if raw is not None and bytes(raw) != b"null":
-                token = bytes(raw)  # whatever it is: upstream it could be taken for one of ours
-
-        def done(
-            _: Pending,
-            result: Raw | bytes | None,
-            error: Raw | bytes | None,
-            failure: Failure | None,
-        ) -> None:
-            owed.pending = None  # else a circle keeps request and frame until the collector runs
-            if session.owed.pop(owed.key, None) is None:
-                return
-            line: bytes | tuple[bytes | Raw, ...]
-            if result is not None:
-                line = envelope.result_parts(owed.ident, result)
-            elif error is not None:
-                line = envelope.error(owed.ident, error)
-            elif failure is not None:
-                line = envelope.error(owed.ident, codes.error_object(failure))
-            else:
-                return
-            tables.fx.commands.append(ToSession(session.id, line))
-
+        asker = owed.asker
+        if asker is not None:
+            token = owed.token
+            if session.server is None:
+                asker = _without_tasks(asker)
+        else:
+            asker = session.asker
+            if found.meta is not UNSET:
+                token = _token(found.meta)
         upstream = tables.upstream_for(session, entry)
+        if (
+            owed.asker is not None
+            and params is not None
+            and (found.state is not UNSET or found.answers is not UNSET)
+            and self._parked.retry(session, owed, upstream, rule, params, token)
+        ):
+            return
+        done = tables.outcome(session, owed)
         pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
+        pending.asker = asker
+        pending.is_asking = rule.is_input_capable and bool(asker.answers)
         if token is not None:
-
-            def on_progress(said: Raw, token: bytes = token) -> None:
-                tables.notify(session, "notifications/progress", progress.restored(said, token))
-
-            pending.on_progress = on_progress
+            is_modern = owed.asker is not None
+            pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
         owed.pending = pending
         if tool is not None and entry.validates:
             self._check(session, owed, entry, upstream, pending)
+        elif asker.level is not None and asker.era is Era.MODERN:
+            self._with_level(session, owed, upstream, pending)
         else:
             upstream.requests.submit(pending)
+
+    def _progress_to(
+        self, session: Session, token: bytes, *, is_modern: bool
+    ) -> Callable[[Raw], None]:
+        def on_progress(said: Raw) -> None:
+            params = progress.restored(said, token)
+            if is_modern:
+                self._tables.notify_modern(session, "notifications/progress", params)
+            else:
+                self._tables.notify(session, "notifications/progress", params)
+
+        return on_progress
+
+    def _with_level(
+        self, session: Session, owed: Owed, upstream: Upstream, pending: Pending
+    ) -> None:
+        """Have a legacy process log as much as a modern request wants, before it is sent."""
+
+        def submit(_: object) -> None:
+            if session.owed.get(owed.key) is owed:
+                upstream.requests.submit(pending)
+
+        def ready(failure: Failure | None) -> None:
+            if failure is None and upstream.requests.era is Era.LEGACY:
+                self.apply_levels(upstream, submit)
+            else:
+                submit(failure)
+
+        upstream.requests.when_ready(ready)
+
+    def _task(
+        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
+    ) -> None:
+        """Pass on what belongs to the tasks extension, where the server has it."""
+        known = None if session.server is None else self._tables.introduction_of(session.server)
+        if known is None or not modern.has_tasks(known):
+            why = f"{session.server or 'the aggregate'} has no tasks"
+            self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        self._forward_own(session, owed, rule, params, found)
+
+    def roots_changed(self, session: Session) -> None:
+        """A client has other roots: a process of its own that asks for them is told."""
+        for name, upstream in session.upstreams.items():
+            entry = self._tables.entries.get(name)
+            if entry is not None and entry.asks_for_roots and upstream.is_ready:
+                upstream.notify(b'"notifications/roots/list_changed"')
 
     def tool_not_found(self, server: str, name: str) -> Failure:
         """Say that a server has no such tool, or that it is hidden, and what is like it."""
@@ -615,6 +760,7 @@ class Downstream:
             return
         if session.server is None:
             session.level = level
+            session.asker = msgspec.structs.replace(session.asker, level=level)
             for upstream in session.upstreams.values():
                 self.apply_levels(upstream)
             self._tables.reply(session, owed, b"{}")
@@ -628,12 +774,14 @@ class Downstream:
             self._refuse_plain(session, owed, codes.METHOD_NOT_FOUND, why)
             return
         before, session.level = session.level, level
+        session.asker = msgspec.structs.replace(session.asker, level=level)
 
         def applied(error: Raw | bytes | None) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
             if error is not None:
                 session.level = before
+                session.asker = msgspec.structs.replace(session.asker, level=before)
                 self._tables.pass_error(session, owed, error)
             else:
                 self._tables.reply(session, owed, b"{}")
@@ -647,7 +795,7 @@ class Downstream:
         sessions = (
             self._tables.sessions.get(SessionId(ident)) for ident in upstream.requests.users
         )
-        wanted = most_verbose([s.level for s in sessions if s is not None and s.level])
+        wanted = most_verbose([level for s in sessions if s is not None for level in s.levels()])
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
             if then is not None:
@@ -709,3 +857,40 @@ def _not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Fa
     if hint is None and server is not None:
         hint = f"mcpctl {what}s {server}"
     return Failure("tool_not_found", f"{where} {name!r}", server, False, hint, {"near": near})
+
+
+def _asker(session: Session, meta: Raw) -> Asker | None:
+    """Read the envelope of a request; ``None`` where it has none. Most are like the last one.
+
+    Raises:
+        EnvelopeRefused: the client's fault.
+    """
+    raw = bytes(meta)
+    if raw == session.envelope[0]:
+        return session.envelope[1]
+    asker = modern.read_envelope(meta)
+    if asker is not None:
+        session.envelope = (raw, asker, _token(meta))
+    return asker
+
+
+def _token(meta: Raw) -> bytes | None:
+    raw = (envelope.object_of(meta) or {}).get("progressToken")
+    if raw is None or bytes(raw) == b"null":
+        return None
+    return bytes(raw)  # whatever it is: upstream it could be taken for one of ours
+
+
+def _without_tasks(asker: Asker) -> Asker:
+    """Return who asks through the aggregate, where a task could not be found again."""
+    if modern.TASKS.encode() not in asker.capabilities:
+        return asker
+    members = envelope.object_of(asker.capabilities) or {}
+    extensions = envelope.object_of(members.get("extensions", Raw(b"{}"))) or {}
+    extensions.pop(modern.TASKS, None)
+    members["extensions"] = Raw(envelope.object_from(extensions))
+    return msgspec.structs.replace(asker, capabilities=envelope.object_from(members))
+
+
+def _spelling(field: str) -> str:
+    return "taskId" if field == "task_id" else field

@@ -12,14 +12,18 @@ from mcpd.core.facts import Failure, FrameRejected, ServerWarning, SessionClosed
 from mcpd.core.mcp import codes
 from mcpd.core.mux import events
 from mcpd.core.mux.audience import Hearers
+from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.commands import Command, Control, ControlCancelled, ToSession
 from mcpd.core.mux.control import ControlDesk
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.failures import too_large
+from mcpd.core.mux.listens import Listens
+from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.report import EntryReport, report
+from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -29,6 +33,7 @@ from mcpd.core.wire.framing import Frame, Oversized
 _CONTROL = "mcpd/"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
+_HAS_BATCHES = "2025-03-26"
 
 
 class Mux:
@@ -41,10 +46,15 @@ class Mux:
         """Its ``soonest`` spares whoever drives us a look at the next deadline."""
         self._tables = Tables(self.effects)
         self._questions = Questions(self._tables)
-        self._hearers = Hearers(self._tables, self._questions)
+        self._parked = Parked(self._tables, self._questions)
+        self._listens = Listens(self._tables)
+        rounds = Rounds(self._tables, self._questions)
+        self._hearers = Hearers(self._tables, self._questions, rounds, self._listens)
         self._tables.audience = self._hearers
         self._desk = ControlDesk(self._tables)
-        self._downstream = Downstream(self._tables, self._desk.check)
+        self._downstream = Downstream(
+            self._tables, self._desk.check, listens=self._listens, parked=self._parked
+        )
         self._desk.downstream = self._downstream
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
@@ -61,6 +71,10 @@ class Mux:
                 session = self._tables.sessions.get(event.session)
                 if session is not None:
                     self._hear_session(session, event.frame)
+            case events.ProbeRead():
+                upstream = self._tables.at(event.slot)
+                if upstream is not None:
+                    upstream.probe_read()
             case events.FrameFromServer():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
@@ -109,6 +123,8 @@ class Mux:
                 self._control_done(event)
             case events.Validated():
                 self._desk.validated(event)
+            case events.Draining():
+                self._listens.end_all()
             case _:
                 assert_never(event)
         return commands
@@ -137,12 +153,14 @@ class Mux:
             "sessions": len(sessions),
             "owed": sum(len(session.owed) for session in sessions),
             "streams": sum(len(session.streams) for session in sessions),
+            "listens": sum(len(session.listens) for session in sessions),
             "in_flight": sum(len(upstream.requests.in_flight()) for upstream in upstreams),
             "queued": sum(upstream.requests.queued() for upstream in upstreams),
             "users": sum(len(upstream.requests.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._desk),
             "questions": len(self._questions),
+            "parked": len(self._parked),
         }
 
     # -- what sessions send ----------------------------------------------------------------------
@@ -151,55 +169,81 @@ class Mux:
         if isinstance(frame, Oversized):
             self._refuse_oversized(session, frame)
             return
+        self._hear_line(session, frame, None)
+
+    def _hear_line(self, session: Session, frame: Frame, batch: Batch | None) -> None:
         try:
             message = envelope.decode(frame)
         except envelope.Malformed as problem:
+            if batch is None and problem.is_json and session.version == _HAS_BATCHES:
+                elements = envelope.batch_of(frame)
+                if elements:
+                    self._hear_batch(session, elements)
+                    return
             code = codes.INVALID_REQUEST if problem.is_json else codes.PARSE_ERROR
-            self._refuse_frame(session, problem.id, code, problem.reason)
+            self._refuse_frame(session, problem.id, code, problem.reason, batch)
             return
         if message.id is UNSET:
             if message.method is not UNSET:
                 if message.jsonrpc == "2.0":
                     self._hear_notification(session, str(message.method), message.params)
             elif message.result is UNSET and message.error is UNSET:
-                self._refuse_frame(session, None, codes.INVALID_REQUEST, "not a JSON-RPC message")
+                why = "not a JSON-RPC message"
+                self._refuse_frame(session, None, codes.INVALID_REQUEST, why, batch)
             return
         ident = bytes(message.id)
         if message.method is UNSET:
             if message.result is UNSET and message.error is UNSET:
                 usable = ident if envelope.is_id(ident) else None
                 why = "a request needs a method"
-                self._refuse_frame(session, usable, codes.INVALID_REQUEST, why)
+                self._refuse_frame(session, usable, codes.INVALID_REQUEST, why, batch)
             else:
                 self._questions.hear_answer(session, message)
             return
         if not envelope.is_id(ident):
             why = "id must be a string or an integer"
-            self._refuse_frame(session, None, codes.INVALID_REQUEST, why)
+            self._refuse_frame(session, None, codes.INVALID_REQUEST, why, batch)
             return
         if message.jsonrpc != "2.0":
             why = 'jsonrpc must be "2.0"'
-            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
+            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
-        self._hear_request(session, ident, str(message.method), message.params)
+        self._hear_request(session, ident, str(message.method), message.params, batch)
+
+    def _hear_batch(self, session: Session, elements: list[bytes]) -> None:
+        """Take an array of messages, one by one; what it is owed goes out as one array."""
+        batch = Batch(lambda line: self.effects.emit(ToSession(session.id, line)))
+        for element in elements:
+            self._hear_line(session, element, batch)
+        batch.settle(None)
 
     def _hear_request(
-        self, session: Session, ident: bytes, method: str, params: envelope.Bytes
+        self,
+        session: Session,
+        ident: bytes,
+        method: str,
+        params: envelope.Bytes,
+        batch: Batch | None,
     ) -> None:
         key = envelope.id_key(ident)
-        if key in session.owed or key in session.streams:
+        if key in session.owed or key in session.streams or key in session.listens:
             why = "a request with this id is in flight already"
-            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why)
+            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
-        most = self.effects.settings.max_in_flight
-        if len(session.owed) + len(session.streams) >= most:
-            failure = Failure(
-                "rate_limited", f"{most} requests of this session are in flight", None, True
-            )
-            line = envelope.error(ident, codes.error_object(failure))
-            self.effects.emit(ToSession(session.id, line))
+        if batch is not None and method == "initialize":
+            why = "initialize must not be part of a batch"
+            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
         owed = Owed(ident, key)
+        if batch is not None:
+            owed.batch = batch
+            batch.expect()
+        most = self.effects.settings.max_in_flight
+        if len(session.owed) + len(session.streams) + len(session.listens) >= most:
+            why = f"{most} requests of this session are in flight"
+            failure = Failure("rate_limited", why, None, True)
+            self._tables.refuse(session, owed, failure)
+            return
         session.owed[key] = owed
         if not method.startswith(_CONTROL):
             if not session.is_session:
@@ -214,7 +258,12 @@ class Mux:
             self.effects.emit(Control(session.id, key, method, raw))
 
     def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
-        if method == "notifications/initialized":
+        if method == "notifications/progress":
+            if params is not UNSET:
+                self._questions.hear_progress(session, params)
+        elif method == "notifications/roots/list_changed":
+            self._downstream.roots_changed(session)
+        elif method == "notifications/initialized":
             session.said_initialized = session.is_opening
             session.is_initialized = session.version is not None and not session.is_opening
         elif method == "notifications/cancelled" and params is not UNSET:
@@ -226,6 +275,8 @@ class Mux:
                     self._cancel(session, envelope.id_key(ident), why)
 
     def _cancel(self, session: Session, key: bytes, reason: bytes | None) -> None:
+        if self._listens.cancel(session, key):
+            return
         if key in session.streams:
             session.streams.discard(key)
             self.effects.emit(ControlCancelled(session.id, key))
@@ -233,7 +284,7 @@ class Mux:
         owed = session.owed.get(key)
         if owed is None:
             return
-        self._tables.settle(session, owed)
+        self._tables.drop(session, owed)
         if owed.pending is not None and owed.pending.upstream is not None:
             owed.pending.upstream.cancel(owed.pending, reason)
             self._questions.call_over(session, owed.pending)
@@ -247,15 +298,28 @@ class Mux:
         ident = envelope.find_id(frame.head, frame.tail)
         self._send_error(session, ident, codes.error_object(failure))
 
-    def _refuse_frame(self, session: Session, ident: bytes | None, code: int, reason: str) -> None:
+    def _refuse_frame(
+        self,
+        session: Session,
+        ident: bytes | None,
+        code: int,
+        reason: str,
+        batch: Batch | None = None,
+    ) -> None:
         self.effects.tell(FrameRejected(session.id, reason))
         failure = Failure("invalid_message", reason)
-        self._send_error(session, ident, codes.error_object(failure, code))
+        self._send_error(session, ident, codes.error_object(failure, code), batch)
 
-    def _send_error(self, session: Session, ident: bytes | None, error: bytes) -> None:
+    def _send_error(
+        self, session: Session, ident: bytes | None, error: bytes, batch: Batch | None = None
+    ) -> None:
         if ident is None and not session.may_omit_id:
             ident = b"null"
-        self.effects.emit(ToSession(session.id, envelope.error(ident, error)))
+        line = envelope.error(ident, error)
+        if batch is None:
+            self.effects.emit(ToSession(session.id, line))
+        else:
+            batch.take(line)
 
     # -- sessions come and go --------------------------------------------------------------------
 
@@ -290,6 +354,8 @@ class Mux:
         if session is None:
             return
         self._questions.session_gone(session)
+        self._parked.session_gone(session)
+        self._listens.session_gone(session)
         # the newest first: a call that waits must not be sent because another has made room
         for key in [*reversed(session.owed), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')

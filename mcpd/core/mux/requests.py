@@ -13,7 +13,7 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import Method, Route
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import bridge, progress
-from mcpd.core.mux.asker import NOBODY
+from mcpd.core.mux.asker import NOBODY, Asker
 from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
@@ -140,11 +140,10 @@ class Requests:
             self._next_from_queue()
         elif pending in self.between:
             del self.between[pending]
-        elif not (self.gate is not None and self.gate.remove(pending)) and not self._queue.remove(
-            pending
-        ):
-            if pending in self._waiting:
-                self._waiting.remove(pending)
+        elif pending in self._waiting:
+            self._waiting.remove(pending)
+        elif not self._queue.remove(pending) and self.gate is not None:
+            self.gate.remove(pending)
         self._pass_turn(pending)
         self.mark_idle()
 
@@ -395,11 +394,10 @@ class Requests:
         pending.is_over = True
         if pending.timer is not None or pending.hard_timer is not None:
             pending.drop_timers()
-        if pending.owner:
-            if pending.method.route is Route.TOOL:
-                self.calls += 1
-                if result is None or failure is not None or _is_error(result, frame):
-                    self.errors += 1
+        if pending.owner and pending.method.route is Route.TOOL:
+            self.calls += 1
+            if result is None or failure is not None or _is_error(result, frame):
+                self.errors += 1
         pending.done(pending, said, wrong, failure)
         if pending.is_asking and self.gate is not None:
             self.gate.over(pending)

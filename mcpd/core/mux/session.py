@@ -6,6 +6,8 @@ from msgspec import Raw, UnsetType
 
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MAY_OMIT_ID
+from mcpd.core.mux.asker import NOBODY, Asker
+from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.upstream import Upstream
@@ -15,16 +17,21 @@ from mcpd.ids import SessionId
 class Owed:
     """One request of a session that has not been answered.
 
-    ``ident`` is its id as it came, ``pending`` the request sent on for it, where there is one.
+    ``ident`` is its id as it came, ``pending`` the request sent on for it, where there is one;
+    ``asker`` is who asks where the request says so itself, as modern ones do, and ``batch`` what
+    its answer is a part of. ``token`` is the progress token in a modern request's envelope.
     """
 
-    __slots__ = ("ident", "is_control", "key", "pending", "timer")
+    __slots__ = ("asker", "batch", "ident", "is_control", "key", "pending", "timer", "token")
 
     def __init__(self, ident: bytes, key: bytes) -> None:
         self.ident = ident
         self.key = key
         self.is_control = False
         self.pending: Pending | None = None
+        self.asker: Asker | None = None
+        self.token: bytes | None = None
+        self.batch: Batch | None = None
         self.timer: Timer | None = None
 
 
@@ -43,7 +50,14 @@ class Session:
         self.roots: tuple[str, ...] = ()
         self.version: str | None = None
         """The negotiated revision, once ``initialize`` was answered."""
-        self.capabilities: frozenset[str] = frozenset()
+        self.asker = NOBODY
+        """What its client said of itself in ``initialize``."""
+        self.is_modern = False
+        """Whether it has sent a request with an envelope."""
+        self.envelope: tuple[bytes, Asker, bytes | None] = (b"", NOBODY, None)
+        """The last envelope that was read, its asker and progress token: most are like the last."""
+        self.listens: dict[bytes, Listen] = {}
+        """Its open ``subscriptions/listen``, by the key of their ids."""
         self.is_initialized = False
         self.is_opening = False
         """Whether ``initialize`` waits for a server that has never run."""
@@ -65,13 +79,19 @@ class Session:
     @property
     def may_omit_id(self) -> bool:
         """Whether an error for an unreadable request goes without an id, and not with a null."""
-        return self.version is not None and self.version >= MAY_OMIT_ID
+        return self.is_modern or (self.version is not None and self.version >= MAY_OMIT_ID)
 
     def wants_log(self, level: str) -> bool:
         """Tell whether a log message of this level is for it; ``info`` and above by default."""
         if level not in LEVELS:
             return True
         return LEVELS.index(level) >= LEVELS.index(self.level or "info")
+
+    def levels(self) -> list[str]:
+        """Return the log levels that it wants: its own, and those of its modern requests."""
+        own = [self.level] if self.level is not None else []
+        askers = (owed.asker for owed in self.owed.values())
+        return own + [asker.level for asker in askers if asker is not None and asker.level]
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""

@@ -12,7 +12,7 @@ from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
-from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.inflight import Outcome, Pending
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.upstream import Audience, Phase, Upstream
 from mcpd.core.wire import envelope
@@ -263,22 +263,59 @@ class Tables:
 
     # -- answers --------------------------------------------------------------------------------
 
-    def settle(self, session: Session, owed: Owed) -> None:
-        """A request is over: forget it, with whatever was under way for it."""
+    def forget(self, session: Session, owed: Owed) -> None:
+        """A request is over and gets no answer, or another one than usual."""
         if session.owed.get(owed.key) is owed:
             del session.owed[owed.key]
         if owed.timer is not None:
             owed.timer.cancel()
 
+    def drop(self, session: Session, owed: Owed) -> None:
+        """A request was given up by its client: it gets no answer."""
+        self.forget(session, owed)
+        if owed.batch is not None:
+            owed.batch.settle(None)
+
     def reply(self, session: Session, owed: Owed, result: Raw | bytes) -> None:
         """Answer a request with a result."""
-        self.settle(session, owed)
-        self.fx.commands.append(ToSession(session.id, envelope.result(owed.ident, result)))
+        self.forget(session, owed)
+        self._send(session, owed, envelope.result(owed.ident, result))
 
     def pass_error(self, session: Session, owed: Owed, error: Raw | bytes) -> None:
         """Answer a request with a server's own error, untouched."""
-        self.settle(session, owed)
-        self.fx.emit(ToSession(session.id, envelope.error(owed.ident, error)))
+        self.forget(session, owed)
+        self._send(session, owed, envelope.error(owed.ident, error))
+
+    def outcome(self, session: Session, owed: Owed) -> Outcome:
+        """Return what answers a session's request with what came of the one sent on for it."""
+
+        def done(
+            _: Pending,
+            result: Raw | bytes | None,
+            error: Raw | bytes | None,
+            failure: Failure | None,
+        ) -> None:
+            owed.pending = None  # else a circle keeps request and frame until the collector runs
+            if session.owed.get(owed.key) is not owed:
+                return
+            del session.owed[owed.key]
+            if result is not None:
+                self._send(session, owed, envelope.result_parts(owed.ident, result))
+            elif error is not None:
+                self._send(session, owed, envelope.error(owed.ident, error))
+            elif failure is not None:
+                line = envelope.error(owed.ident, codes.error_object(failure))
+                self._send(session, owed, line)
+
+        return done
+
+    def _send(
+        self, session: Session, owed: Owed, line: bytes | tuple[bytes | Raw, ...]
+    ) -> None:
+        if owed.batch is None:
+            self.fx.commands.append(ToSession(session.id, line))
+        else:
+            owed.batch.settle(line if isinstance(line, bytes) else b"".join(line))
 
     def refuse(
         self, session: Session, owed: Owed, failure: Failure, code: int | None = None

@@ -40,6 +40,10 @@ class Params(msgspec.Struct, gc=False):
     level: Bytes = UNSET
     cursor: Bytes = UNSET
     reason: Bytes = UNSET
+    notifications: Bytes = UNSET
+    task_id: Bytes = msgspec.field(name="taskId", default=UNSET)
+    answers: Bytes = msgspec.field(name="inputResponses", default=UNSET)
+    state: Bytes = msgspec.field(name="requestState", default=UNSET)
     request_id: Bytes = msgspec.field(name="requestId", default=UNSET)
     progress_token: Bytes = msgspec.field(name="progressToken", default=UNSET)
 
@@ -222,7 +226,27 @@ def batch_of(frame: Frame) -> list[bytes] | None:
     try:
         return [bytes(element) for element in _decode_array(frame)]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return None
+        try:
+            return [element.encode() for element in _elements(frame.decode())]
+        except (ValueError, RecursionError):
+            return None
+
+
+def _elements(source: str) -> Iterator[str]:
+    at = _skip(source, 0, "[")
+    if source[at : at + 1] == "]":
+        at = _skip(source, at, "]")
+    else:
+        while True:
+            end = _scan(source, at)[1]
+            yield source[at:end]
+            at = _after_space(source, end)
+            if source[at : at + 1] == "]":
+                at = _skip(source, at, "]")
+                break
+            at = _skip(source, at, ",")
+    if at != len(source):
+        raise ValueError(f"something follows the array at character {at}")
 
 
 def text(value: Raw | bytes | UnsetType) -> str | None:
