@@ -64,7 +64,7 @@ class ControlDesk:
             elif self._knows(upstream, entry, event.tool):
                 self._call_known(session, owed, entry, upstream, event)
             else:
-                missing = self.downstream.tool_not_found(entry.name, event.tool)
+                missing = self.downstream.forward.tool_not_found(entry.name, event.tool)
                 self._tables.refuse(session, owed, missing)
 
         upstream.requests.when_ready(ready)
@@ -150,7 +150,7 @@ class ControlDesk:
         session, owed = found
         kinds = [_KINDS[name] for name in event.kinds]
         if event.server is None:
-            self.downstream.gather(
+            self.downstream.served.gather(
                 session, kinds, lambda: self._answer_lists(session, owed, kinds, None)
             )
             return
@@ -232,7 +232,7 @@ class ControlDesk:
             self._submit(session, owed, entry, "resources/read", params)
 
         if event.server is None:
-            self.downstream.by_uri(session, owed, event.uri, submit)
+            self.downstream.served.by_uri(session, owed, event.uri, submit)
             return
         entry = self._entry(session, owed, event.server)
         if entry is not None:

@@ -247,7 +247,7 @@ class Mux:
         session.owed[key] = owed
         if not method.startswith(_CONTROL):
             if not session.is_session:
-                self._downstream.open(session)
+                self._tables.open_session(session)
             self._downstream.request(session, owed, method, params)
         elif not session.may_control:
             failure = Failure("unknown_method", f"unknown method {method!r}")
@@ -262,7 +262,7 @@ class Mux:
             if params is not UNSET:
                 self._questions.hear_progress(session, params)
         elif method == "notifications/roots/list_changed":
-            self._downstream.roots_changed(session)
+            self._downstream.wishes.roots_changed(session)
         elif method == "notifications/initialized":
             session.said_initialized = session.is_opening
             session.is_initialized = session.version is not None and not session.is_opening
@@ -342,7 +342,7 @@ class Mux:
         session.workspace = event.workspace
         session.roots = event.roots
         session.may_control = event.may_control
-        self._downstream.open(session)
+        self._tables.open_session(session)
         entry_now = self._tables.entries.get(event.server or "")
         if entry_now is not None and entry_now.unavailable is None:
             self._tables.upstream_for(session, entry_now)
@@ -368,7 +368,7 @@ class Mux:
         if session.level is not None:
             for upstream in used:
                 if upstream.slot in self._tables.upstreams:
-                    self._downstream.apply_levels(upstream)
+                    self._downstream.wishes.apply_levels(upstream)
         if session.is_session:
             self.effects.tell(SessionClosed(session.id, session.server, event.reason))
 
@@ -431,7 +431,7 @@ class Mux:
             if wanted and name not in self._tables.held:
                 new.requests.when_ready(_nobody)
             if session.level is not None:
-                self._downstream.apply_levels(new)
+                self._downstream.wishes.apply_levels(new)
 
     def _tell_changes(self, before: dict[str, Entry]) -> None:
         """Sessions learn of lists that a filter or another server changed."""

@@ -78,9 +78,9 @@ class Requests:
         self.callers = NOBODY
         """Who makes control calls to one: it can be asked nothing."""
         self.gate: Gate | None = None
-        self.interpret: (
-            Callable[[Pending, Raw | None, Raw | None], Interpreted | None] | None
-        ) = None
+        self.interpret: Callable[[Pending, Raw | None, Raw | None], Interpreted | None] | None = (
+            None
+        )
         """Says what an answer means to a client of another era, or to any of a modern process's;
         ``None`` when the client has to be asked something first."""
         self.between: dict[Pending, None] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
-from mcpd.core.facts import Failure
+from mcpd.core.facts import Failure, FrameRejected, SessionOpened
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux.aggregate import Aggregate
@@ -28,6 +28,12 @@ _KEY_KINDS = {
     Sharing.WORKSPACE: ("workspace", CONTROL),
 }
 """What the keys of an entry's places begin with."""
+
+
+_KINDS_OF_CODES = {
+    codes.METHOD_NOT_FOUND: "unknown_method",
+    codes.INVALID_PARAMS: "invalid_params",
+}
 
 
 class Tables:
@@ -309,9 +315,7 @@ class Tables:
 
         return done
 
-    def _send(
-        self, session: Session, owed: Owed, line: bytes | tuple[bytes | Raw, ...]
-    ) -> None:
+    def _send(self, session: Session, owed: Owed, line: bytes | tuple[bytes | Raw, ...]) -> None:
         if owed.batch is None:
             self.fx.commands.append(ToSession(session.id, line))
         else:
@@ -322,6 +326,17 @@ class Tables:
     ) -> None:
         """Answer a request with an error of ours."""
         self.pass_error(session, owed, codes.error_object(failure, code))
+
+    def reject(self, session: Session, owed: Owed, code: int, why: str) -> None:
+        """Answer a request that its client should not have sent like this."""
+        self.fx.tell(FrameRejected(session.id, why))
+        kind = _KINDS_OF_CODES.get(code, "invalid_message")
+        self.refuse(session, owed, Failure(kind, why), code)
+
+    def open_session(self, session: Session) -> None:
+        """The connection is a session from now on."""
+        session.is_session = True
+        self.fx.tell(SessionOpened(session.id, session.server, session.client))
 
     def notify(self, session: Session, method: str, params: Raw | bytes | None) -> None:
         """Send a session a notification, unless it has not said yet that it listens."""

@@ -1,0 +1,226 @@
+"""Lists as sessions get them, and which server a resource belongs to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from msgspec import UNSET
+
+from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.methods import Method
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.greeting import aggregate_info
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.wire import envelope
+from mcpd.core.wire.envelope import Params
+from mcpd.ids import SlotId
+
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_NO_HINTS: Final = (0, "private")
+
+
+class Served:
+    """Answers from the catalogs; whoever has not listed yet is asked, and waited for."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def answer(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
+        """Answer a list request, with what is known or what a server says now."""
+        kind = _KINDS[rule.kind or ""]
+        if found.cursor is not UNSET and bytes(found.cursor) != b"null":
+            why = "there are no further pages: the first is the whole list"
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            return
+        if session.server is None:
+            self.gather(
+                session,
+                (kind,),
+                lambda: self._reply_aggregate_list(session, owed, kind),
+            )
+            return
+        entry = self._tables.entries.get(session.server)
+        usable = self._tables.entry(session.server)
+        if entry is None or (isinstance(usable, Failure) and usable.kind != "server_stopped"):
+            failure = usable if isinstance(usable, Failure) else None
+            self._tables.refuse(session, owed, failure or self._tables.not_found(session.server))
+            return
+        if not self.has(session.server, kind.capability):
+            why = f"{session.server} has no {kind.capability}"
+            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+            return
+        current = session.upstreams.get(session.server)
+        known = current.catalog.get(kind) if current is not None else None
+        known = known or self._tables.catalog_of(session.server).get(kind)
+        if known is not None:
+            self._reply_list(session, owed, entry, kind, known)
+            return
+        if isinstance(usable, Failure):
+            self._tables.refuse(session, owed, usable)
+            return
+
+        def listed(listing: Listing | None, failure: Failure | None) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if listing is not None:
+                self._reply_list(session, owed, entry, kind, listing)
+            elif failure is not None and self._tables.has_left(upstream):
+                self.answer(session, owed, rule, found)
+            elif failure is not None:
+                self._tables.refuse(session, owed, failure)
+
+        upstream = self._tables.upstream_for(session, usable)
+        upstream.lists.listing(kind, listed)
+
+    def _reply_list(
+        self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
+    ) -> None:
+        shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
+        page = shown.page()
+        if owed.asker is not None:
+            known = self._tables.introduction_of(entry.name)
+            info = known.info if known is not None else envelope.object_from({})
+            page = modern.list_page(page, info, *self._hints(session, entry.name, kind))
+        self._tables.reply(session, owed, page)
+
+    def _reply_aggregate_list(self, session: Session, owed: Owed, kind: Kind) -> None:
+        if session.owed.get(owed.key) is not owed:
+            return
+        page = self._tables.aggregate.page(kind)
+        if owed.asker is not None:
+            servers = self._tables.aggregate.servers()
+            hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
+            ttl_ms = min(ttl for ttl, _ in hints)
+            is_private = any(scope == "private" for _, scope in hints)
+            scope = "private" if is_private else "public"
+            page = modern.list_page(page, aggregate_info(self._tables), ttl_ms, scope)
+        self._tables.reply(session, owed, page)
+
+    def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
+        """Return for how many milliseconds a list may be kept, and by whom."""
+        entry = self._tables.entries[server]
+        upstream = session.upstreams.get(server)
+        upstream = upstream or self._tables.upstreams.get(SlotId(entry.launch))
+        return _NO_HINTS if upstream is None else upstream.hints(kind)
+
+    def gather(
+        self,
+        session: Session,
+        kinds: Iterable[Kind],
+        then: Callable[[], None],
+        servers: Iterable[str] | None = None,
+        failures: list[Failure] | None = None,
+    ) -> None:
+        """Wait, a while at most, until every server of the aggregate has listed some kinds.
+
+        With ``servers`` only these are waited for, until each has started or failed to; why is
+        put into ``failures``.
+        """
+        tables = self._tables
+        missing: set[tuple[str, Kind]] = set()
+        is_done = False
+
+        def finish() -> None:
+            nonlocal is_done
+            if not is_done:
+                is_done = True
+                if timer is not None:
+                    timer.cancel()
+                then()
+
+        wait = tables.fx.settings.list_wait
+        timer = tables.fx.after(wait, finish) if servers is None else None
+        is_asked = False
+        names = tables.aggregate.servers() if servers is None else servers
+        for part in itertools.product(names, kinds):
+            server, kind = part
+            entry = self.unlisted(server, kind)
+            if entry is None:
+                continue
+            missing.add(part)
+            upstream = session.upstreams.get(server) or tables.control_upstream(entry)
+
+            def arrived(
+                listing: Listing | None,
+                failure: Failure | None,
+                part: tuple[str, Kind] = part,
+            ) -> None:
+                if listing is not None:
+                    tables.aggregate.forget(*part)
+                if failure is not None and failures is not None:
+                    failures.append(failure)
+                missing.discard(part)
+                if not missing and is_asked:
+                    finish()
+
+            upstream.lists.listing(kind, arrived)
+        is_asked = True
+        if not missing:
+            finish()
+
+    def unlisted(self, server: str, kind: Kind) -> Entry | None:
+        """Return the entry of a server that may list something, and has not done it yet."""
+        entry = self._tables.entry(server)
+        if isinstance(entry, Failure) or self._tables.catalog_of(server).get(kind) is not None:
+            return None
+        return entry if self.has(server, kind.capability) else None
+
+    def has(self, server: str, capability: str, member: str | None = None) -> bool:
+        """Tell whether a server has a capability, as far as is known: ``True`` before it ran."""
+        known = self._tables.introduction_of(server)
+        return known is None or known.has(capability, member)
+
+    def by_uri(
+        self,
+        session: Session,
+        owed: Owed,
+        uri: str | None,
+        then: Callable[[Entry], None],
+        *,
+        template: bool = False,
+    ) -> None:
+        """Find the server a resource URI belongs to; the lists are read first where unknown."""
+        if uri is None:
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
+            return
+        tables = self._tables
+
+        def find() -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            aggregate = tables.aggregate
+            server = aggregate.template_owner(uri) if template else aggregate.owner(uri)
+            if server is None:
+                asked = ", ".join(aggregate.servers()) or "none"
+                why = f"Resource not found: {uri} (servers asked: {asked})"
+                data = {"uri": uri, "servers": aggregate.servers()}
+                is_modern = owed.asker is not None
+                code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
+                error = codes.plain_error(code, why, data)
+                tables.pass_error(session, owed, error)
+                return
+            entry = tables.entry(server)
+            if isinstance(entry, Failure):
+                tables.refuse(session, owed, entry)
+            else:
+                then(entry)
+
+        if not template and self._is_owned(uri):
+            find()
+            return
+        self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
+
+    def _is_owned(self, uri: str) -> bool:
+        """Tell whether a server lists this, and none before it could still do so."""
+        for server in self._tables.aggregate.servers():
+            known = self._tables.catalog_of(server).get(Kind.RESOURCES)
+            if known is not None and known.get(uri) is not None:
+                return True
+            if self.unlisted(server, Kind.RESOURCES) is not None:
+                return False
+        return False
