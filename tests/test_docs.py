@@ -1,15 +1,19 @@
-"""The reference pages know every setting, every pattern and every decision there is."""
+"""The reference pages know every setting, status, event, log line, module and decision there is."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 import pytest
 
+from mcpctl import exits
+from mcpd import cli
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.launch import EPHEMERAL_PATTERNS
 
@@ -48,6 +52,95 @@ def test_the_variables_of_a_terminal_are_documented() -> None:
     shown = re.search(r"<!-- patterns:.*?-->\n(.*?)\n\n", page, re.DOTALL)
     assert shown
     assert shown[1].split() == list(EPHEMERAL_PATTERNS)
+
+
+def statuses(module: ModuleType) -> list[int]:
+    return sorted({v for k, v in vars(module).items() if k.isupper() and type(v) is int})
+
+
+@pytest.mark.parametrize(("title", "module"), [("mcpctl", exits), ("mcpd", cli)])
+def test_the_exit_statuses_of_a_program_are_documented(title: str, module: ModuleType) -> None:
+    page = (DOCS / "errors.md").read_text()
+    table = page.partition(f"\n## Exit statuses of {title}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([0-9, ]+) \|", table, re.MULTILINE)
+    assert [int(status) for row in rows for status in row.split(",")] == statuses(module)
+
+
+@pytest.mark.parametrize(("kind", "status"), exits.BY_KIND.items())
+def test_a_kind_of_error_is_documented_with_its_exit_status(kind: str, status: int) -> None:
+    page = (DOCS / "errors.md").read_text()
+    assert re.search(rf"^\| `{kind}` \|", page, re.MULTILINE)
+    assert re.search(rf"^\| {status} \|.*`{kind}`", page, re.MULTILINE)
+
+
+def calls() -> Iterator[ast.Call]:
+    for path in sorted((ROOT / "mcpd").rglob("*.py")):
+        yield from (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+
+
+def said(*functions: str) -> dict[str, tuple[str, set[str]]]:
+    """What the source gives to these functions: what happened, with its level and its fields."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    for call in calls():
+        function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        words = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
+        if function in functions and words and re.fullmatch(r"[a-z]+\.[a-z_]+", words[-1]):
+            level = words[0] if len(words) > 1 else function
+            fields = {k.arg for k in call.keywords if k.arg} - {"exc_info", "extra"}
+            found[words[-1]] = level, fields | found.get(words[-1], ("", set[str]()))[1]
+    return found
+
+
+def row_of(page: str, title: str, name: str) -> list[str]:
+    table = page.partition(f"\n### {title}\n")[2].partition("\n#")[0]
+    row = re.search(rf"^\| `{re.escape(name)}` \| (.*) \|$", table, re.MULTILINE)
+    assert row, f"docs/protocol.md has no row for {name} under {title}"
+    return row[1].split(" | ")
+
+
+LINES = said("log", "_log", "info", "warning", "error")
+EVENTS = said("_event", "add")
+
+
+def test_the_source_says_what_happens() -> None:
+    """
+    Else the tests below would find nothing wrong.
+    """
+    assert {"daemon.started", "server.ready", "session.closed", "task.crashed"} <= {*LINES}
+    assert {"server.ready", "session.closed", "config.reloaded", "daemon.draining"} <= {*EVENTS}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_log_line_is_documented_with_its_level_and_its_fields(name: str) -> None:
+    level, fields = LINES[name]
+    row = row_of((DOCS / "protocol.md").read_text(), "The daemon's log", name)
+    assert row[0] == level
+    assert fields <= set(re.findall(r"`(\w+)`", row[1]))
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_an_event_is_documented_with_its_members(name: str) -> None:
+    row = row_of((DOCS / "protocol.md").read_text(), "Events", name)
+    assert EVENTS[name][1] - {"server"} <= set(re.findall(r"`(\w+)`", row[0]))
+
+
+@pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=str)
+def test_a_module_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    paths = set(re.findall(r"`((?:mcpd|mcpctl|docs|tests)/[\w/]*(?:/|\.\w+))`", text))
+    dotted = re.findall(r"`((?:mcpd|mcpctl|core|listeners|supervise|upstreams)\.[\w.]+)`", text)
+    for name in dotted:
+        inside = name if name.startswith("mcp") else f"mcpd.{name}"
+        paths.add(inside.replace(".", "/"))
+    missing = [p for p in paths if not (ROOT / p).exists() and not (ROOT / f"{p}.py").exists()]
+    assert paths
+    assert not missing
+
+
+def test_every_package_is_on_the_map() -> None:
+    page = (DOCS / "architecture.md").read_text()
+    packages = {f"{p.parent.relative_to(ROOT)}/" for p in (ROOT / "mcpd").rglob("__init__.py")}
+    assert {p for p in packages if f"`{p}`" not in page} == {"mcpd/", "mcpd/core/"}
 
 
 def test_every_decision_is_in_the_list_of_decisions() -> None:
