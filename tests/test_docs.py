@@ -82,10 +82,10 @@ def said(*functions: str) -> dict[str, tuple[str, set[str]]]:
     """What the source gives to these functions: what happened, with its level and its fields."""
     found: dict[str, tuple[str, set[str]]] = {}
     for call in calls():
-        function = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        function = ast.unparse(call.func)
         words = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
-        if function in functions and words and re.fullmatch(r"[a-z]+\.[a-z_]+", words[-1]):
-            level = words[0] if len(words) > 1 else function
+        if function.endswith(functions) and words and re.fullmatch(r"[a-z]+\.[a-z_]+", words[-1]):
+            level = words[0] if len(words) > 1 else function.rpartition(".")[2]
             fields = {k.arg for k in call.keywords if k.arg} - {"exc_info", "extra"}
             found[words[-1]] = level, fields | found.get(words[-1], ("", set[str]()))[1]
     return found
@@ -98,8 +98,8 @@ def row_of(page: str, title: str, name: str) -> list[str]:
     return row[1].split(" | ")
 
 
-LINES = said("log", "_log", "info", "warning", "error")
-EVENTS = said("_event", "add")
+LINES = said("log.log", "self._log", "log.info", "log.warning", "log.error")
+EVENTS = said("self._event", "journal.add")
 
 
 def test_the_source_says_what_happens() -> None:
