@@ -41,8 +41,6 @@ class Downstream:
     def request(self, session: Session, owed: Owed, method: str, raw: envelope.Bytes) -> None:
         """Answer an MCP request, now or later, exactly once."""
         rule = CLIENT_REQUESTS.get(method)
-        if rule is _TOOLS_CALL and raw is not UNSET and self._call_plainly(session, owed, raw):
-            return
         params = None if raw is UNSET or (len(raw) == 4 and bytes(raw) == b"null") else raw
         found = _NOTHING
         if params is not None:
@@ -51,6 +49,9 @@ class Downstream:
                 self._tables.reject(session, owed, codes.INVALID_PARAMS, "params must be an object")
                 return
             found = looked
+            if rule is _TOOLS_CALL and _is_plain(session, found):  # the usual call, past the rest
+                self.forward.call(session, owed, rule, params, found)
+                return
             if found.meta is not UNSET:
                 try:
                     owed.asker = _asker(session, found.meta)
@@ -127,21 +128,6 @@ class Downstream:
                 return False
         return True
 
-    def _call_plainly(self, session: Session, owed: Owed, raw: Raw) -> bool:
-        """Take the usual call, past all that it does not need; tell whether it was one."""
-        if session.version is None or session.is_opening:
-            return False
-        found = envelope.params_of(raw)
-        if (
-            found is None
-            or found.meta is not UNSET
-            or found.task is not UNSET
-            or found.name is UNSET
-        ):
-            return False
-        self.forward.call(session, owed, _TOOLS_CALL, raw, found)
-        return True
-
     def _route(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
     ) -> None:
@@ -164,6 +150,16 @@ class Downstream:
                 self._listens.open(session, owed, params, self.served.by_uri)
             case Route.TASK:
                 self.forward.task(session, owed, rule, params, found)
+
+
+def _is_plain(session: Session, found: Params) -> bool:
+    return (
+        found.meta is UNSET
+        and found.task is UNSET
+        and found.name is not UNSET
+        and session.version is not None
+        and not session.is_opening
+    )
 
 
 def _asker(session: Session, meta: Raw) -> Asker | None:

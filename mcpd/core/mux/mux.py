@@ -97,6 +97,8 @@ class Mux:
                         is_planned=event.is_planned,
                         comes_back=event.comes_back and event.slot in self._tables.upstreams,
                     )
+                    if not event.comes_back:
+                        self._tables.tidy(upstream)
             case events.WriteRefused():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None and event.wire_id:

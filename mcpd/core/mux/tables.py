@@ -180,6 +180,19 @@ class Tables:
             self.close(upstream, "its session ended")
         else:
             upstream.requests.mark_idle()
+            self.tidy(upstream)
+
+    def tidy(self, upstream: Upstream) -> None:
+        """Forget a workspace's place in which nothing runs and which nobody uses."""
+        key = self.keys.get(upstream.slot)
+        is_of_workspace = key is not None and key.startswith("workspace:")
+        requests = upstream.requests
+        if (
+            is_of_workspace
+            and upstream.phase is Phase.DOWN
+            and not (requests.users or requests.load() or self.has_left(upstream))
+        ):
+            self.close(upstream, "its workspace is not used any more")
 
     def _is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)
