@@ -279,8 +279,14 @@ class Forward:
         """Pass on what belongs to the tasks extension, where the server has it."""
         known = None if session.server is None else self._tables.introduction_of(session.server)
         if known is None or not modern.has_tasks(known):
-            why = f"{session.server or 'the aggregate'} has no tasks"
-            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+            name = session.server or "the aggregate"
+            failure = Failure(
+                kind="unsupported",
+                message=f"{name} has no tasks: they are passed on between modern peers alone",
+                server=session.server,
+                hint="attach to the server's own endpoint" if session.server is None else None,
+            )
+            self._tables.refuse(session, owed, failure, codes.METHOD_NOT_FOUND)
             return
         self._forward_own(session, owed, rule, params, found)
 
