@@ -7,7 +7,27 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Kind, Listing, Page, merge_pages, parse_page
+from mcpd.core.catalog.model import Kind, ListError, Listing, Page, merge_pages, parse_page
+from mcpd.core.mcp import modern
+from mcpd.core.wire.envelope import object_of, text
+
+_MOST_DIGITS: Final = 15
+
+
+class Hints(msgspec.Struct, frozen=True):
+    """How long a list may be kept and for whom (2026-07-28, server/utilities/caching)."""
+
+    ttl_ms: int = 0
+    scope: str = "private"
+
+    def strictest(self, other: Hints) -> Hints:
+        """Return what holds for two pages together."""
+        scope = "public" if self.scope == other.scope == "public" else "private"
+        return Hints(min(self.ttl_ms, other.ttl_ms), scope)
+
+    def less(self, age_s: float) -> Hints:
+        """Return what is left of them after ``age_s`` seconds."""
+        return Hints(max(0, self.ttl_ms - int(age_s * 1000)), self.scope)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -28,18 +48,24 @@ class Paging:
         self.kind: Final = kind
         self.notes: list[str] = []
         """What was odd about the list, for the server's log: sentences without the server."""
+        self.hints: Hints | None = None
+        """Those of all pages so far; a legacy server's have none."""
         self._limits = limits or Limits()
         self._pages: list[Page] = []
         self._cursors: set[str] = set()
         self._entries = 0
         self._size = 0
 
-    def take(self, result: Raw | bytes) -> str | None:
+    def take(self, result: Raw | bytes, *, is_modern: bool = False) -> str | None:
         """Take the next page; return the cursor to ask for next, or ``None`` at the end.
+
+        What a modern server says of the result itself is taken out of it.
 
         Raises:
             ListError: the server's fault; the result is no list of this kind.
         """
+        if is_modern:
+            result = self._without_envelope(result)
         page = parse_page(self.kind, result)
         if page.dropped:
             self._note(f"{page.dropped} entries without {self.kind.identity!r} left out")
@@ -58,6 +84,14 @@ class Paging:
         """Return the list as read so far."""
         return merge_pages(self._pages) if self._pages else Listing.empty(self.kind)
 
+    def _without_envelope(self, result: Raw | bytes) -> bytes:
+        said = modern.result_type(result)
+        if said != "complete":
+            raise ListError(f"the result of {self.kind.method} is of the type {said!r}")
+        hints = _hints_of(result)
+        self.hints = hints if self.hints is None else self.hints.strictest(hints)
+        return modern.stripped(result)
+
     def _within_limits(self, page: Page) -> Page:
         room = self._limits.entries - self._entries
         self._entries += max(1, len(page.items))
@@ -75,3 +109,13 @@ class Paging:
 
     def _note(self, what: str) -> None:
         self.notes.append(f"{self.kind.method}: {what}")
+
+
+def _hints_of(result: Raw | bytes) -> Hints:
+    members = object_of(result) or {}
+    ttl = bytes(members.get("ttlMs", Raw(b"")))
+    scope = text(members.get("cacheScope", Raw(b"null")))
+    return Hints(
+        int(ttl) if ttl.isdigit() and len(ttl) <= _MOST_DIGITS else 0,
+        "public" if scope == "public" else "private",
+    )

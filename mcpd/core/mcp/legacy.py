@@ -19,14 +19,19 @@ HANDSHAKE_METHOD: Final = b'"initialize"'
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
 
 
-def handshake_params(name: str, version: str, *, declares_roots: bool) -> bytes:
+def handshake_params(
+    name: str, version: str, *, declares_roots: bool, tells_roots: bool = False
+) -> bytes:
     """Return the parameters of our one ``initialize``.
 
     Sampling and elicitation are declared because servers hide tools otherwise; roots only where
     the entry has some, because a filesystem server replaces its directories with them.
+    ``tells_roots``: they are a session's, which says when they are others.
     """
     capabilities: dict[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
-    if declares_roots:
+    if tells_roots:
+        capabilities["roots"] = {"listChanged": True}
+    elif declares_roots:
         capabilities["roots"] = {}
     return msgspec.json.encode(
         {

@@ -32,8 +32,7 @@ class Hearers:
         for name in names:
             tables.aggregate.forget(name, kind)
         if upstream.introduction is not None:
-            known = (upstream.introduction, upstream.catalog)
-            tables.memory[upstream.entry.launch] = known
+            tables.memory[upstream.entry.launch] = upstream.known()
         for session in tables.sessions.values():
             own = session.server is not None
             if (own and everybody and session.upstreams.get(session.server or "") is upstream) or (

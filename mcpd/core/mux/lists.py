@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
-from mcpd.core.catalog.paging import Paging
+from mcpd.core.catalog.paging import Hints, Paging
 from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.requests import Requests
 from mcpd.core.wire import envelope
@@ -51,8 +52,21 @@ class Lists:
         self._host = host
         self._reading: dict[Kind, list[tuple[ListWaiter, bool]]] = {}
         """Who waits for a list that is being read, and whether that may be done once more."""
+        self._hints: dict[Kind, tuple[Hints, float]] = {}
+        """How long lists may be kept, and when they were read; none for a copy from the disk."""
+        self._early: set[Kind] = set()
+        """Lists that changed before the process was ready."""
         self._refresh_at: dict[Kind, float] = {}
         self._refresh_timers: dict[Kind, Timer] = {}
+
+    def hints(self, kind: Kind, now: float) -> tuple[int, str]:
+        """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list.
+
+        ``now`` is monotonic seconds.
+        """
+        hints, read_at = self._hints.get(kind, (Hints(), now))
+        left = hints.less(now - read_at)
+        return left.ttl_ms, left.scope
 
     def listing(self, kind: Kind, waiter: ListWaiter) -> None:
         """Give a list: what is known at once, else what a running process says."""
@@ -93,7 +107,8 @@ class Lists:
                 self._list_failed(kind, paging, error)
                 return
             try:
-                following = paging.take(result)
+                is_modern = self._requests.era is Era.MODERN
+                following = paging.take(result, is_modern=is_modern)
             except ListError as problem:
                 self._keep_previous(kind, paging, problem.message)
                 return
@@ -102,7 +117,7 @@ class Lists:
                 return
             for note in paging.notes:
                 self._host.warn(note)
-            self._take_listing(kind, paging.listing())
+            self._take_listing(kind, paging.listing(), paging.hints)
             self._end_reading(kind)
 
         self._requests.ask(_LISTS[kind], params, take)
@@ -128,7 +143,8 @@ class Lists:
         for waiter, _ in self._reading.pop(kind, []):
             waiter(self.catalog.get(kind), None)
 
-    def _take_listing(self, kind: Kind, listing: Listing) -> None:
+    def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
+        self._hints[kind] = (hints or Hints(), self._fx.now)
         if self.catalog.get(kind) == listing:
             return
         self.catalog = self.catalog.replaced(kind, listing)
@@ -139,6 +155,7 @@ class Lists:
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The server said so: read these again soon, a burst as one, once a second at most."""
         for kind in kinds:
+            self._hints.pop(kind, None)
             if kind in self._refresh_timers:
                 continue
             due = max(self._fx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
@@ -147,6 +164,7 @@ class Lists:
                 self._refresh_timers.pop(kind, None)
                 self._refresh_at[kind] = self._fx.now
                 if not self._requests.is_ready:
+                    self._early.add(kind)
                     return
                 if self.catalog.get(kind) is None:
                     self._host.lists_changed(kind)
@@ -154,6 +172,25 @@ class Lists:
                     self.read(kind, lambda listing, failure: self._refreshed(kind, failure))
 
             self._refresh_timers[kind] = self._fx.after(due - self._fx.now, refresh)
+
+    def opened(self) -> None:
+        """The process is ready: read anew what changed while others were still being read."""
+        early, self._early = self._early, set()
+        self.compare(early)
+
+    def compare(self, kinds: Iterable[Kind]) -> None:
+        """Read lists that are known anew, and tell of those that are others."""
+        for kind in kinds:
+            before = self.catalog.get(kind)
+            if before is not None:
+                self.read(kind, self._if_other(kind, before))
+
+    def _if_other(self, kind: Kind, before: Listing) -> ListWaiter:
+        def taken(listing: Listing | None, failure: Failure | None) -> None:
+            if failure is None and listing != before:
+                self._host.lists_changed(kind)
+
+        return taken
 
     def _refreshed(self, kind: Kind, failure: Failure | None) -> None:
         if failure is None:  # else the next process will be compared with what is known
@@ -164,6 +201,7 @@ class Lists:
         for timer in self._refresh_timers.values():
             timer.cancel()
         self._refresh_timers.clear()
+        self._early.clear()
         readers, self._reading = self._reading, {}
         for kind, waiters in readers.items():
             for waiter, may_repeat in waiters:

@@ -14,7 +14,7 @@ from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
 from mcpd.core.mux.inflight import Outcome, Pending
 from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.upstream import Audience, Phase, Upstream
+from mcpd.core.mux.upstream import Audience, Known, Phase, Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
 
@@ -48,7 +48,7 @@ class Tables:
         self.retiring: dict[SlotId, tuple[Upstream, Timer]] = {}
         """Places that nobody comes to any more, while what is in flight there has its time."""
         self.keys: dict[SlotId, str | None] = {}
-        self.memory: dict[str, tuple[Introduction | None, Catalog]] = {}
+        self.memory: dict[str, Known] = {}
         """What the last process of a launch said and listed."""
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
@@ -82,7 +82,8 @@ class Tables:
         shared = self.upstreams.get(SlotId(entry.launch))
         if shared is not None:
             return shared.catalog
-        return self.memory.get(entry.launch, (None, entry.catalog))[1]
+        known = self.memory.get(entry.launch)
+        return entry.catalog if known is None else known.catalog
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""
@@ -92,7 +93,8 @@ class Tables:
         shared = self.upstreams.get(SlotId(entry.launch))
         if shared is not None:
             return shared.introduction
-        return self.memory.get(entry.launch, (entry.introduction, None))[0]
+        known = self.memory.get(entry.launch)
+        return entry.introduction if known is None else known.introduction
 
     def upstreams_of(self, name: str) -> list[Upstream]:
         """Return the processes, or places for one, that a server has."""
@@ -153,7 +155,7 @@ class Tables:
             upstream = Upstream(self.fx, slot, entry, self.audience)
             known = self.memory.get(entry.launch)
             if known is not None:
-                upstream.recall(*known)
+                upstream.recall(known)
             after = after or self._retiring_place(entry.name, key)
             self.upstreams[slot] = upstream
             self.keys[slot] = key
@@ -275,7 +277,7 @@ class Tables:
     def _remember(self, upstream: Upstream) -> None:
         name, launch = upstream.entry.name, upstream.entry.launch
         if upstream.introduction is not None:
-            self.memory[launch] = (upstream.introduction, upstream.catalog)
+            self.memory[launch] = upstream.known()
         calls, errors = upstream.requests.take_counts()
         past = self.past_calls.get(name, (0, 0))
         self.past_calls[name] = (past[0] + calls, past[1] + errors)

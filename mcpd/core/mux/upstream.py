@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerNoise, ServerWarning
-from mcpd.core.mcp import legacy as era
-from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS, Method, Route
-from mcpd.core.mux import progress
-from mcpd.core.mux.commands import KeepCatalog, Ready, StartRefused, ToServer
+from mcpd.core.mcp import codes, legacy, modern
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
+from mcpd.core.mcp.versions import MODERN, Era
+from mcpd.core.mux import ourselves, progress
+from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import invalid_answer, too_large
+from mcpd.core.mux.feeds import Feeds
+from mcpd.core.mux.handshake import Handshake
+from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.lists import Lists
-from mcpd.core.mux.requests import Requests
+from mcpd.core.mux.requests import Interpreted, Requests
 from mcpd.core.mux.subscriptions import Subscriptions
+from mcpd.core.mux.turns import Turns
+from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SlotId
 
-_HANDSHAKE: Final = Method("initialize", Route.INITIALIZE, quoted=era.HANDSHAKE_METHOD)
 _CHANGES: Final = {
     "notifications/tools/list_changed": (Kind.TOOLS,),
     "notifications/prompts/list_changed": (Kind.PROMPTS,),
@@ -51,8 +57,25 @@ class Audience(Protocol):
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
 
+    def heard_answer(
+        self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
+    ) -> Interpreted | None:
+        """Say what an answer means to its client; ``None`` when that is asked something first."""
+
     def heard_end(self, upstream: Upstream) -> None:
         """The process is gone, with whatever it wanted to know."""
+
+
+class Known(NamedTuple):
+    """What is known of a launch, whether a process of it runs or not.
+
+    ``verdict`` is the era of the last handshake that succeeded.
+    """
+
+    introduction: Introduction | None
+    catalog: Catalog
+    verdict: Era | None = None
+    has_asked: bool = False
 
 
 class Phase(Enum):
@@ -73,10 +96,19 @@ class Upstream:
         self.noise = 0
         self.level: str | None = None
         """The log level that the process is, or will be, set to."""
+        self.has_asked = entry.has_asked
+        """Whether a call was seen to cause a question, in this life or an earlier one."""
         self._level_sent: str | None = None
-        self.requests = Requests(effects, slot, entry)
-        self.lists = Lists(effects, self.requests, entry.catalog, self)
+        self.requests = requests = Requests(effects, slot, entry)
+        version = effects.settings.version
+        requests.ours = ourselves.listing_asker(entry, version)
+        requests.callers = ourselves.calling_asker(version)
+        requests.interpret = lambda p, r, e: audience.heard_answer(self, p, r, e)
+        self.turns = requests.gate = Turns(effects, requests)
+        self.lists = Lists(effects, requests, entry.catalog, self)
         self.subscriptions = Subscriptions(self._move_subscription)
+        self._handshake = Handshake(effects, requests, self._take_introduction)
+        self._feeds = Feeds(effects, requests, self)
         self._fx = effects
         self._audience = audience
         self._start_steps = 0  # answers that are owed before the process is ready
@@ -101,10 +133,31 @@ class Upstream:
         """Tell whether the server declared a capability."""
         return self.introduction is not None and self.introduction.has(capability)
 
-    def recall(self, introduction: era.Introduction | None, catalog: Catalog) -> None:
+    @property
+    def is_modern(self) -> bool:
+        """Whether the process that runs speaks a revision without a handshake."""
+        return self.requests.era is Era.MODERN
+
+    def hints(self, kind: Kind) -> tuple[int, str]:
+        """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list."""
+        return self.lists.hints(kind, self._fx.now)
+
+    def known(self) -> Known:
+        """Return what the next process of the same launch may take over."""
+        return Known(self.introduction, self.catalog, self._handshake.verdict, self.has_asked)
+
+    def recall(self, known: Known) -> None:
         """Take over what an earlier process of the same launch said."""
-        self.introduction = introduction
-        self.lists.catalog = catalog
+        self.introduction = known.introduction
+        self.lists.catalog = known.catalog
+        self._handshake.verdict = known.verdict
+        self.has_asked = known.has_asked
+
+    def mark_asked(self) -> None:
+        """A call has caused a question: that is remembered, as long as the launch is the same."""
+        if not self.has_asked:
+            self.has_asked = True
+            self.keep_lists()
 
     def notify(self, method: bytes, params: Raw | bytes | None = None) -> None:
         """Send a notification, if there is a process to read it."""
@@ -126,16 +179,19 @@ class Upstream:
         """A new process is there: introduce ourselves."""
         self.phase = Phase.STARTING
         self.requests.begin()
-        version = self._fx.settings.version
-        roots = bool(self.entry.roots)
-        params = era.handshake_params("mcpd", version, declares_roots=roots)
-        self.requests.ask(_HANDSHAKE, params, self._introduced)
+        self._handshake.up()
+
+    def probe_read(self) -> None:
+        """The process has read what it was asked, or has written something."""
+        self._handshake.probe_read()
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """There is no process: fail what it owed, and keep what may go to the next one."""
+        self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
         self._audience.heard_end(self)
         self.phase = Phase.DOWN
         self._start_steps = 0
+        self._feeds.down()
         self.subscriptions.down()
         self.requests.lose(
             failure,
@@ -147,35 +203,25 @@ class Upstream:
         if not comes_back:
             self.subscriptions.fail(failure)
 
-    def _introduced(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
-        name = self.entry.name
-        if result is None:
-            said = bytes(error or b"null").decode("utf-8", "replace")[:500]
-            self._refuse_start(f"{name} answered the handshake with an error: {said}")
-            return
-        try:
-            self.introduction = era.read_handshake(result, name)
-        except era.HandshakeRefused as refusal:
-            self._refuse_start(f"{name}: {refusal}")
-            return
-        self.notify(b'"notifications/initialized"')
+    def _take_introduction(self, introduction: Introduction) -> None:
+        self.introduction = introduction
+        self.requests.era = introduction.era
         self._before = dict(self.catalog.lists)
         self._start_steps = 1
         self._level_sent = None
-        if self.level is not None and self.introduction.has("logging"):
-            self._start_steps += 1
-            self._send_level(self.level, lambda error: self._started_step())
+        if self.is_modern:
+            self._follow_lists(introduction)  # before they are read, so that no change is lost
+        else:
+            self.notify(b'"notifications/initialized"')
+            if self.level is not None and introduction.has("logging"):
+                self._start_steps += 1
+                self._send_level(self.level, lambda error: self._started_step())
         for kind in Kind:
             if kind is Kind.TOOLS or kind in self._before:
                 self._start_steps += 1
                 self.lists.read(kind, lambda listing, failure: self._started_step())
         self.subscriptions.renew()
         self._started_step()
-
-    def _refuse_start(self, message: str) -> None:
-        hint = f"see `mcpctl logs {self.entry.name}`"
-        failure = Failure("handshake_failed", message, self.entry.name, True, hint)
-        self._fx.emit(StartRefused(self.slot, failure))
 
     def _started_step(self) -> None:
         if self.phase is not Phase.STARTING:
@@ -186,7 +232,7 @@ class Upstream:
         self.phase = Phase.READY
         self._fx.emit(Ready(self.slot))
         self.keep_lists()
-        if self.level is not None and self.level != self._level_sent and self.has("logging"):
+        if self.level is not None and self.level != self._level_sent and self._takes_levels:
             self._send_level(self.level, None)  # they were told to change meanwhile
         self.subscriptions.renew()
         self.requests.open()
@@ -194,14 +240,14 @@ class Upstream:
             if self._before.get(kind) != listing:
                 self._audience.heard_change(self, kind, everybody=kind in self._before)
         self._before = {}
+        self.lists.opened()
         self.requests.mark_idle()
 
     def keep_lists(self) -> None:
         """Have what the server said put on disk."""
         if self.introduction is not None:
-            self._fx.emit(
-                KeepCatalog(self.entry.name, self.entry.launch, self.introduction, self.catalog)
-            )
+            said, entry = self.introduction, self.entry
+            self._fx.emit(KeepCatalog(entry.name, entry.launch, said, self.catalog, self.has_asked))
 
     def lists_changed(self, kind: Kind) -> None:
         """The server said that a list changed, and it has been read anew."""
@@ -209,12 +255,16 @@ class Upstream:
 
     # -- log level and subscriptions ------------------------------------------------------------
 
+    @property
+    def _takes_levels(self) -> bool:
+        return not self.is_modern and self.has("logging")
+
     def set_level(
         self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set the most verbose level that anybody wants; ``then`` gets the server's refusal."""
         before, self.level = self.level, level
-        if before != level and self.phase is Phase.READY:
+        if before != level and self.phase is Phase.READY and not self.is_modern:
 
             def answered(error: Raw | bytes | None) -> None:
                 if error is not None and self.level == level:
@@ -234,22 +284,42 @@ class Upstream:
         self._level_sent = level
         self.requests.ask(
             CLIENT_REQUESTS["logging/setLevel"],
-            era.level_params(level),
+            legacy.level_params(level),
             lambda result, error: answered(error),
             lost=lambda: answered(None),  # the next process will be told
         )
 
     def _move_subscription(self, uri: str, wanted: bool) -> None:
-        method = "resources/subscribe" if wanted else "resources/unsubscribe"
         if self.phase is Phase.STARTING:
             self._start_steps += 1
 
-        def moved(result: Raw | bytes | None, error: Raw | bytes | None) -> None:
+        def moved(error: Raw | bytes | None) -> None:
             self.subscriptions.moved(uri, wanted, error)
             self._started_step()
 
-        params = b'{"uri":%b}' % envelope.quote(uri)
-        self.requests.ask(CLIENT_REQUESTS[method], params, moved)
+        if not self.is_modern:
+            method = "resources/subscribe" if wanted else "resources/unsubscribe"
+            params = b'{"uri":%b}' % envelope.quote(uri)
+            self.requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
+        elif wanted:
+            self._feeds.follow(uri, moved)
+        else:
+            self._feeds.leave(uri)
+            moved(None)
+
+    def _follow_lists(self, introduction: Introduction) -> None:
+        tools, prompts, resources = (
+            introduction.has(name, "listChanged") for name in legacy.LIST_CHANGED
+        )
+        if tools or prompts or resources:
+            self._feeds.follow_lists(
+                modern.Listen(tools=tools, prompts=prompts, resources=resources, uris=())
+            )
+
+    def feed_reopened(self, listen: modern.Listen) -> None:
+        """For a time the server told of no changes: look for some."""
+        wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
+        self.lists.compare(kind for kind in Kind if wanted[kind.capability])
 
     # -- what the process says ------------------------------------------------------------------
 
@@ -269,13 +339,22 @@ class Upstream:
             self._hear_notification(str(message.method), message.params)
         else:
             params = message.params if message.params is not UNSET else Raw(b"{}")
-            ident = bytes(message.id)
-            self._audience.heard_question(self, ident, str(message.method), params)
+            self._hear_request(bytes(message.id), str(message.method), params)
+
+    def _hear_request(self, ident: bytes, method: str, params: Raw) -> None:
+        if not self.is_modern:
+            self._audience.heard_question(self, ident, method, params)
+        elif envelope.is_id(ident):
+            why = f"no request comes from a server in revision {MODERN[-1]}: {method}"
+            self.answer(ident, result=None, error=codes.plain_error(codes.METHOD_NOT_FOUND, why))
 
     def _hear_answer(self, message: envelope.Message, frame: Frame) -> None:
-        wire_id = _wire_id(message.id)
+        wire_id = wire_id_of(message.id)
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is None:
+            error = None if message.error is UNSET else message.error
+            if wire_id is not None and self._feeds.ended(wire_id, error):
+                return
             if wire_id is None or not self.requests.was_used(wire_id):
                 self._hear_noise(frame, "no answer that anybody waits for")
             return
@@ -297,7 +376,7 @@ class Upstream:
 
     def _hear_oversized(self, frame: Oversized) -> None:
         ident = envelope.find_id(frame.head, frame.tail, of_answer=True)
-        wire_id = None if ident is None else _wire_id(Raw(ident))
+        wire_id = None if ident is None else wire_id_of(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is None:
             self.warn(f"a line of {frame.size_bytes} bytes was over max_message_bytes; skipped")
@@ -311,7 +390,7 @@ class Upstream:
                 self.hear(element)
             return
         ident = envelope.find_id(bytes(frame[:4096]), bytes(frame[-4096:]), of_answer=True)
-        wire_id = None if ident is None else _wire_id(Raw(ident))
+        wire_id = None if ident is None else wire_id_of(Raw(ident))
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is not None:
             why = f"its answer cannot be read: {problem.reason}"
@@ -332,20 +411,35 @@ class Upstream:
             if params is not UNSET:
                 self._hear_progress(params)
         elif (kinds := _CHANGES.get(method)) is not None:
-            self.lists.changed(kinds)
+            if not self.is_modern or params is UNSET or self._feeds.carries(params):
+                self.lists.changed(kinds)
         elif params is UNSET:
             return
         elif method == "notifications/message":
             self._audience.heard_log(self, params)
         elif method == "notifications/resources/updated":
-            found = envelope.params_of(params)
-            uri = envelope.text(found.uri) if found is not None else None
-            if uri is not None:
-                self._audience.heard_update(self, uri, params)
+            self._hear_update(params)
+        elif method == "notifications/subscriptions/acknowledged":
+            self._feeds.acknowledged(params)
         elif method == "notifications/cancelled":
             found = envelope.params_of(params)
-            if found is not None and found.request_id is not UNSET:
+            if found is None or found.request_id is UNSET:
+                return
+            if self.is_modern:
+                self._feeds.ended(wire_id_of(found.request_id) or 0)
+            else:
                 self._audience.heard_withdrawal(self, bytes(found.request_id))
+
+    def _hear_update(self, params: Raw) -> None:
+        found = envelope.params_of(params)
+        uri = envelope.text(found.uri) if found is not None else None
+        if uri is None:
+            return
+        if self.is_modern:
+            if not self._feeds.carries_update(params, uri):
+                return
+            params = Raw(modern.untagged(params)[0] or b"{}")
+        self._audience.heard_update(self, uri, params)
 
     def _hear_progress(self, params: Raw) -> None:
         found = envelope.params_of(params)
@@ -362,15 +456,6 @@ class Upstream:
     def warn(self, text: str) -> None:
         """Say that the server did something odd."""
         self._fx.tell(ServerWarning(self.entry.name, text))
-
-
-def _wire_id(raw: envelope.Bytes) -> int | None:
-    if raw is UNSET:
-        return None
-    digits = bytes(raw)
-    if not digits.isdigit():
-        digits = digits.strip(b'"')  # some servers make strings of ids
-    return int(digits) if digits.isdigit() and len(digits) < 20 else None
 
 
 def most_verbose(levels: list[str]) -> str | None:

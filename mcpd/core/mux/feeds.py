@@ -1,0 +1,235 @@
+"""Our listens at one modern process: one for its lists, one for each resource somebody follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import UNSET, Raw
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mux.commands import ToServer
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.requests import OURS, Requests
+from mcpd.core.mux.wire_ids import wire_id_of
+from mcpd.core.wire import envelope
+
+Opened = Callable[[Raw | bytes | None], None]
+"""Called once: with an error, or with ``None`` when the listen stands."""
+
+ACKNOWLEDGE_S: Final = 10.0
+"""Seconds that the server has to acknowledge the listen for a resource."""
+
+AGAIN_S: Final = 1.0
+AGAIN_MOST_S: Final = 60.0
+"""Seconds until a listen that the server ended is opened again: doubled each time, up to this."""
+
+_LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
+
+
+class FeedHost(Protocol):
+    """The server whose listens these are."""
+
+    def feed_reopened(self, listen: modern.Listen) -> None:
+        """There was a time in which nothing would have been heard of these lists."""
+
+
+class _Feed:
+    def __init__(self, listen: modern.Listen, uri: str | None, opened: Opened | None) -> None:
+        self.listen = listen
+        self.uri = uri
+        self.opened = opened  # until it was called
+        self.wire_id = 0  # 0: it is not open
+        self.stands = False  # the server has acknowledged it
+        self.has_stood = False
+        self.stood_at = 0.0
+        self.tries = 0  # since it last stood for a while
+        self.timer: Timer | None = None  # for its acknowledgement, or to open it again
+
+    def drop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Feeds:
+    """What one process tells us unasked, because we asked for it.
+
+    A listen has no answer for as long as it lives: it is not in flight, has no time, and keeps
+    no server from being idle. One that the server ends is opened again while the process lives.
+    """
+
+    def __init__(self, effects: Effects, requests: Requests, host: FeedHost) -> None:
+        self._fx = effects
+        self._requests = requests
+        self._host = host
+        self._open: dict[int, _Feed] = {}
+        self._resources: dict[str, _Feed] = {}
+        self._lists: _Feed | None = None
+
+    def __len__(self) -> int:
+        return len(self._resources) + (self._lists is not None)
+
+    def follow_lists(self, listen: modern.Listen) -> None:
+        """Hear when lists change."""
+        self._lists = _Feed(listen, None, None)
+        self._send(self._lists)
+
+    def follow(self, uri: str, opened: Opened) -> None:
+        """Hear when a resource changes."""
+        listen = modern.Listen(tools=False, prompts=False, resources=False, uris=(uri,))
+        feed = self._resources[uri] = _Feed(listen, uri, opened)
+        feed.timer = self._fx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
+        self._send(feed)
+
+    def leave(self, uri: str) -> None:
+        """Hear no more of a resource."""
+        feed = self._resources.pop(uri, None)
+        if feed is not None:
+            self._close(feed)
+
+    def down(self) -> None:
+        """The process is gone, and all its listens with it."""
+        for feed in self._all():
+            feed.drop_timer()
+        self._open.clear()
+        self._resources.clear()
+        self._lists = None
+
+    # -- what the server says ----------------------------------------------------------------------
+
+    def acknowledged(self, params: Raw) -> None:
+        """A listen stands, for as much of what was asked for as the server can tell."""
+        feed = self._open.get(self._id_in(params) or 0)
+        if feed is None or feed.stands:
+            return
+        try:
+            honoured = modern.read_listen(params)
+        except ValueError:
+            honoured = feed.listen  # it stands, whatever the server says of it
+        if feed.uri is not None and feed.uri not in honoured.uris:
+            self._refused(feed, f"the server does not tell of changes of {feed.uri}")
+            return
+        is_again, feed.stands, feed.has_stood = feed.has_stood, True, True
+        feed.stood_at = self._fx.now
+        feed.drop_timer()
+        if feed.opened is not None:
+            opened, feed.opened = feed.opened, None
+            opened(None)
+        elif is_again:
+            self._host.feed_reopened(feed.listen)
+
+    def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
+        """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
+        feed = self._open.pop(wire_id, None)
+        if feed is None:
+            return False
+        was_standing, feed.stands, feed.wire_id = feed.stands, False, 0
+        feed.drop_timer()
+        if feed.opened is not None:
+            opened, feed.opened = feed.opened, None
+            self._forget(feed)
+            why = "the server ended the listen before it acknowledged it"
+            opened(error or codes.plain_error(codes.INTERNAL_ERROR, why))
+        elif error is not None and _code_of(error) == codes.METHOD_NOT_FOUND:
+            self._forget(feed)
+        else:
+            if was_standing and self._fx.now - feed.stood_at >= AGAIN_MOST_S:
+                feed.tries = 0
+            wait = min(AGAIN_MOST_S, AGAIN_S * 2.0 ** min(feed.tries, 10))
+            feed.tries += 1
+            feed.timer = self._fx.after(wait, lambda: self._send_again(feed))
+        return True
+
+    def carries(self, params: Raw | bytes | None) -> bool:
+        """Tell whether a notification came by a listen of ours, or by none at all."""
+        wire_id = self._id_in(params)
+        return wire_id is None or wire_id in self._open
+
+    def carries_update(self, params: Raw, uri: str) -> bool:
+        """Tell likewise, and that it is the one of several listens that counts.
+
+        An update of a part comes by the listen for it and by those for what it is a part of.
+        """
+        wire_id = self._id_in(params)
+        if wire_id is None:
+            return True
+        feed = self._open.get(wire_id)
+        if feed is None:
+            return False
+        covering = [
+            own for own, other in self._resources.items() if other.stands and _covers(own, uri)
+        ]
+        return feed.uri is None or feed.uri == max(covering, key=len, default=feed.uri)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _all(self) -> list[_Feed]:
+        return [*self._resources.values(), *([] if self._lists is None else [self._lists])]
+
+    def _send_again(self, feed: _Feed) -> None:
+        feed.timer = None
+        self._send(feed)
+
+    def _send(self, feed: _Feed) -> None:
+        pending = Pending(OURS, _LISTEN, modern.listen_params(feed.listen), _nobody)
+        self._requests.place(pending)
+        self._requests.take(pending.wire_id)  # it is here that its answer is expected
+        if pending.is_over:
+            self._refused(feed, "its URI is too long to be sent")
+            return
+        feed.wire_id = pending.wire_id
+        self._open[feed.wire_id] = feed
+
+    def _unacknowledged(self, feed: _Feed) -> None:
+        feed.timer = None
+        self._refused(feed, f"the server did not acknowledge the listen in {ACKNOWLEDGE_S:g} s")
+
+    def _refused(self, feed: _Feed, why: str) -> None:
+        opened, feed.opened = feed.opened, None
+        self._close(feed)
+        self._forget(feed)
+        if opened is not None:
+            opened(codes.plain_error(codes.INVALID_PARAMS, why))
+
+    def _close(self, feed: _Feed) -> None:
+        feed.drop_timer()
+        if self._open.pop(feed.wire_id, None) is not None:
+            params = b'{"requestId":%d}' % feed.wire_id
+            line = envelope.notification(b'"notifications/cancelled"', params)
+            self._fx.emit(ToServer(self._requests.slot, line))
+        feed.wire_id, feed.stands = 0, False
+
+    def _forget(self, feed: _Feed) -> None:
+        if feed is self._lists:
+            self._lists = None
+        elif feed.uri is not None and self._resources.get(feed.uri) is feed:
+            del self._resources[feed.uri]
+
+    def _id_in(self, params: Raw | bytes | None) -> int | None:
+        found = envelope.params_of(params) if params is not None else None
+        meta = found.meta if found is not None else UNSET
+        members = envelope.object_of(meta) if meta is not UNSET else None
+        ident = (members or {}).get(modern.SUBSCRIPTION_KEY)
+        return None if ident is None else wire_id_of(ident) or 0
+
+
+def _nobody(
+    pending: Pending,
+    result: Raw | bytes | None,
+    error: Raw | bytes | None,
+    failure: Failure | None,
+) -> None:
+    """Nobody waits for what is looked up by its id."""
+
+
+def _code_of(error: Raw | bytes) -> int | None:
+    code = bytes((envelope.object_of(error) or {}).get("code", Raw(b"")))
+    return int(code) if code.removeprefix(b"-").isdigit() else None
+
+
+def _covers(own: str, uri: str) -> bool:
+    return uri == own or uri.startswith(own.rstrip("/") + "/")

@@ -1,0 +1,139 @@
+"""The first words with a process, and the processes that they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from msgspec import Raw
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import modern
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux import ourselves
+from mcpd.core.mux.commands import Afresh, Probing, StartRefused
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.opening import Again, Ask, Move, Opening, Refuse, Silence, Use
+from mcpd.core.mux.requests import Requests
+
+SILENT_S: Final = 3.0
+"""Seconds from when a process has read the probe, or has written anything, to its silence."""
+
+_QUESTIONS: Final = {
+    Era.LEGACY: CLIENT_REQUESTS["initialize"],
+    Era.MODERN: CLIENT_REQUESTS["server/discover"],
+}
+
+
+class Handshake:
+    """Introduces us to each process of a slot, in the era that it speaks.
+
+    ``verdict`` is the era of the last handshake that succeeded; it is kept from one process to
+    the next, and forgotten when it proves wrong.
+    """
+
+    def __init__(
+        self, effects: Effects, requests: Requests, introduced: Callable[[Introduction], None]
+    ) -> None:
+        """``introduced`` is called when a process has said what it is."""
+        self.verdict: Era | None = requests.entry.verdict
+        self._fx = effects
+        self._requests = requests
+        self._introduced = introduced
+        self._opening: Opening | None = None
+        """The attempt to start, while it lasts: it may take several processes."""
+        self._asked: Ask | None = None
+        self._may_die = False  # as the outside was told
+        self._is_ending = False  # the process, because we asked for another
+        self._late: Timer | None = None
+        self._soon: Timer | None = None
+
+    def up(self) -> None:
+        """A process is there, the first of an attempt or the next."""
+        entry = self._requests.entry
+        if self._opening is None:
+            self._opening = Opening(entry.name, entry.era, self.verdict)
+        self._is_ending = False
+        self._ask(self._opening.up())
+        if self._asked is not None and self._asked.silence is not Silence.NEVER:
+            self._late = self._fx.after(entry.startup_timeout / 2, self._was_silent)
+
+    def probe_read(self) -> None:
+        """The process has read what it was asked, or has written something."""
+        if self._soon is None and self._asked is not None and self._asked.silence is Silence.SOON:
+            self._soon = self._fx.after(SILENT_S, self._was_silent)
+
+    def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
+        """The process is gone; the attempt goes on if it was to die, or died of the question."""
+        opening, is_ending, may_die = self._opening, self._is_ending, self._may_die
+        self._wait_no_more()
+        self._is_ending = self._may_die = False
+        if opening is None:
+            return
+        if is_planned and comes_back:
+            if is_ending:
+                return
+            if may_die and failure.kind == "server_crashed" and opening.died():
+                return
+        self.verdict = opening.verdict
+        self._opening = None
+
+    def _ask(self, ask: Ask) -> None:
+        entry, version = self._requests.entry, self._fx.settings.version
+        self._asked = ask
+        self._say(may_die=ask.may_die)
+        if ask.era is Era.LEGACY:
+            params = ourselves.handshake_params(entry, version)
+        else:
+            params = modern.discover_params(self._requests.ours)
+        self._requests.era = Era.LEGACY  # until it is known: nothing is to be translated
+        self._requests.ask(_QUESTIONS[ask.era], params, self._answered)
+
+    def _answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
+        if self._opening is not None:
+            self._wait_no_more()
+            self._follow(self._opening.answered(result, error))
+
+    def _was_silent(self) -> None:
+        self._wait_no_more()
+        move = self._opening.silent() if self._opening is not None else None
+        if move is not None:
+            self._follow(move)
+
+    def _follow(self, move: Move) -> None:
+        match move:
+            case Ask():
+                self._ask(move)
+            case Again():
+                self._is_ending = True
+                self._fx.emit(Afresh(self._requests.slot, move.reason))
+            case Use():
+                self._end()
+                self._introduced(move.introduction)
+            case Refuse():
+                self._end()
+                name = self._requests.entry.name
+                hint = f"see `mcpctl logs {name}`"
+                failure = Failure("handshake_failed", move.message, name, True, hint)
+                self._fx.emit(StartRefused(self._requests.slot, failure))
+            case _:
+                assert_never(move)
+
+    def _end(self) -> None:
+        self._say(may_die=False)
+        if self._opening is not None:
+            self.verdict = self._opening.verdict
+            self._opening = None
+
+    def _say(self, *, may_die: bool) -> None:
+        if may_die != self._may_die:
+            self._may_die = may_die
+            self._fx.emit(Probing(self._requests.slot, may_die))
+
+    def _wait_no_more(self) -> None:
+        for timer in (self._late, self._soon):
+            if timer is not None:
+                timer.cancel()
+        self._late = self._soon = None
