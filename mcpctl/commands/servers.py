@@ -34,7 +34,8 @@ def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
 def stop_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
     """Stop servers, and return when all their processes are gone.
 
-    They stay stopped until start or restart, a change of their entry, or a new daemon.
+    They stay stopped until start or restart, a change of their entry, or a new daemon. Two
+    entries with the same launch parameters are one process: it ends when both are stopped.
 
     \b
     mcpctl stop files
@@ -82,6 +83,9 @@ def _change(app: App, verb: str, servers: tuple[str, ...], is_all: bool) -> None
         for one in reached
     ]
     app.table(["SERVER", "STATE", "PID"], rows)
+    for one in reached:
+        if one.get("goes_on_for"):
+            app.say(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
 
 
 def _all(control: Control) -> list[str]:

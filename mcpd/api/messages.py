@@ -72,6 +72,8 @@ class Reached(TypedDict):
     name: str
     state: str
     pid: int | None
+    goes_on_for: NotRequired[list[str]]
+    """Servers with the same launch parameters, for whom the process of this one still runs."""
 
 
 class Reloaded(TypedDict):

@@ -186,7 +186,10 @@ class Answers:
         for server in outcome:
             is_held = self._operator.is_held(server.name)
             found = seen.server(server, is_held=is_held, reason=None)
-            reached.append({key: found[key] for key in ("name", "state", "pid")})
+            told: Json = {key: found[key] for key in ("name", "state", "pid")}
+            if found["state"] == "stopped" and found["pid"] is not None:
+                told |= {"pid": None, "goes_on_for": self._operator.others_of(server)}
+            reached.append(told)
         return {"servers": reached}
 
     def _log_name(self, server: Server) -> str:

@@ -42,6 +42,17 @@ class Operator:
         """Tell whether a person stopped this server."""
         return name in self._held
 
+    def others_of(self, server: Server) -> list[str]:
+        """Return for whom else its process is: names with equal launches that are not held."""
+        return [
+            other.name
+            for other in self._registry
+            if other.name != server.name
+            and other.name not in self._held
+            and other.spec is not None
+            and other.entry.launch == server.entry.launch
+        ]
+
     def find(self, names: Iterable[str]) -> list[Server] | Failure:
         """Return servers by their names, or say which one does not exist."""
         found = []
@@ -101,7 +112,7 @@ class Operator:
             )
             self._held.add(server.name)
             self._dispatch(Hold(server.name, failure))
-            if not self._is_used_by_others(server):
+            if not self.others_of(server):
                 for slot in self._slots(server):
                     self._supervisor.stop(slot, failure)
                     stopping.append(slot)
@@ -154,15 +165,6 @@ class Operator:
     def _has_process(self, ident: SlotId) -> bool:
         slot = self._supervisor.get(ident)
         return slot is not None and slot.run is not None
-
-    def _is_used_by_others(self, server: Server) -> bool:
-        return any(
-            other.name != server.name
-            and other.name not in self._held
-            and other.spec is not None
-            and other.entry.launch == server.entry.launch
-            for other in self._registry
-        )
 
 
 async def _first_failure(outcomes: Sequence[asyncio.Future[Failure | None]]) -> Failure | None:

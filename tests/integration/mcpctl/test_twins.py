@@ -1,0 +1,34 @@
+"""Two names for one process, as ``mcpctl`` and the socket tell of them."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.daemon import Box, is_alive
+
+
+def with_twins(box: Box) -> int:
+    """Run ``a`` and ``b``, which are the same but for their names, and return the pid."""
+    box.fake("a")
+    box.servers["b"] = dict(box.servers["a"])
+    box.up()
+    pid: int = json.loads(box.ctl("start", "a", "b", "--json").stdout)["servers"][0]["pid"]
+    return pid
+
+
+def test_a_stop_says_for_whom_the_process_goes_on(box: Box) -> None:
+    pid = with_twins(box)
+    first = box.ctl("stop", "a")
+    assert [line.split() for line in first.stdout.splitlines()] == [
+        ["SERVER", "STATE", "PID"],
+        ["a", "stopped", "-"],
+        ["a:", "its", "process", "goes", "on", "for", "b"],
+    ]
+    assert is_alive(pid)
+    assert box.status("b")["pid"] == pid
+    again = json.loads(box.ctl("stop", "a", "--json").stdout)
+    told = {"name": "a", "state": "stopped", "pid": None, "goes_on_for": ["b"]}
+    assert again == {"servers": [told]}
+    last = json.loads(box.ctl("stop", "b", "--json").stdout)
+    assert last == {"servers": [{"name": "b", "state": "stopped", "pid": None}]}
+    assert not is_alive(pid)
