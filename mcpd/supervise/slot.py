@@ -48,6 +48,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 class Pipes(Protocol):
     """A child's stdin, stdout and stderr, however they are read."""
 
+    @property
+    def has_spoken(self) -> bool:
+        """Whether it has written anything."""
+
+    def unread_bytes(self) -> int:
+        """Return how much of what was written to it has not been read, as far as that shows."""
+
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None: ...
     def close_stdin(self) -> None: ...
     def mute(self) -> None: ...
@@ -67,6 +74,8 @@ class Run:
         """The wrapping of its pipes."""
         self.ending: asyncio.Task[None] | None = None
         """The stop, or the clearing up after its death."""
+        self.watch: asyncio.TimerHandle | None = None
+        """The next look at whether it has read what it is being asked."""
         self.is_down = False
         """Whether it was reported as not to be used any more."""
         self.tail: deque[str] = deque(maxlen=LAST_LINES)
@@ -109,9 +118,9 @@ class Slot:
     @property
     def is_starting(self) -> bool:
         """Whether it takes up one of the places for starts."""
-        return (
-            self.machine.state is State.STARTING and self.run is not None and not self.run.is_down
-        )
+        if self.machine.state is not State.STARTING:
+            return False
+        return self.machine.is_between or (self.run is not None and not self.run.is_down)
 
     @property
     def is_empty(self) -> bool:

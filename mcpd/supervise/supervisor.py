@@ -18,7 +18,7 @@ from mcpd.core.facts import Fact, Failure
 from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish, crash_loop
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mux.commands import OpenSlot
-from mcpd.core.mux.events import ServerDown, ServerUp
+from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
 from mcpd.supervise import ladder, spawn, tree
@@ -35,6 +35,10 @@ CLOSED_S: Final = 0.5
 """For a process that closed its stdin or stdout to end as well."""
 
 HURRIED_GRACE_S: Final = 0.2
+"""For a process when the daemon is to end at once, and for one whose successor is waited for."""
+
+WATCH_S: Final = 0.05
+"""Between two looks at whether a process has read what may kill it."""
 
 STRAY_GRACE_S: Final = 1.0
 """From SIGTERM to SIGKILL for an orphan that is nobody's."""
@@ -59,7 +63,7 @@ class Host(Protocol):
     ) -> Pipes:
         """Make what reads and writes a child's pipes; frames go to the mux."""
 
-    def dispatch(self, event: ServerUp | ServerDown) -> None:
+    def dispatch(self, event: ServerUp | ServerDown | ProbeRead) -> None:
         """Have the mux react, before anything else happens to the slot."""
 
     def arm(self) -> None:
@@ -181,6 +185,21 @@ class Supervisor:
         """The handshake is done and the lists are read."""
         if slot := self._slots.get(ident):
             self._input(slot, slot.machine.ready)
+
+    def probing(self, ident: SlotId, *, is_on: bool) -> None:
+        """The process is being asked what it may die of; see when it has read it."""
+        slot = self._slots.get(ident)
+        if slot is None:
+            return
+        slot.machine.probing(is_on)
+        if slot.run is not None:
+            self._watch(slot, slot.run, is_on=is_on)
+
+    def afresh(self, ident: SlotId, reason: str) -> None:
+        """The process is of no use: another is to take its place in the same start."""
+        if slot := self._slots.get(ident):
+            failure = Failure("server_stopped", reason, slot.server, True)
+            self._input(slot, lambda now: slot.machine.afresh(now, failure))
 
     def answered(self, ident: SlotId) -> None:
         """The process has answered a call."""
@@ -313,6 +332,8 @@ class Supervisor:
             match action:
                 case Note():
                     self._note(slot, action, actions)
+                case Spawn() if slot.machine.is_between:  # it has its turn already
+                    self._queue.appendleft((slot, action.generation))
                 case Spawn():
                     self._queue.append((slot, action.generation))
                 case Down():
@@ -355,6 +376,9 @@ class Supervisor:
         if slot.run is not None:
             slot.run.is_down = True
             slot.run.pipes.mute()
+            self._watch(slot, slot.run, is_on=False)
+        if slot.machine.is_between:
+            self._host.log(slot.server).add("mcpd", f"{down.failure.message}; started afresh")
         failure = _with_tail(slot, down.failure)
         if slot not in self._leaving:  # its name may be that of another place by now
             self._host.dispatch(ServerDown(slot.id, failure, down.is_planned, down.comes_back))
@@ -377,7 +401,9 @@ class Supervisor:
         try:
             starting = sum(slot.is_starting for slot in self._slots.values())
             held: list[tuple[Slot, int]] = []
-            while self._queue and starting < self.most_starts:
+            while self._queue and (
+                starting < self.most_starts or self._queue[0][0].machine.is_between
+            ):
                 slot, generation = self._queue.popleft()
                 if slot in self._leaving or not slot.machine.may_spawn(generation):
                     continue
@@ -434,6 +460,21 @@ class Supervisor:
             self._connect(slot, run), name=f"supervisor.connect {slot.server}"
         )
 
+    def _watch(self, slot: Slot, run: Run, *, is_on: bool) -> None:
+        if run.watch is not None:
+            run.watch.cancel()
+            run.watch = None
+        if is_on:
+            loop = asyncio.get_running_loop()
+            run.watch = loop.call_later(WATCH_S, self._look_whether_read, slot, run)
+
+    def _look_whether_read(self, slot: Slot, run: Run) -> None:
+        run.watch = None
+        if run.pipes.has_spoken or not run.pipes.unread_bytes():
+            self._host.dispatch(ProbeRead(slot.id))
+        else:
+            self._watch(slot, run, is_on=True)
+
     async def _connect(self, slot: Slot, run: Run) -> None:
         child = run.child
         await run.pipes.connect(child.stdin, child.stdout, child.stderr)
@@ -479,7 +520,7 @@ class Supervisor:
         """End a process and its tree; a dead one's tree alone."""
         spec = self._host.spec(slot.id)
         grace = spec.grace if spec is not None else run.grace
-        if self._is_hurried:
+        if self._is_hurried or slot.machine.is_between:
             grace = min(grace, HURRIED_GRACE_S)
         if run.connected is not None:
             await asyncio.wait((run.connected,))

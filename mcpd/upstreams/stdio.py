@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
+import io
 import os
+import sys
+import termios
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -22,6 +27,9 @@ SLICE_BYTES = 16 * 1024
 REST_BYTES = 64 * 1024
 """After as much at a time others have their turn: libuv reads up to 32 times before it looks at
 anybody else, and a large message comes as fast as it is read."""
+
+TELLS_UNREAD = sys.platform == "linux"
+"""Whether the writing end of a pipe tells how much is in it."""
 
 Frames = Callable[[Frame | Oversized], None]
 
@@ -48,6 +56,7 @@ class Pipes:
         """
         self._max_unsent = max_unsent_bytes
         self._stdin: asyncio.WriteTransport | None = None
+        self._stdin_file: io.FileIO | None = None
         self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_end)
         self._stderr = _Stderr(on_stderr)
         self._sink = _Sink(on_end)
@@ -56,10 +65,28 @@ class Pipes:
         """Take over three descriptors, which are closed with us."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: self._stderr, os.fdopen(stderr, "rb", 0))
-        self._stdin, _ = await loop.connect_write_pipe(
-            lambda: self._sink, os.fdopen(stdin, "wb", 0)
-        )
+        self._stdin_file = os.fdopen(stdin, "wb", 0)
+        self._stdin, _ = await loop.connect_write_pipe(lambda: self._sink, self._stdin_file)
         await loop.connect_read_pipe(lambda: self._stdout, os.fdopen(stdout, "rb", 0))
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether it has written anything."""
+        return self._stdout.has_spoken or self._stderr.has_spoken
+
+    def unread_bytes(self) -> int:
+        """Return how many bytes that were written to it, it has not read.
+
+        Where the system does not tell what is in a pipe, what is there counts as read.
+        """
+        stdin, file = self._stdin, self._stdin_file
+        if stdin is None or file is None or stdin.is_closing() or file.closed:
+            return 0
+        waiting = bytearray(4)
+        if TELLS_UNREAD:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(file, termios.FIONREAD, waiting)
+        return stdin.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
 
     @property
     def is_open(self) -> bool:
@@ -129,6 +156,7 @@ class _End(asyncio.Protocol):
         self.transport: asyncio.ReadTransport | None = None
         self.ended: asyncio.Future[None] | None = None
         self.turns = tasks.Turns(self._pause, self._resume)
+        self.has_spoken = False
 
     def take(self, data: bytes) -> None:
         """Do what is to be done with bytes that were read."""
@@ -145,6 +173,7 @@ class _End(asyncio.Protocol):
         self.ended = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
+        self.has_spoken = True
         if self.turns.is_behind or has_many_lines(data, FEW_LINES):
             self.turns.take(self.steps(data))
         else:

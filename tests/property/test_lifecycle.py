@@ -15,6 +15,7 @@ from mcpd.core.lifecycle.machine import Action, Down, End, Machine, Note, Rules,
 from mcpd.core.lifecycle.states import State
 
 DEATH = Failure("server_crashed", "died", "echo")
+PROBED = Failure("server_stopped", "said nothing", "echo")
 STOP = Failure("server_stopped", "stopped", "echo")
 ROLLS = st.floats(0, 1, exclude_max=True)
 
@@ -44,6 +45,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.is_ending = False  # an end was asked for, and is not done
         self.is_heard = False  # the process was not reported as down
         self.waits = False  # somebody wants the server and was told nothing
+        self.probes = False  # the process was said to be asked what it may die of
+        self.start_by: float | None = None  # when the attempt to start is over
 
     def do(self, actions: list[Action]) -> None:
         for action in actions:
@@ -102,7 +105,11 @@ class Lifecycle(RuleBasedStateMachine):
         assert not self.has_tree
         if works:
             self.has_process = self.has_tree = self.is_heard = True
+            self.probes = False
+            if not self.machine.is_between:
+                self.start_by = self.now + self.machine.rules.startup_timeout
             self.input(self.machine.spawned(self.now))
+            assert self.machine.next_deadline() == self.start_by
         else:
             self.input(self.machine.spawn_failed(self.now, DEATH))
 
@@ -119,6 +126,20 @@ class Lifecycle(RuleBasedStateMachine):
         self.input(self.machine.start_refused(self.now, DEATH))
 
     @precondition(lambda self: self.has_process and self.is_heard)
+    @rule(is_on=st.booleans())
+    def it_is_probed(self, is_on: bool) -> None:
+        self.probes = is_on and self.machine.state is State.STARTING
+        self.machine.probing(is_on)
+
+    @precondition(lambda self: self.has_process and self.is_heard)
+    @rule()
+    def another_is_wanted(self) -> None:
+        generation, was_starting = self.machine.generation, self.machine.state is State.STARTING
+        self.input(self.machine.afresh(self.now, PROBED))
+        assert self.machine.is_between == was_starting
+        assert self.machine.generation == generation + was_starting
+
+    @precondition(lambda self: self.has_process and self.is_heard)
     @rule()
     def it_answers(self) -> None:
         if self.machine.state is State.READY:
@@ -128,8 +149,15 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(clean=st.booleans())
     def it_exits(self, clean: bool) -> None:
         self.has_process = False
-        if self.is_heard:
-            self.input(self.machine.exited(self.now, DEATH, is_clean=clean))
+        if not self.is_heard:
+            return
+        machine = self.machine
+        by_probe = self.probes and machine.state is State.STARTING
+        before = (machine.restarts, machine.last_error)
+        self.input(machine.exited(self.now, DEATH, is_clean=clean))
+        if by_probe:
+            assert machine.state is State.STARTING and machine.is_between
+            assert (machine.restarts, machine.last_error) == before
 
     @precondition(lambda self: self.is_ending)
     @rule()

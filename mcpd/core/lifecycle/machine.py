@@ -7,7 +7,7 @@ reports back what came of them. Nothing here knows a pid.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.backoff import delay
 from mcpd.core.lifecycle.states import State, Trigger, step
 from mcpd.core.lifecycle.tally import Tally
+
+SPAWN_EVERY_S: Final = 0.05
+"""Between two tries of what cannot be spawned: such a try takes no time of its own."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +97,9 @@ class Machine:
         self._has_answered = False
         self._has_process = False
         self._has_tree = False  # something of the last process may be alive
+        self._is_probing = False  # the process may die of what it is being asked
+        self.is_between = False
+        """Whether one process of a start is over, and the next is to come in the same attempt."""
         self._then = Wish.NOTHING  # what follows STOPPING
         self._is_last_try = False  # a failed server's one try per failed_retry
         self._is_idle_since: float | None = 0.0
@@ -172,8 +178,10 @@ class Machine:
     def spawned(self, now: float) -> list[Action]:
         """The process exists: its time to get ready begins."""
         self._has_process = self._has_tree = True
+        self.is_between = False
         self.spawned_at = now
-        self._start_by = now + self.rules.startup_timeout
+        if self._start_by is None:  # else another process of this attempt had begun
+            self._start_by = now + self.rules.startup_timeout
         return []
 
     def spawn_failed(self, now: float, failure: Failure, *, is_ours: bool = False) -> list[Action]:
@@ -182,19 +190,30 @@ class Machine:
         ``is_ours``: for lack of something of ours (descriptors, memory), which no server is given
         up for.
         """
-        return self._died(now, failure, counts=not is_ours)
+        return self._died(now, failure, counts=not is_ours, least=SPAWN_EVERY_S)
 
     def start_refused(self, now: float, failure: Failure) -> list[Action]:
         """The process lives and cannot be used: its handshake failed, or it took too long."""
         if self.state is not State.STARTING:
             return []
         actions = self._died(now, failure)
-        actions.append(End(is_dead=False, reason=failure.message))
+        if self._has_tree:  # it may be gone, and the next of this attempt not yet there
+            actions.append(End(is_dead=False, reason=failure.message))
         return actions
+
+    def probing(self, is_on: bool) -> None:
+        """The process is being asked something that it may die of, or is not any more."""
+        self._is_probing = is_on and self.state is State.STARTING and not self.is_between
+
+    def afresh(self, now: float, failure: Failure) -> list[Action]:
+        """The process is of no use, and says nothing about the next: another, in this attempt."""
+        if self.state is not State.STARTING or not self._has_process or self.is_between:
+            return []
+        return [*self._step_over(failure), End(is_dead=False, reason=failure.message)]
 
     def ready(self, now: float) -> list[Action]:
         """The handshake is done and the tools are listed."""
-        if self.state is not State.STARTING:
+        if self.state is not State.STARTING or self.is_between:
             return []
         self._start_by = None
         self.ready_at = now
@@ -208,9 +227,11 @@ class Machine:
     def exited(self, now: float, failure: Failure, *, is_clean: bool) -> list[Action]:
         """The process has ended by itself; what it left behind is to go."""
         self._has_process = False
-        if self.state not in (State.STARTING, State.READY):
+        if self.state not in (State.STARTING, State.READY) or self.is_between:
             return []  # the stop that is under way will report
         end = End(is_dead=True, reason=failure.message)
+        if self._is_probing:
+            return [*self._step_over(failure), end]
         was_ready = self.state is State.READY
         if was_ready and self.ready_at is not None and now - self.ready_at >= self.rules.window:
             self._failures = self._clean_ends = 0
@@ -291,8 +312,15 @@ class Machine:
             return self._is_idle_since + self.rules.idle_timeout
         return None
 
+    def _step_over(self, failure: Failure) -> list[Action]:
+        """Go on to the next process of the attempt, once nothing of this one is left."""
+        self._is_probing = False
+        self.is_between = True
+        self.generation += 1
+        return [Down(failure, is_planned=True, comes_back=True)]
+
     def _start(self) -> list[Action]:
-        self._retry_at = None
+        self._retry_at = self._start_by = None
         self.generation += 1
         self._has_answered = False
         self.spawned_at = None
@@ -301,7 +329,9 @@ class Machine:
             actions.append(Spawn(self.generation))
         return actions
 
-    def _died(self, now: float, failure: Failure, *, counts: bool = True) -> list[Action]:
+    def _died(
+        self, now: float, failure: Failure, *, counts: bool = True, least: float = 0.0
+    ) -> list[Action]:
         self._start_by = None
         self._remember(failure)
         was_ready = self.state is State.READY
@@ -324,6 +354,7 @@ class Machine:
             most=self.rules.backoff_max,
             roll=self.roll,
         )
+        wait = max(wait, least)
         self._retry_at = now + wait
         actions = self._go(Trigger.DIED, failure, delay_s=wait)
         return [*actions, Down(failure, is_planned=False, comes_back=True)]
@@ -349,6 +380,7 @@ class Machine:
         self, trigger: Trigger, failure: Failure | None = None, delay_s: float | None = None
     ) -> list[Action]:
         self.state = step(self.state, trigger)
+        self._is_probing = self.is_between = False
         if self.state is not State.READY:
             self.ready_at = None
         return [Note(self.state, failure, delay_s, self._failures)]
