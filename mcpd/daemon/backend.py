@@ -165,10 +165,15 @@ class Answers:
         self, servers: tuple[str, ...] | None, since: int | None, send: Send
     ) -> Unsubscribe:
         """Send what happened since, as far as it is known, and then what happens."""
-        if since is not None:
-            for event in self._journal.since(since, servers):
+
+        def tell(event: Json) -> None:
+            if servers is None or self._concerns(event, servers):
                 send(event)
-        return self._journal.listen(send, servers)
+
+        if since is not None:
+            for event in self._journal.since(since):
+                tell(event)
+        return self._journal.listen(tell)
 
     def shutdown(self, drain: float | None) -> None:
         """End the daemon, after this has been answered."""
@@ -191,6 +196,18 @@ class Answers:
                 told |= {"pid": None, "goes_on_for": self._operator.others_of(server)}
             reached.append(told)
         return {"servers": reached}
+
+    def _concerns(self, event: Json, servers: tuple[str, ...]) -> bool:
+        """Tell whether an event is of one of ``servers``, of its process, or of none at all.
+
+        What a process does is told under one name, also where several entries share it.
+        """
+        told = event.get("server")
+        if told is None or told in servers:
+            return True
+        found = filter(None, map(self._registry.get, servers))
+        is_of_process = event["event"].startswith("server.")
+        return is_of_process and any(self._log_name(server) == told for server in found)
 
     def _log_name(self, server: Server) -> str:
         """Return whose log it is: of servers that share a process, the first one's."""
