@@ -127,21 +127,21 @@ class Pump:
         now = time.monotonic()
         if self._last is not None:
             return max(0.0, self._closing_at - now) if self._daemon.size else None
-        if self._has_input or self._daemon.size or not self._state.owed:
+        if self._has_input or self._daemon.size or not self._state.awaited():
             return None
         return LOOK_AGAIN_S if self._deadline is None else max(0.0, self._deadline - now)
 
     def _verdict(self) -> int | None:
         if self._status is not None or (self._has_input and self._last is None):
             return self._status
-        if self._last is None and not self._daemon.size and self._state.owed:
+        if self._last is None and not self._daemon.size and self._state.awaited():
             self._wait_for_answers()
         is_told = not self._daemon.size or time.monotonic() >= self._closing_at
         if self._client.size or not is_told:
             return None
         if self._last is not None:
             return self._last
-        return None if self._state.owed else exits.DONE
+        return None if self._state.awaited() else exits.DONE
 
     def _wait_for_answers(self) -> None:
         """Give what is missing ``linger`` seconds from when the server is ready, then cancel it.
@@ -159,7 +159,7 @@ class Pump:
         elif self._client.size >= QUEUED_BYTES:
             self._deadline = now + self._linger
         elif now >= self._deadline:
-            count = sum(map(len, self._state.owed.values()))
+            count = self._state.awaited()
             ends.say(
                 f"{count} {'answer' if count == 1 else 'answers'} did not come within "
                 f"{self._linger:g} s after the end of input: cancelled"
@@ -229,7 +229,7 @@ class Pump:
 
     def _lose_daemon(self) -> None:
         """Answer what was in flight, and end when the client has its answers."""
-        is_done = not self._has_input and not self._state.owed and not self._daemon.size
+        is_done = not self._has_input and not self._state.awaited() and not self._daemon.size
         self._daemon.clear()
         self._last = exits.DONE if is_done else exits.NO_DAEMON
         if not is_done:

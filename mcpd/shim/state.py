@@ -20,6 +20,8 @@ SUBSCRIBE = b"resources/subscribe"
 UNSUBSCRIBE = b"resources/unsubscribe"
 CANCEL = b"notifications/cancelled"
 INITIALIZE = b"initialize"
+LISTEN = b"subscriptions/listen"
+"""A request that may stay open for ever; while it does, it is part of the session's state."""
 
 
 class SessionState:
@@ -38,6 +40,10 @@ class SessionState:
 
         self._frames: dict[bytes, bytes] = {}
 
+    def awaited(self) -> int:
+        """Return how many answers are owed that must come: all but those of listens."""
+        return sum(method != LISTEN for methods in self.owed.values() for method in methods)
+
     def frames(self) -> list[bytes]:
         """Return the frames that make up the session, in the order in which they were last sent."""
         return list(self._frames.values())
@@ -48,38 +54,51 @@ class SessionState:
         for ident, method in found:
             if method is None:
                 continue  # an answer, or nothing that the daemon would take
+            if method == CANCEL:
+                cancelled = _cancelled(chunks)
+                self.owed.pop(cancelled, None)
+                self._frames.pop(LISTEN + cancelled, None)
+            elif len(found) == 1:
+                self._remember(ident, method, chunks)
             if ident is not None:
                 self.owed[ident] = (*self.owed.get(ident, ()), method)
-            if method == CANCEL:
-                self.owed.pop(_cancelled(chunks), None)
-            elif len(found) == 1:
-                self._remember(method, chunks)
 
     def from_daemon(self, chunks: list[bytes]) -> None:
         """Take note of a frame that is on its way to the client."""
         for ident, method in scan.messages(chunks):
             if method is not None or ident is None:
                 continue
-            *earlier, _ = self.owed.pop(ident, (b"",))
+            *earlier, last = self.owed.pop(ident, (b"",))
             if earlier:
                 self.owed[ident] = tuple(earlier)
+            if last == LISTEN and LISTEN not in earlier:
+                self._frames.pop(LISTEN + ident, None)
 
     def cancellations(self) -> list[bytes]:
-        """Return a frame for each id that may be cancelled: not ``initialize``, MCP says."""
+        """Return a frame for each id that is to be cancelled: not ``initialize``, MCP says.
+
+        Nor listens, which end with the connection.
+        """
         return [
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b,'
             b'"reason":"the client ended its input"}}\n' % ident
             for ident, methods in self.owed.items()
-            if INITIALIZE not in methods
+            if INITIALIZE not in methods and LISTEN not in methods
         ]
 
     def give_up(self, error: dict[str, object]) -> list[bytes]:
         """Return ``error`` as the answer to each request that is owed one; nothing is owed then."""
         answers = [failure(ident, error) for ident, methods in self.owed.items() for _ in methods]
+        for ident in self.owed:
+            self._frames.pop(LISTEN + ident, None)
         self.owed.clear()
         return answers
 
-    def _remember(self, method: bytes, chunks: list[bytes]) -> None:
+    def _remember(self, ident: bytes | None, method: bytes, chunks: list[bytes]) -> None:
+        if method == LISTEN:
+            if ident is not None and LISTEN not in self.owed.get(ident, ()):
+                self._frames[LISTEN + ident] = b"".join(chunks)
+            return
         if method in REMEMBERED:
             key = method
         elif method in (SUBSCRIBE, UNSUBSCRIBE):

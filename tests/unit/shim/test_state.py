@@ -145,6 +145,112 @@ def test_a_frame_in_pieces_is_remembered_whole():
     assert state.frames() == [frame]
 
 
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def modern(ident: object, method: str, **params: object) -> bytes:
+    return line(id=ident, method=method, params={**params, "_meta": ENVELOPE})
+
+
+def listen(ident: object, *uris: str) -> bytes:
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": uris}
+    return modern(ident, "subscriptions/listen", notifications=wanted)
+
+
+def cancel(ident: object) -> bytes:
+    return line(method="notifications/cancelled", params={"requestId": ident})
+
+
+def test_requests_of_the_modern_era_leave_nothing_behind():
+    """
+    Each of them says all that there is to say: a new daemon needs none of them.
+    """
+    state = SessionState()
+    for number in range(1000):
+        for name in ("server/discover", "tools/list", "tools/call", "resources/read"):
+            state.from_client([modern(f"{name} {number}", name)])
+            state.from_daemon([line(id=f"{name} {number}", result={"resultType": "complete"})])
+    assert state.frames() == []
+    assert state.owed == {}
+
+
+def test_an_input_required_result_is_an_answer():
+    state = sent(modern(1, "tools/call"))
+    state.from_daemon([line(id=1, result={"resultType": "input_required", "requestState": "s"})])
+    assert state.owed == {}
+
+
+def test_no_answer_to_a_listen_is_awaited():
+    """
+    It may never come: at the end of input a listen is over like the session itself.
+    """
+    state = sent(listen("l"), modern(1, "tools/call"))
+    assert state.awaited() == 1
+    assert [json.loads(one)["params"]["requestId"] for one in state.cancellations()] == [1]
+    state.from_daemon([line(id=1, result={})])
+    assert state.awaited() == 0
+    assert list(state.owed) == [b'"l"']
+
+
+def test_a_listen_that_is_given_up_gets_its_error_like_any_other():
+    state = sent(listen(7), modern("7", "tools/call"))
+    assert [json.loads(one)["id"] for one in state.give_up(ERROR)] == [7, "7"]
+    assert state.frames() == []
+
+
+@pytest.mark.parametrize("ident", [1, "1", 0, -5, 12345678901234567890, "", "ü", 'a"\\', "\ud83d"])
+def test_an_open_listen_is_part_of_the_session_until_it_is_over(ident):
+    """
+    Ids are texts or numbers, and ``1`` is another one than ``"1"``.
+    """
+    handshake = line(id="h", method="initialize", params={})
+    others = [listen("other", "a:1"), listen(99)]
+    state = sent(handshake, others[0], listen(ident, "a:2"), others[1])
+    assert state.frames() == [handshake, others[0], listen(ident, "a:2"), others[1]]
+    for message in [
+        line(method="notifications/subscriptions/acknowledged", params={"_meta": {}}),
+        line(method="notifications/tools/list_changed", params={"_meta": {}}),
+    ]:
+        state.from_daemon([message])
+    assert len(state.frames()) == 4
+    state.from_client([cancel(str(ident) if type(ident) is int else 1e3)])
+    assert len(state.frames()) == 4
+    state.from_client([cancel(ident)])
+    assert state.frames() == [handshake, *others]
+    state.from_client([listen(ident)])
+    state.from_daemon([line(id=ident, result={"resultType": "complete"})])
+    assert state.frames() == [handshake, *others]
+    assert list(state.owed) == [b'"h"', b'"other"', b"99"]
+
+
+def test_a_listen_under_an_id_that_is_taken_is_refused_and_the_first_stays():
+    state = sent(listen(1, "a:1"), listen(1, "a:2"))
+    assert state.frames() == [listen(1, "a:1")]
+    state.from_daemon([line(id=1, error={"code": -32600, "message": "twice"})])
+    assert state.frames() == [listen(1, "a:1")]
+    state = sent(modern(1, "tools/call"), listen(1))
+    state.from_daemon([line(id=1, error={"code": -32600, "message": "twice"})])
+    assert state.frames() == []
+    assert state.owed == {b"1": (b"tools/call",)}
+
+
+def test_a_listen_in_pieces_is_remembered_whole():
+    frame = listen("l", *(f"file:///{number}" for number in range(9999)))
+    state = SessionState()
+    state.from_client([frame[:100], frame[100:-1], b"\n"])
+    assert state.frames() == [frame]
+    assert state.awaited() == 0
+
+
+def test_a_listen_without_an_id_is_none():
+    state = sent(line(method="subscriptions/listen"), line(id=None, method="subscriptions/listen"))
+    assert state.frames() == []
+    assert state.owed == {}
+
+
 @pytest.mark.parametrize("params", [b"[]", b"7", b'{"uri":["a"]}', b'{"uri":' + b"[" * 9999 + b"}"])
 def test_odd_subscriptions_raise_nothing(params):
     frame = b'{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":' + params + b"}\n"

@@ -1,0 +1,135 @@
+"""The bridge between peers of the modern era: requests that carry all, and listens without end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.integration.bridge.fakedaemon import Bridge, Connection, FakeDaemon, Json, line
+from tests.support.waiting import wait_until
+
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "tests", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+
+
+def modern(ident: object, method: str, **params: object) -> bytes:
+    return line(id=ident, method=method, params={"_meta": ENVELOPE, **params})
+
+
+def listen(ident: object) -> bytes:
+    return modern(ident, "subscriptions/listen", notifications={"toolsListChanged": True})
+
+
+def answering(message: Json, connection: Connection) -> None:
+    """Acknowledge a listen, and answer what is neither that nor ``tools/call``."""
+    if message["method"] == "subscriptions/listen":
+        tag = {"io.modelcontextprotocol/subscriptionId": message["id"]}
+        params = {"_meta": tag, "notifications": {"toolsListChanged": True}}
+        connection.answer(line(method="notifications/subscriptions/acknowledged", params=params))
+    elif "id" in message and message["method"] != "tools/call":
+        connection.answer(line(id=message["id"], result={"resultType": "complete"}))
+
+
+@pytest.fixture
+def daemon():
+    with FakeDaemon(answering) as made:
+        yield made
+
+
+@pytest.fixture
+def bridge(daemon):
+    with Bridge(daemon, "fake", "--linger", "60") as made:
+        yield made
+
+
+def test_modern_frames_pass_byte_for_byte_in_both_directions(daemon, bridge):
+    daemon.handler = lambda message, connection: None
+    sent = [
+        modern("d", "server/discover"),
+        b'{"params":{"_meta":{"io.modelcontextprotocol/protocolVersion" : "2026-07-28"},'
+        b'"arguments":{"n":1.0}},"method":"tools/call","id":"\\u0031","jsonrpc":"2.0"}\n',
+        listen(-7),
+        listen("ü"),
+        line(method="notifications/cancelled", params={"requestId": -7}),
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"\\u00fc"}}\n',
+        line(method="notifications/cancelled", params={"requestId": 1.5, "_meta": ENVELOPE}),
+        line(method="notifications/cancelled", params={"requestId": {"a": [None]}}),
+        modern(2, "tools/call", inputResponses={"q": {"action": "accept"}}, requestState="x.y"),
+    ]
+    bridge.send(b"".join(sent))
+    session = daemon.session()
+    wait_until(lambda: session.lines == sent, what=lambda: f"the frames: {session.lines}")
+    back = [
+        line(id="d", result={"resultType": "complete", "supportedVersions": ["2026-07-28"]}),
+        line(id="1", result={"resultType": "input_required", "inputRequests": {"q": {}}}),
+        line(method="notifications/tools/list_changed", params={"_meta": {"x/y": -7}}),
+        b'{"jsonrpc":"2.0","error":{"code":-32022,"message":"","data":{"requested":"1"}}}\n',
+        line(id=2, result={"resultType": "complete", "content": [], "ttlMs": 0}),
+    ]
+    session.send(b"".join(back))
+    assert [bridge.read_line() for _ in back] == back
+
+
+def test_the_end_of_input_is_the_end_whatever_listens_are_open(daemon, bridge):
+    """
+    Their answers may never come, and none of them is missing.
+    """
+    bridge.send(listen(1) + listen("1") + modern(2, "tools/list"))
+    told = [bridge.read() for _ in range(3)]
+    assert {one.get("id") for one in told} == {None, 2}
+    bridge.stdin.close()
+    assert bridge.wait() == 0
+    assert bridge.complaint() == ""
+    session = daemon.session()
+    wait_until(lambda: session.is_closed, what="the end of the connection")
+    assert session.methods() == ["subscriptions/listen", "subscriptions/listen", "tools/list"]
+    assert daemon.asked == []
+
+
+def test_an_answer_on_its_way_is_waited_for_beside_an_open_listen(daemon, bridge):
+    bridge.send(listen("l") + modern(1, "tools/call"))
+    bridge.read()
+    bridge.stdin.close()
+    session = daemon.session()
+    wait_until(lambda: daemon.asked, what="the question whether the server is starting")
+    assert bridge.process.poll() is None
+    session.send(line(id=1, result={"resultType": "complete"}))
+    assert bridge.read()["id"] == 1
+    assert bridge.wait() == 0
+
+
+def test_what_is_missing_is_told_without_the_listens(daemon):
+    with Bridge(daemon, "fake", "--linger", "0.2") as bridge:
+        bridge.send(listen("l") + modern(1, "tools/call"))
+        bridge.read()
+        bridge.stdin.close()
+        assert bridge.wait() == 5
+        assert bridge.complaint().startswith("mcpctl: 1 answer did not come within 0.2 s")
+        session = daemon.session()
+        wait_until(lambda: len(session.lines) == 3, what="the cancellation")
+        assert json.loads(session.lines[2])["params"]["requestId"] == 1
+
+
+def test_a_lost_daemon_is_one_error_for_a_listen_too(daemon, bridge):
+    """
+    The bridge does not listen anew by itself yet, so its client must learn that nobody tells it.
+    """
+    bridge.send(listen("l") + listen(8) + modern(1, "tools/call"))
+    bridge.read()
+    bridge.read()
+    session = daemon.session()
+    session.send(line(id=8, result={"resultType": "complete"}))
+    assert bridge.read()["id"] == 8
+    session.hang_up()
+    errors = [bridge.read(), bridge.read()]
+    assert {one["id"]: one["error"]["data"]["kind"] for one in errors} == {
+        "l": "outcome_unknown",
+        1: "outcome_unknown",
+    }
+    assert bridge.read_line() == b""
+    assert bridge.wait() == 3
+    assert "2 in flight" in bridge.complaint()
