@@ -6,24 +6,31 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import ServerLogged
+from mcpd.core.mcp.methods import LEVELS
+from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import progress
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.listens import Listens
 from mcpd.core.mux.questions import Questions
+from mcpd.core.mux.requests import Interpreted
+from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
-CHANGES_EVERY = 0.25
-"""Seconds between two notices of one kind to one session."""
-
 
 class Hearers:
     """Passes on list changes, resource updates, log messages and questions."""
 
-    def __init__(self, tables: Tables, questions: Questions) -> None:
+    def __init__(
+        self, tables: Tables, questions: Questions, rounds: Rounds, listens: Listens
+    ) -> None:
         self._tables = tables
         self._questions = questions
+        self._rounds = rounds
+        self._listens = listens
 
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one; without ``everybody`` only the aggregate had none before."""
@@ -35,58 +42,71 @@ class Hearers:
             tables.memory[upstream.entry.launch] = upstream.known()
         for session in tables.sessions.values():
             own = session.server is not None
-            if (own and everybody and session.upstreams.get(session.server or "") is upstream) or (
+            if (own and everybody and self._is_own(session, upstream)) or (
                 not own and session.is_session and self._is_in_aggregate(session, upstream, names)
             ):
                 self.tell_change(session, kind)
 
     def tell_change(self, session: Session, kind: Kind) -> None:
-        """Send one notice, not more than one each quarter of a second."""
-        method = kind.notification
-        if not session.is_initialized or method in session.change_timers:
-            return
-        fx = self._tables.fx
-        wait = session.changed_at.get(method, -CHANGES_EVERY) + CHANGES_EVERY - fx.now
-
-        def tell() -> None:
-            session.change_timers.pop(method, None)
-            session.changed_at[method] = fx.now
-            self._tables.notify(session, method, None)
-
-        if wait <= 0:
-            tell()
-        else:
-            session.change_timers[method] = fx.after(wait, tell)
+        """Send one notice, and one to each listen, not more than one each quarter of a second."""
+        if session.is_initialized:
+            tables, method = self._tables, kind.notification
+            session.changes.tell(tables.fx, method, lambda: tables.notify(session, method, None))
+        self._listens.tell_change(session, kind)
 
     def heard_update(self, upstream: Upstream, uri: str, params: Raw) -> None:
         """An update goes to the subscribers of the URI, or of a parent of it."""
-        for ident in upstream.subscriptions.subscribers(uri):
+        for who in upstream.subscriptions.subscribers(uri):
+            ident, key = who if isinstance(who, tuple) else (who, None)
             session = self._session(ident)
-            if session is not None:
+            if session is not None and key is not None:
+                self._listens.tell_update(session, key, uri, params)
+            elif session is not None:
                 self._tables.notify(session, "notifications/resources/updated", params)
 
     def heard_log(self, upstream: Upstream, params: Raw) -> None:
-        """A log message goes to the one session in flight, or if none is to all that want it."""
+        """A log message goes to the one session in flight, or if none is to all that want it.
+
+        A modern server, and for a modern client, logs for requests alone.
+        """
         found = envelope.params_of(params)
-        level = envelope.text(found.level) if found is not None else None
+        level = (envelope.text(found.level) if found is not None else None) or "info"
         owners = upstream.requests.owners_in_flight()
-        if len(owners) > 1:
+        if len(owners) > 1 or (not owners and upstream.is_modern):
             text = bytes(params).decode("utf-8", "replace")[:2000]
-            self._tables.fx.tell(ServerLogged(upstream.entry.name, level or "info", text))
+            self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
             return
         for ident in owners or sorted(upstream.requests.users):
             session = self._session(ident)
-            if session is None or not session.wants_log(level or "info"):
-                continue
-            name = session.uses(upstream)
-            if session.server is None and name is not None:
-                self._tables.notify(session, "notifications/message", _from(name, params))
-            else:
-                self._tables.notify(session, "notifications/message", params)
+            if session is not None and self._wants_log(session, upstream, level, bool(owners)):
+                name = session.uses(upstream)
+                is_named = session.server is None and name is not None
+                told = _from(name, params) if is_named and name is not None else params
+                self._tables.notify_modern(session, "notifications/message", told)
+
+    def _wants_log(
+        self, session: Session, upstream: Upstream, level: str, is_in_flight: bool
+    ) -> bool:
+        """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
+        if not is_in_flight:
+            return session.is_initialized and session.wants_log(level)
+        flying = upstream.requests.flying()
+        askers = [p.asker for p in flying if p.owner == session.id and p.asker is not None]
+        if session.is_initialized and any(asker.era is Era.LEGACY for asker in askers):
+            is_asked = session.level is not None or not upstream.is_modern
+            return is_asked and session.wants_log(level)
+        levels = [asker.level for asker in askers if asker.era is Era.MODERN]
+        return any(least is not None and _reaches(level, least) for least in levels)
 
     def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
         """A question goes to the only session it can be for."""
         self._questions.ask(upstream, ident, method, params)
+
+    def heard_answer(
+        self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
+    ) -> Interpreted | None:
+        """Say what an answer means to its client; ``None`` when that is asked something first."""
+        return self._rounds.answered(upstream, pending, result, error)
 
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
@@ -103,12 +123,24 @@ class Hearers:
         launch = upstream.entry.launch
         return [e.name for e in self._tables.entries.values() if e.launch == launch]
 
+    def _is_own(self, session: Session, upstream: Upstream) -> bool:
+        """Tell whether a process is the one that a session's endpoint stands for."""
+        used = session.upstreams.get(session.server or "")
+        if used is not None:
+            return used is upstream
+        entry = self._tables.entries.get(session.server or "")
+        return entry is not None and upstream.slot == entry.launch
+
     def _is_in_aggregate(self, session: Session, upstream: Upstream, names: list[str]) -> bool:
         own = [session.upstreams[name] for name in names if name in session.upstreams]
         if own and upstream not in own:
             return False  # it has a process of its own, and this is another
         entries = self._tables.entries
         return any(entries[name].is_listed for name in names)
+
+
+def _reaches(level: str, least: str) -> bool:
+    return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
 
 
 def _from(server: str, params: Raw) -> bytes:

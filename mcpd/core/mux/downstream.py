@@ -147,7 +147,7 @@ class Downstream:
             case Route.SUBSCRIBE | Route.UNSUBSCRIBE:
                 self.wishes.subscribe(session, owed, rule, found)
             case Route.LISTEN if params is not None:
-                self._listens.open(session, owed, params, self.served.by_uri)
+                self._listens.open(session, owed, params, self.served.owners)
             case Route.TASK:
                 self.forward.task(session, owed, rule, params, found)
 

@@ -362,8 +362,7 @@ class Mux:
         for key in [*reversed(session.owed), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]
-        for timer in session.change_timers.values():
-            timer.cancel()
+        session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))
         for name in list(session.upstreams):
             self._tables.leave(session, name)
@@ -402,6 +401,7 @@ class Mux:
             upstream.requests.configure(launches.get(upstream.entry.launch, upstream.entry))
         for session in list(tables.sessions.values()):
             self._move(session, gone)
+        self._listens.configured(gone)
         for upstream in gone:
             tables.retire(upstream, "its entry was changed or removed")
         self._tell_changes(before)

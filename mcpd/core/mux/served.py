@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import UNSET
@@ -214,6 +214,29 @@ class Served:
             find()
             return
         self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
+
+    def owners(
+        self,
+        session: Session,
+        uris: tuple[str, ...],
+        then: Callable[[Mapping[str, Entry]], None],
+    ) -> None:
+        """Find the servers that resources belong to likewise; what has none is left out."""
+        tables = self._tables
+
+        def find() -> None:
+            found: dict[str, Entry] = {}
+            for uri in uris:
+                server = tables.aggregate.owner(uri)
+                entry = None if server is None else tables.entry(server)
+                if isinstance(entry, Entry):
+                    found[uri] = entry
+            then(found)
+
+        if all(self._is_owned(uri) for uri in uris):
+            find()
+        else:
+            self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
 
     def _is_owned(self, uri: str) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""

@@ -8,8 +8,10 @@ from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.mux.asker import NOBODY, Asker
 from mcpd.core.mux.batch import Batch
+from mcpd.core.mux.changes import Changes
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.upstream import Upstream
 from mcpd.ids import SessionId
 
@@ -56,7 +58,7 @@ class Session:
         """Whether it has sent a request with an envelope."""
         self.envelope: tuple[bytes, Asker, bytes | None] = (b"", NOBODY, None)
         """The last envelope that was read, its asker and progress token: most are like the last."""
-        self.listens: dict[bytes, Listen] = {}
+        self.listens: dict[bytes, Listener] = {}
         """Its open ``subscriptions/listen``, by the key of their ids."""
         self.is_initialized = False
         self.is_opening = False
@@ -73,8 +75,8 @@ class Session:
         """What it uses, by the name of the server."""
         self.subscribed: dict[str, str] = {}
         """Resource URIs it is subscribed to, each with its server."""
-        self.changed_at: dict[str, float] = {}
-        self.change_timers: dict[str, Timer] = {}
+        self.changes = Changes()
+        """When it was told last, as a legacy session, that a list is another one."""
 
     @property
     def may_omit_id(self) -> bool:

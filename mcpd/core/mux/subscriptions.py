@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
+
+Subscriber = int | tuple[int, bytes]
+"""A session, by its id, or one listen of a session, by its key as well."""
 
 Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 """Called when a subscription stands: with the server's error, with a failure, or with neither."""
@@ -14,8 +17,8 @@ Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 
 class _Resource:
     def __init__(self) -> None:
-        self.subscribers: set[int] = set()
-        self.waiters: list[tuple[int, Waiter]] = []
+        self.subscribers: dict[Subscriber, None] = {}  # in their order
+        self.waiters: list[tuple[Subscriber, Waiter]] = []
         self.is_open = False  # as far as the process knows
         self.is_moving = False  # a request about it is on its way
 
@@ -31,47 +34,53 @@ class Subscriptions:
         self._send = send
         self._resources: dict[str, _Resource] = {}
 
-    def add(self, uri: str, session: int, waiter: Waiter, *, is_up: bool) -> None:
-        """Subscribe a session; ``waiter`` is called once the process has."""
+    def add(self, uri: str, subscriber: Subscriber, waiter: Waiter | None, *, is_up: bool) -> None:
+        """Subscribe somebody; ``waiter`` is called once the process has.
+
+        Who has no waiter stays subscribed where no process comes for now.
+        """
         resource = self._resources.setdefault(uri, _Resource())
-        resource.subscribers.add(session)
+        resource.subscribers[subscriber] = None
         if resource.is_open and not resource.is_moving:
-            waiter(None, None)
+            if waiter is not None:
+                waiter(None, None)
             return
-        resource.waiters.append((session, waiter))
+        if waiter is not None:
+            resource.waiters.append((subscriber, waiter))
         if is_up:
             self._settle(uri, resource)
 
-    def remove(self, uri: str, session: int, *, is_up: bool) -> None:
-        """Unsubscribe a session; harmless where it is not subscribed."""
+    def remove(self, uri: str, subscriber: Subscriber, *, is_up: bool) -> None:
+        """Unsubscribe somebody; harmless where they are not subscribed."""
         resource = self._resources.get(uri)
         if resource is None:
             return
-        resource.subscribers.discard(session)
-        mine = [waiter for own, waiter in resource.waiters if own == session]
-        resource.waiters = [(own, waiter) for own, waiter in resource.waiters if own != session]
+        resource.subscribers.pop(subscriber, None)
+        waiters = resource.waiters
+        mine = [waiter for own, waiter in waiters if own == subscriber]
+        resource.waiters = [(own, waiter) for own, waiter in waiters if own != subscriber]
         for waiter in mine:
             waiter(None, None)
         if is_up:
             self._settle(uri, resource)
         self._forget(uri, resource)
 
-    def leave(self, session: int, *, is_up: bool) -> None:
-        """Unsubscribe a session from everything."""
-        for uri in [u for u, r in self._resources.items() if session in r.subscribers]:
-            self.remove(uri, session, is_up=is_up)
+    def leave(self, subscriber: Subscriber, *, is_up: bool) -> None:
+        """Unsubscribe somebody from everything."""
+        for uri in self.of(subscriber):
+            self.remove(uri, subscriber, is_up=is_up)
 
-    def subscribers(self, uri: str) -> set[int]:
+    def subscribers(self, uri: str) -> KeysView[Subscriber]:
         """Return who wants an update of ``uri``: subscribed to it or to a parent of it."""
-        found: set[int] = set()
+        found: dict[Subscriber, None] = {}
         for own, resource in self._resources.items():
             if uri == own or uri.startswith(own.rstrip("/") + "/"):
                 found |= resource.subscribers
-        return found
+        return found.keys()
 
-    def of(self, session: int) -> list[str]:
-        """Return what a session is subscribed to."""
-        return [uri for uri, r in self._resources.items() if session in r.subscribers]
+    def of(self, subscriber: Subscriber) -> list[str]:
+        """Return what somebody is subscribed to."""
+        return [uri for uri, r in self._resources.items() if subscriber in r.subscribers]
 
     def down(self) -> None:
         """The process is gone: nothing is open any more, everything wanted is to be renewed."""
@@ -83,8 +92,8 @@ class Subscriptions:
         """No process will come for those who wait: they are told, and not subscribed."""
         for uri, resource in list(self._resources.items()):
             waiters, resource.waiters = resource.waiters, []
-            for session, waiter in waiters:
-                resource.subscribers.discard(session)
+            for subscriber, waiter in waiters:
+                resource.subscribers.pop(subscriber, None)
                 waiter(None, failure)
             self._forget(uri, resource)
 
@@ -103,9 +112,9 @@ class Subscriptions:
             resource.is_open = wanted
         if wanted:
             waiters, resource.waiters = resource.waiters, []
-            for session, waiter in waiters:
+            for subscriber, waiter in waiters:
                 if error is not None:
-                    resource.subscribers.discard(session)
+                    resource.subscribers.pop(subscriber, None)
                 waiter(error, None)
             if error is not None:
                 resource.subscribers.clear()

@@ -356,8 +356,12 @@ class Tables:
     def notify(self, session: Session, method: str, params: Raw | bytes | None) -> None:
         """Send a session a notification, unless it has not said yet that it listens."""
         if session.is_initialized:
-            line = envelope.notification(envelope.quote(method), params)
-            self.fx.emit(ToSession(session.id, line, is_notification=True))
+            self.notify_modern(session, method, params)
+
+    def notify_modern(self, session: Session, method: str, params: Raw | bytes | None) -> None:
+        """Send a client a notification that one of its requests has asked for."""
+        line = envelope.notification(envelope.quote(method), params)
+        self.fx.emit(ToSession(session.id, line, is_notification=True))
 
 
 def _key(session: Session, entry: Entry) -> str | None:

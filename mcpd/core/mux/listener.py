@@ -1,0 +1,48 @@
+"""One open ``subscriptions/listen`` of a modern client."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Kind
+from mcpd.core.mcp import modern
+from mcpd.core.mux.changes import Changes
+from mcpd.core.mux.upstream import Upstream
+
+_FLAGS: Final = {
+    Kind.TOOLS: "tools",
+    Kind.PROMPTS: "prompts",
+    Kind.RESOURCES: "resources",
+    Kind.TEMPLATES: "resources",
+}
+
+
+class Listener:
+    """What a client wants to hear, and as much of it as it can be told.
+
+    ``ident`` is the id of its request as it came, which tags all that it hears.
+    """
+
+    def __init__(self, ident: bytes, key: bytes, wanted: modern.Listen) -> None:
+        self.ident = ident
+        self.key = key
+        self.wanted = wanted
+        self.honoured = modern.Listen(tools=False, prompts=False, resources=False, uris=())
+        """What its client was, or will be, told that it hears."""
+        self.is_acknowledged = False
+        self.owners: dict[str, str] = {}
+        """The server of each resource that it follows."""
+        self.places: dict[str, Upstream] = {}
+        """Where it is subscribed to each of these."""
+        self.awaited: set[str] = set()
+        """Resources without which it cannot be acknowledged yet."""
+        self.changes = Changes()
+        self.missed_changes: dict[Kind, None] = {}
+        self.missed_updates: dict[str, Raw] = {}
+        """What it is to hear once it is acknowledged."""
+
+    def hears(self, kind: Kind) -> bool:
+        """Tell whether it is for changes of a list."""
+        return bool(getattr(self.honoured, _FLAGS[kind]))

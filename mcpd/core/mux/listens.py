@@ -1,0 +1,296 @@
+"""What modern clients listen to: opened, acknowledged, kept over restarts, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Kind
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mux.commands import ToSession
+from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mux.listener import Listener
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Phase, Upstream
+from mcpd.core.wire import envelope
+
+Owners = Callable[[Session, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
+"""Finds the servers that resources of the aggregate belong to, and leaves out what has none."""
+
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+_UPDATED: Final = "notifications/resources/updated"
+
+
+class Listens:
+    """A client's listen is ours: no server knows of it, nor ends it.
+
+    It is no request in flight, and keeps no server running. Its client hears of nothing before
+    the acknowledgement, and of everything that was to be told meanwhile right after it.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def open(self, session: Session, owed: Owed, params: Raw, owners: Owners) -> None:
+        """Take a ``subscriptions/listen``; it is acknowledged once its resources are followed."""
+        tables = self._tables
+        try:
+            wanted = modern.read_listen(params)
+        except ValueError as problem:
+            tables.reject(session, owed, codes.INVALID_PARAMS, str(problem))
+            return
+        if wanted.tasks and not _has_tasks(owed):
+            why = f"taskIds needs the extension {modern.TASKS} in the client's capabilities"
+            data: dict[str, object] = {"requiredCapabilities": {"extensions": {modern.TASKS: {}}}}
+            error = codes.plain_error(codes.MISSING_CAPABILITY, why, data)
+            tables.pass_error(session, owed, error)
+            return
+        tables.drop(session, owed)
+        listener = Listener(owed.ident, owed.key, wanted)
+        session.listens[owed.key] = listener
+        if session.server is None:
+            self._open_on_aggregate(session, listener, owners)
+        else:
+            self._open_on_server(session, listener, session.server)
+
+    def cancel(self, session: Session, key: bytes) -> bool:
+        """End a listen that its client has given up; tell whether there was one."""
+        listener = session.listens.pop(key, None)
+        if listener is None:
+            return False
+        self._close(session, listener)
+        return True
+
+    def session_gone(self, session: Session) -> None:
+        """Nobody hears any more."""
+        for key in list(session.listens):
+            self.cancel(session, key)
+
+    def end_all(self) -> None:
+        """The daemon is about to end, and every listen with it."""
+        failure = Failure("draining", "the daemon is about to end", None, True)
+        for session in self._tables.sessions.values():
+            self._end(session, failure)
+
+    def configured(self, gone: list[Upstream]) -> None:
+        """Entries are others now, and the places of some are about to be retired."""
+        entries = self._tables.entries
+        for session in self._tables.sessions.values():
+            if session.server is not None and session.server not in entries:
+                self._end(session, self._tables.not_found(session.server))
+            for listener in list(session.listens.values()):
+                for uri in list(listener.owners):
+                    self._move(session, listener, uri, gone)
+
+    # -- what listeners are told -----------------------------------------------------------------
+
+    def tell_change(self, session: Session, kind: Kind) -> None:
+        """Tell those listens of a session that are for it that a list is another one."""
+        for listener in session.listens.values():
+            if listener.hears(kind):
+                self._tell_change(session, listener, kind)
+
+    def tell_update(self, session: Session, key: bytes, uri: str, params: Raw) -> None:
+        """Tell one listen of a session that a resource that it follows has changed."""
+        listener = session.listens.get(key)
+        if listener is None:
+            return
+        if listener.is_acknowledged:
+            told = modern.tagged(params, listener.ident)
+            self._tables.notify_modern(session, _UPDATED, told)
+        else:
+            listener.missed_updates[uri] = params
+
+    def _tell_change(self, session: Session, listener: Listener, kind: Kind) -> None:
+        if not listener.is_acknowledged:
+            listener.missed_changes[kind] = None
+            return
+
+        def send() -> None:
+            told = modern.tagged(None, listener.ident)
+            self._tables.notify_modern(session, kind.notification, told)
+
+        listener.changes.tell(self._tables.fx, kind.notification, send)
+
+    # -- opening ---------------------------------------------------------------------------------
+
+    def _open_on_server(self, session: Session, listener: Listener, server: str) -> None:
+        tables, wanted = self._tables, listener.wanted
+        entry = tables.entry(server)
+        known = self._introduction(session, server)
+        uris = wanted.uris if known is None or known.has("resources", "subscribe") else ()
+        if isinstance(entry, Failure):
+            if entry.kind != "server_stopped" or known is None or uris:
+                self._refuse(session, listener, entry)
+                return
+        elif known is None:
+            self._open_when_introduced(session, listener, entry)
+            return
+        listener.honoured = modern.Listen(
+            tools=wanted.tools and known.has("tools"),
+            prompts=wanted.prompts and known.has("prompts"),
+            resources=wanted.resources and known.has("resources"),
+            uris=(),
+        )
+        owners = {} if isinstance(entry, Failure) else dict.fromkeys(uris, entry)
+        self._follow(session, listener, owners)
+
+    def _open_when_introduced(self, session: Session, listener: Listener, entry: Entry) -> None:
+        place = self._place(session, entry)
+
+        def ready(failure: Failure | None) -> None:
+            if session.listens.get(listener.key) is not listener:
+                return
+            if failure is None or self._tables.has_left(place):
+                self._open_on_server(session, listener, entry.name)
+            else:
+                self._refuse(session, listener, failure)
+
+        place.requests.when_ready(ready)
+
+    def _open_on_aggregate(self, session: Session, listener: Listener, owners: Owners) -> None:
+        wanted = listener.wanted
+        listener.honoured = msgspec.structs.replace(wanted, uris=(), tasks=())
+
+        def found(owners: Mapping[str, Entry]) -> None:
+            if session.listens.get(listener.key) is listener:
+                followed = {u: e for u, e in owners.items() if self._has_updates(session, e)}
+                self._follow(session, listener, followed)
+
+        if wanted.uris:
+            owners(session, wanted.uris, found)
+        else:
+            self._acknowledge(session, listener)
+
+    def _introduction(self, session: Session, server: str) -> Introduction | None:
+        own = session.upstreams.get(server)
+        known = own.introduction if own is not None else None
+        return known or self._tables.introduction_of(server)
+
+    def _has_updates(self, session: Session, entry: Entry) -> bool:
+        known = self._introduction(session, entry.name)
+        return known is None or known.has("resources", "subscribe")
+
+    def _follow(self, session: Session, listener: Listener, owners: Mapping[str, Entry]) -> None:
+        if not owners:
+            self._acknowledge(session, listener)
+            return
+        listener.awaited.update(owners)
+        for uri, entry in owners.items():
+            if session.listens.get(listener.key) is not listener:
+                return  # refused: its server does not come
+            listener.owners[uri] = entry.name
+            self._subscribe(session, listener, uri, self._place(session, entry))
+
+    def _followed(
+        self,
+        session: Session,
+        listener: Listener,
+        uri: str,
+        error: Raw | bytes | None,
+        failure: Failure | None,
+    ) -> None:
+        """Go on once a server has said whether a resource can be followed."""
+        if failure is not None and session.server is not None:
+            self._refuse(session, listener, failure)
+            return
+        if error is not None or failure is not None:
+            listener.owners.pop(uri, None)
+            listener.places.pop(uri, None)
+        listener.awaited.discard(uri)
+        if not listener.awaited:
+            self._acknowledge(session, listener)
+
+    def _acknowledge(self, session: Session, listener: Listener) -> None:
+        uris = tuple(uri for uri in listener.wanted.uris if uri in listener.owners)
+        listener.honoured = msgspec.structs.replace(listener.honoured, uris=uris)
+        listener.is_acknowledged = True
+        params = modern.acknowledged(listener.ident, listener.honoured)
+        line = envelope.notification(envelope.quote(_ACKNOWLEDGED), params)
+        self._tables.fx.emit(ToSession(session.id, line))  # a slow client loses others, not this
+        changes, listener.missed_changes = listener.missed_changes, {}
+        for kind in changes:
+            self._tell_change(session, listener, kind)
+        updates, listener.missed_updates = listener.missed_updates, {}
+        for uri, told in updates.items():
+            self.tell_update(session, listener.key, uri, told)
+
+    def _refuse(self, session: Session, listener: Listener, failure: Failure) -> None:
+        self.cancel(session, listener.key)
+        self._tables.refuse(session, Owed(listener.ident, listener.key), failure)
+
+    # -- where resources are followed --------------------------------------------------------------
+
+    def _place(self, session: Session, entry: Entry) -> Upstream:
+        """Return where a server speaks to a session; to listen there is no use that keeps it."""
+        if entry.sharing is Sharing.SHARED:
+            return self._tables.control_upstream(entry)
+        return self._tables.upstream_for(session, entry)
+
+    def _subscribe(self, session: Session, listener: Listener, uri: str, place: Upstream) -> None:
+        listener.places[uri] = place
+        is_awaited = uri in listener.awaited
+
+        def told(error: Raw | bytes | None, failure: Failure | None) -> None:
+            is_open = session.listens.get(listener.key) is listener
+            if is_open and listener.places.get(uri) is place:
+                self._followed(session, listener, uri, error, failure)
+
+        who = (session.id, listener.key)
+        place.subscriptions.add(uri, who, told if is_awaited else None, is_up=place.is_ready)
+        if is_awaited and not place.is_ready:
+            place.requests.when_ready(_nobody)
+
+    def _move(self, session: Session, listener: Listener, uri: str, gone: list[Upstream]) -> None:
+        """Have a resource followed where its server is now, if it is somewhere."""
+        tables, server = self._tables, listener.owners[uri]
+        before = listener.places.get(uri)
+        entry = tables.entries.get(server)
+        why = tables.not_found(server) if entry is None else entry.unavailable
+        place = None if entry is None or why is not None else self._place(session, entry)
+        if place is before:
+            return
+        listener.places.pop(uri, None)
+        if place is not None:
+            self._subscribe(session, listener, uri, place)
+            was_up = before is not None and before.phase is not Phase.DOWN
+            if was_up and not place.is_ready and server not in tables.held:
+                place.requests.when_ready(_nobody)
+        elif uri in listener.awaited:
+            self._followed(session, listener, uri, None, why)
+        if before is not None:
+            is_up = before.is_ready and before not in gone
+            before.subscriptions.remove(uri, (session.id, listener.key), is_up=is_up)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _end(self, session: Session, failure: Failure) -> None:
+        for listener in list(session.listens.values()):
+            if listener.is_acknowledged:
+                self.cancel(session, listener.key)
+                owed = Owed(listener.ident, listener.key)
+                self._tables.reply(session, owed, modern.listen_result(listener.ident))
+            else:
+                self._refuse(session, listener, failure)
+
+    def _close(self, session: Session, listener: Listener) -> None:
+        listener.changes.stop()
+        who = (session.id, listener.key)
+        for uri, place in listener.places.items():
+            place.subscriptions.remove(uri, who, is_up=place.is_ready)
+
+
+def _has_tasks(owed: Owed) -> bool:
+    capabilities = b"{}" if owed.asker is None else owed.asker.capabilities
+    extensions = (envelope.object_of(capabilities) or {}).get("extensions", Raw(b"{}"))
+    return modern.TASKS in (envelope.object_of(extensions) or {})
+
+
+def _nobody(failure: Failure | None) -> None:
+    """Nobody waits for the process: it is told what is followed as soon as it is there."""
