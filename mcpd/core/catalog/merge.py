@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mcpd.core.catalog.model import Item, Kind, Listing, list_result
-from mcpd.core.catalog.splice import replace
+from mcpd.core.wire.splice import replace
 from mcpd.core.catalog.templates import UriMatch
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.core.catalog.splice import elements, replace
+from mcpd.core.wire.splice import elements, replace
 
 
 @pytest.mark.parametrize(
