@@ -1,28 +1,7 @@
-"""Who a request comes from, as far as a server of either era has to know."""
+"""Who a request comes from, where the mux looks for it."""
 
 from __future__ import annotations
 
-import msgspec
-
-from mcpd.core.mcp.versions import Era
-
-NOTHING = frozenset[str]()
-
-
-class Asker(msgspec.Struct, frozen=True, gc=False):
-    """What a client said of itself: once for a legacy session, with each request of a modern one.
-
-    ``capabilities`` is JSON as a modern server is told (no ``tasks``, no ``listChanged``), ``info``
-    the client's name as JSON. ``answers`` are the questions it can be asked (see
-    ``core.mcp.questions``); ``level`` the log level that it asked for.
-    """
-
-    era: Era
-    capabilities: bytes = b"{}"
-    info: bytes | None = None
-    answers: frozenset[str] = NOTHING
-    level: str | None = None
-
-
-NOBODY = Asker(Era.LEGACY)
-"""A legacy client that can be asked nothing, and has no name."""
+from mcpd.core.mcp.asker import NOBODY as NOBODY
+from mcpd.core.mcp.asker import NOTHING as NOTHING
+from mcpd.core.mcp.asker import Asker as Asker
