@@ -92,6 +92,11 @@ def size(count: int | None) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
 
 
+def era(name: str | None, revision: str | None) -> str:
+    """Return what a server speaks, as far as that is known: ``legacy 2025-11-25``."""
+    return " ".join(filter(None, [name, revision])) or "-"
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]) -> str:
     """Return lines of aligned columns; what does not fit is cut from the last one.
 

@@ -9,6 +9,7 @@ from mcpctl import exits, options, render
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.api.messages import Entries, Entry, Reloaded
+    from mcpd.api.status import Status
 
 
 @options.command("list", starts=False)
@@ -20,12 +21,18 @@ def list_command(app: App) -> None:
     """
     with app.connect() as control:
         answer = control.exchange("mcpd/list", {})
-    if app.as_json:
-        app.document(answer.value, answer.text)
-        return
+        if app.as_json:
+            app.document(answer.value, answer.text)
+            return
+        status: Status = control.request("mcpd/status", {})
     found: Entries = answer.value
     if found["servers"]:
-        app.table(["SERVER", "ENABLED", "FROM", "COMMAND"], [_row(one) for one in found["servers"]])
+        eras = {
+            server["name"]: render.era(server["era"], server["protocol_version"])
+            for server in status["servers"]
+        }
+        rows = [_row(one, eras.get(one["name"], "-")) for one in found["servers"]]
+        app.table(["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"], rows)
     else:
         app.say("no servers are configured; the files that are read:")
         for file in found["files"]:
@@ -55,13 +62,14 @@ def reload_command(app: App) -> int:
     return exits.USAGE if result["errors"] else exits.DONE
 
 
-def _row(entry: Entry) -> list[render.Cell]:
+def _row(entry: Entry, era: str) -> list[render.Cell]:
     line = entry.get("line")
     config = entry["config"] or {}
     command = " ".join([str(config.get("command", "")), *map(str, config.get("args") or ())])
     return [
         entry["name"],
         "yes" if entry["enabled"] else "no",
+        era,
         entry["file"] if line is None else f"{entry['file']}:{line}",
         entry["error"] or command,
     ]

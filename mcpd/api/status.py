@@ -31,6 +31,32 @@ class InstanceStatus(TypedDict):
     rss_bytes: int | None
 
 
+class TurnStatus(TypedDict):
+    """Who has the turn: whose calls may be in flight, and may be asked questions."""
+
+    session: int
+    since_s: float
+
+
+class WaitingStatus(TypedDict):
+    """Who waits for a turn."""
+
+    session: int
+    for_s: float
+
+
+class InteractiveStatus(TypedDict):
+    """How questions of a server find the session that they are for."""
+
+    mode: Literal["auto", "shared", "exclusive", "off"]
+    """As its entry says."""
+    asks: bool
+    """Whether it is known to ask; with ``auto`` sessions take turns then."""
+    turn: TurnStatus | None
+    waiting: list[WaitingStatus]
+    """In the order in which they wait."""
+
+
 class ServerStatus(TypedDict):
     """One configured or ad-hoc server."""
 
@@ -42,6 +68,8 @@ class ServerStatus(TypedDict):
     transport: str
     sharing: str
     sharing_reason: str | None
+    """Why, where that is not simply what its entry says."""
+    interactive: NotRequired[InteractiveStatus]
     era: str | None
     protocol_version: str | None
     server_info: dict[str, Any] | None

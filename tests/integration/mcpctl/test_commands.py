@@ -31,7 +31,7 @@ SERVER = {
 }  # fmt: skip
 BROKEN = {
     **SERVER, "name": "broken", "state": "failed", "pid": None, "uptime_s": None,
-    "rss_bytes": None, "era": None, "last_error": f"exited with 1: {NASTY}\nmore of it",
+    "rss_bytes": None, "era": None, "protocol_version": None, "last_error": f"exited with 1: {NASTY}\nmore of it",
 }  # fmt: skip
 STATUS = {
     "daemon": {
@@ -129,8 +129,10 @@ def test_status_is_a_table(daemon: FakeDaemon) -> None:
     lines = said(daemon, "status").splitlines()
     assert lines[0] == "mcpd 0.1.0, pid 4242, up 3 s, sessions 3, /run/mcpd.sock"
     assert lines[2].split()[:4] == ["SERVER", "STATE", "ERA", "PID"]
-    assert " ".join(lines[3].split()) == "files ready legacy 4250 1 min 1 s 0 2 0 17 1 68.0 MiB"
-    assert lines[4].startswith("broken  failed  -       -     -")
+    assert " ".join(lines[3].split()) == (
+        "files ready legacy 2025-11-25 4250 1 min 1 s 0 2 0 17 1 68.0 MiB"
+    )
+    assert lines[4].startswith("broken  failed  -                  -     -")
     assert all(len(line) <= 160 for line in lines)
 
 
@@ -155,6 +157,58 @@ def test_status_tells_of_processes_per_session_and_of_held_servers(daemon: FakeD
     assert "stopped (held)" in shown
     assert "  s1 " in shown
     assert "files: sharing session: known to keep state per client" in shown
+
+
+def test_status_says_who_waits_for_whom(daemon: FakeDaemon) -> None:
+    turn = {"session": 7, "since_s": 12.4}
+    waiting = [{"session": number, "for_s": 75.0 - number} for number in (9, 11, 12)]
+    server = dict(SERVER)
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server]}
+    server["interactive"] = {"mode": "auto", "asks": True, "turn": turn, "waiting": waiting}
+    who = "files: 3 sessions wait for session 7, which has had the turn for 12 s"
+    told = f"{who} (9 for 1 min 6 s, 11 for 1 min 4 s, 12 for 1 min 3 s)"
+    assert said(daemon, "status").splitlines()[-2:] == ["", told]
+    server["interactive"] = {"mode": "auto", "asks": True, "turn": None, "waiting": waiting[:1]}
+    told = "files: 1 session waits for a turn (9 for 1 min 6 s)"
+    assert said(daemon, "status").splitlines()[-1] == told
+    crowd = [{"session": number, "for_s": 1.0} for number in range(100)]
+    server["interactive"] = {"mode": "auto", "asks": True, "turn": None, "waiting": crowd}
+    assert said(daemon, "status").endswith(
+        "a turn (0 for 1 s, 1 for 1 s, 2 for 1 s, 3 for 1 s, 4 for 1 s, …)\n"
+    )
+    server["interactive"] = {"mode": "auto", "asks": True, "turn": turn, "waiting": []}
+    assert "turn" not in said(daemon, "status")
+    assert "files: session 7 has had the turn for 12 s" in said(daemon, "status", "files")
+
+
+def test_status_says_more_of_a_server_that_is_named(daemon: FakeDaemon) -> None:
+    info = {"name": "fs", "title": f"Files{NASTY}", "version": "1.2"}
+    interactive = {"mode": "exclusive", "asks": False, "turn": None, "waiting": []}
+    server = {**SERVER, "server_info": info, "interactive": interactive}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server, BROKEN]}
+    assert len(said(daemon, "status").splitlines()) == 5
+    assert said(daemon, "status", "files", "broken").splitlines()[-4:] == [
+        f"files: it is Files{NASTY} 1.2, tools 14",
+        "files: sharing shared",
+        "files: questions exclusive: it has not asked any yet",
+        "broken: sharing shared",
+    ]
+    shown, status = on_terminal(daemon, "status", "files")
+    assert status == 0
+    assert "it is Files\\x1b]0;owned\\x07 1.2" in shown
+
+
+def test_status_shows_no_process_of_a_stopped_server(daemon: FakeDaemon) -> None:
+    """
+    It may have one that goes on for another of the same launch parameters.
+    """
+    held = {**SERVER, "name": "twin", "state": "stopped", "held": True, "sessions": 0}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [SERVER, held]}
+    lines = said(daemon, "status").splitlines()
+    assert " ".join(lines[4].split()) == "twin stopped (held) legacy 2025-11-25 - - 0 0 0 17 1 -"
+    assert lines[-1] == "twin: its process, pid 4250, goes on for files"
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [held]}
+    assert "twin: its process, pid 4250, goes on for others" in said(daemon, "status", "twin")
 
 
 def test_a_status_without_servers_says_where_to_look(daemon: FakeDaemon) -> None:
@@ -528,7 +582,7 @@ def test_the_configuration_is_listed_with_where_it_comes_from(daemon: FakeDaemon
         "errors": [],
     }
     daemon.handlers["mcpd/list"] = lambda *_: found
-    assert "files   yes      /c.toml:3  npx -y x" in said(daemon, "list")
+    assert "files   yes      legacy 2025-11-25  /c.toml:3  npx -y x" in said(daemon, "list")
     found["servers"] = [{**entry, "config": None, "error": "command is missing"}]
     assert "command is missing" in said(daemon, "list")
     found["servers"] = []
