@@ -31,7 +31,8 @@ class Pending:
     ``owner`` tells whose it is (a session's id; ours are 0), for fairness and attribution.
     ``token`` is the requester's progress token as it came. ``is_written`` says that a process
     may have seen it. ``asker`` is the client, ``None`` for requests of ours and control calls.
-    ``is_asking`` says that the server may ask its client something before it answers.
+    ``is_asking`` says that the server may ask its client something before it answers; ``lacked``
+    is what it asked and its client had not declared (see ``core.mcp.questions``).
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
@@ -40,6 +41,7 @@ class Pending:
     upstream: Canceller | None = None
     asker: Asker | None = None
     is_asking = False
+    lacked: str | None = None
     wire_id = 0
     tries = 0
     is_written = False

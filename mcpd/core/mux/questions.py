@@ -1,189 +1,375 @@
-"""Questions from a server, to the only session that they can be for; never guessed.
+"""Questions of legacy servers, to the only session that they can be for; never guessed.
 
 A legacy server's request says nothing about the call that caused it. It belongs to the only
-session with requests in flight that can cause one; where there are several, or where that
-session cannot answer, the server gets an error and its tool goes on.
+session with calls in flight that can have caused it; where that session cannot answer, or where
+there are several that take no turns, the server gets an error and its tool goes on.
+
+``Questions(tables)``. ``Parked`` makes itself known as ``parking``; ``asking`` is shared with
+``Rounds``; ``when_gone`` is called with the upstream whose process is gone, before its requests
+are failed or repeated.
 """
 
 from __future__ import annotations
 
-import itertools
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
-from mcpd.core.mcp import codes
-from mcpd.core.mux.commands import ToSession
+from mcpd.core.mcp import codes, questions
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.asking import Asking
 from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.entries import Interactive, Sharing
 from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.pauses import Pauses
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
-CAPABILITIES: Final = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
-"""What a client must have declared to be asked (2025-11-25, client features)."""
+CANCELLED: Final = b'{"action":"cancel"}'
+"""What we answer for a client that was shown a dialog and says nothing (2025-06-18)."""
 
-QUESTION_TIMEOUT: Final = 300.0
-"""Seconds that a question may stay open; then it is answered for the client."""
+_UNHURRIED: Final = 0.5
+"""Of the start-up time: how long a session has to become ready to be asked for its roots."""
 
-_CANCELLED: Final = b'{"action":"cancel"}'
+_SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
 
-class _Question:
+class Question:
+    """One question of a legacy server's, from when it came until it is answered or withdrawn.
+
+    ``callers`` are the calls that can have caused it, and whose time stands still; ``owner`` is
+    the session that was asked, 0 while the question is held.
+    """
+
     def __init__(
-        self, upstream: Upstream, ident: bytes, session: SessionId, key: bytes, method: str
+        self, upstream: Upstream, ident: bytes, method: str, params: Raw, callers: list[Pending]
     ) -> None:
         self.upstream = upstream
         self.ident = ident
-        self.session = session
-        self.key = key
         self.method = method
+        self.params = params
+        self.callers = callers
+        self.owner = 0
+        self.is_of_call = bool(callers)
+        self.is_open = True
         self.timer: Timer | None = None
+        self.retract: Callable[[], None] | None = None
+        """Takes it back from whoever was asked."""
+
+
+class Parking(Protocol):
+    """How a modern client is asked: its call is parked."""
+
+    def put(self, question: Question, pending: Pending) -> None:
+        """Ask the client whose call this is."""
+
+    def is_parked(self, pending: Pending) -> bool:
+        """Tell whether a call's client has been told to retry it."""
+
+    def restart(
+        self, upstream: Upstream, pending: Pending, asks: dict[str, tuple[str, bytes | None]]
+    ) -> bytes:
+        """Return the result that asks a client something and then has it call anew."""
 
 
 class Questions:
-    """Which questions are open, whose they are, and the answers on their way back."""
+    """Which questions of servers are open, whose they are, and the answers on their way back."""
+
+    parking: Parking
 
     def __init__(self, tables: Tables) -> None:
+        self.asking = Asking(tables.fx)
+        self.pauses = Pauses()
+        self.when_gone: list[Callable[[Upstream], None]] = []
         self._tables = tables
-        self._ids = itertools.count(1)
-        self._open: dict[tuple[SessionId, bytes], _Question] = {}
+        self._open: dict[Question, None] = {}
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self.asking)
+
+    # -- from a server ---------------------------------------------------------------------------
 
     def ask(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
         """Take a question of a server's to its session, or answer it here."""
         if method == "ping":
             upstream.answer(ident, result=b"{}", error=None)
             return
-        if method == "roots/list" and upstream.entry.roots:
-            roots = b",".join(b'{"uri":%b}' % envelope.quote(uri) for uri in upstream.entry.roots)
-            upstream.answer(ident, result=b'{"roots":[%b]}' % roots, error=None)
-            return
         if not envelope.is_id(ident):
             return  # no answer could name it
-        capability = CAPABILITIES.get(method)
-        if capability is None:
-            self._refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
-            return
-        owners = {p.owner for p in self._askers(upstream)}
-        if not owners:
-            why = f"{method} outside a call reaches no client"
-            self._refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
-            return
-        sessions = (self._tables.sessions.get(SessionId(owner)) for owner in owners)
-        able = [s for s in sessions if s is not None and capability in s.capabilities]
-        if not able:
-            why = f"the client has not declared {capability}"
-            self._refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
-        elif len(able) > 1:
-            why = f"{method} could be for any of {len(able)} sessions, and is not guessed"
-            self._refuse(upstream, ident, codes.INTERNAL_ERROR, why)
+        need = questions.needed_for(method, params)
+        if need is None:
+            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
+        elif method == questions.ROOTS and upstream.entry.roots:
+            upstream.answer(ident, result=_roots(upstream.entry.roots), error=None)
+        elif method == questions.ROOTS and upstream.entry.asks_for_roots:
+            self._ask_for_roots(upstream, ident, params)
         else:
-            self._put(upstream, ident, able[0], method, params)
+            self._ask_a_caller(upstream, ident, method, params, need)
 
-    def hear_answer(self, session: Session, message: envelope.Message) -> None:
-        """An answer counts only from the session that was asked."""
-        if message.id is UNSET or (message.result is UNSET) == (message.error is UNSET):
+    def _ask_a_caller(
+        self, upstream: Upstream, ident: bytes, method: str, params: Raw, need: str
+    ) -> None:
+        flying = upstream.requests.flying()
+        causes = [p for p in flying if p.owner and p.method.is_input_capable]
+        takes_turns = upstream.turns.is_exclusive
+        if causes:
+            upstream.turns.mark_asked()
+            upstream.mark_asked()
+        if upstream.entry.interactive is Interactive.OFF:
+            why = f'{upstream.entry.name} is to ask nobody (interactive = "off")'
+            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
             return
-        question = self._take(session.id, envelope.id_key(bytes(message.id)))
-        if question is None:
+        if not causes:
+            is_roots = method == questions.ROOTS
+            code = codes.METHOD_NOT_FOUND if is_roots else codes.INVALID_PARAMS
+            _refuse(upstream, ident, code, f"{method} outside a call reaches no client")
             return
-        if message.result is not UNSET:
-            question.upstream.answer(question.ident, result=message.result, error=None)
-        elif message.error is not UNSET:
-            question.upstream.answer(question.ident, result=None, error=message.error)
+        able = _able(causes, need)
+        owners = {p.owner for p in able}
+        question = Question(upstream, ident, method, params, able)
+        if not owners:
+            self._refuse_undeclared(upstream, ident, need, causes)
+        elif len(owners) == 1:
+            self._keep(question)
+            self._put(question)
+        elif takes_turns:
+            self._keep(question)
+            self._hold(question)
+        else:
+            why = f"{method} could be for any of {len(owners)} sessions, and is not guessed"
+            _refuse(upstream, ident, codes.INTERNAL_ERROR, why)
+
+    def _refuse_undeclared(
+        self, upstream: Upstream, ident: bytes, need: str, causes: list[Pending]
+    ) -> None:
+        if len(causes) == 1:
+            causes[0].lacked = need  # a modern client is told so, if the call fails of it
+        base = need.partition(".")[0]
+        declared = {a for p in causes if p.asker is not None for a in p.asker.answers}
+        if any(each.partition(".")[0] == base for each in declared):
+            why = f"the client has not declared {base} of this kind"
+            _refuse(upstream, ident, codes.INVALID_PARAMS, why)
+        else:
+            why = f"the client has not declared {base}"
+            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
 
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
+        key = envelope.id_key(ident) if envelope.is_id(ident) else b""
         for question in self._of(upstream):
-            if question.ident == ident:
-                self._retract(question)
+            if envelope.id_key(question.ident) == key:
+                self._drop(question)
 
     def server_gone(self, upstream: Upstream) -> None:
         """The process is gone, and its questions with it."""
         for question in self._of(upstream):
-            self._retract(question)
+            self._drop(question)
+        for act in self.when_gone:
+            act(upstream)
+
+    # -- from a session --------------------------------------------------------------------------
+
+    def hear_answer(self, session: Session, message: envelope.Message) -> None:
+        """An answer counts only from the session that was asked."""
+        self.asking.hear_answer(session, message)
+
+    def hear_progress(self, session: Session, params: Raw) -> None:
+        """A client says how far it is with an answer."""
+        self.asking.hear_progress(session, params)
+
+    def session_ready(self, session: Session) -> None:
+        """A session is initialized: it can be asked what a server wanted to know before."""
+        for question in [q for q in self._open if q.owner == session.id and q.retract is None]:
+            self._ask_legacy(question, session)
 
     def session_gone(self, session: Session) -> None:
         """A session that is gone answers with an error."""
-        for question in [q for q in self._open.values() if q.session == session.id]:
-            self._take(question.session, question.key)
+        for question in [q for q in self._open if q.owner == session.id]:
+            self._close(question)
             why = "the client that was asked is gone"
-            self._refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+        self.asking.session_gone(session)
 
-    def call_over(self, session: Session, pending: Pending) -> None:
-        """A call was given up: the questions it caused are withdrawn, if it was the last."""
-        for question in [q for q in self._open.values() if q.session == session.id]:
-            requests = question.upstream.requests
-            if requests is pending.upstream and not any(
-                p.owner == session.id for p in self._askers(question.upstream)
-            ):
-                self._retract(question)
-                self._answer_for(question)
+    # -- one question ----------------------------------------------------------------------------
 
-    def _put(
-        self, upstream: Upstream, ident: bytes, session: Session, method: str, params: Raw
+    def answer(
+        self, question: Question, *, result: Raw | bytes | None, error: Raw | bytes | None
     ) -> None:
-        number = next(self._ids)
-        key = b"%d" % number
-        question = _Question(upstream, ident, session.id, key, method)
-        self._open[session.id, key] = question
-        question.timer = self._tables.fx.after(QUESTION_TIMEOUT, lambda: self._expire(question))
-        for pending in self._askers(upstream):
-            if pending.owner == session.id:
-                upstream.requests.pause(pending)
-        line = envelope.request(number, envelope.quote(method), params)
-        self._tables.fx.emit(ToSession(session.id, line))
-
-    def _expire(self, question: _Question) -> None:
-        self._retract(question)
-        self._answer_for(question)
-
-    def _answer_for(self, question: _Question) -> None:
-        if question.method == "elicitation/create":
-            question.upstream.answer(question.ident, result=_CANCELLED, error=None)
+        """Give a server its answer; with neither result nor error the client said nothing."""
+        if not question.is_open:
+            return
+        self._close(question)
+        if result is not None or error is not None:
+            question.upstream.answer(question.ident, result=result, error=error)
+        elif question.method == questions.ELICITATION:
+            question.upstream.answer(question.ident, result=CANCELLED, error=None)
         else:
             why = "the client did not answer"
-            self._refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
 
-    def _retract(self, question: _Question) -> None:
-        if self._take(question.session, question.key) is None:
+    def _keep(self, question: Question) -> None:
+        self._open[question] = None
+        for pending in question.callers:
+            self.pauses.stop(question.upstream.requests, pending)
+            question.upstream.turns.watch(pending, lambda: self._caller_over(question))
+
+    def _hold(self, question: Question) -> None:
+        def give_up() -> None:
+            self._close(question)
+            why = (
+                f"{question.method} could be for more than one session, and is not guessed; "
+                f"it was held for {wait:g} s (question_wait)"
+            )
+            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+
+        wait = question.upstream.entry.question_wait
+        if wait > 0:
+            question.timer = self._tables.fx.after(wait, give_up)
+
+    def _caller_over(self, question: Question) -> None:
+        """A call that can have caused a question has ended, in whatever way."""
+        if not question.is_open:
             return
-        session = self._tables.sessions.get(question.session)
-        if session is not None:
-            params = msgspec.json.encode({"requestId": int(question.key)})
-            self._tables.notify(session, "notifications/cancelled", params)
+        left = [p for p in question.callers if not p.is_over]
+        if not left:
+            _retract(question)
+            self.answer(question, result=None, error=None)
+        elif not question.owner and len({p.owner for p in left}) == 1:
+            self._narrow(question, left)
+            self._put(question)
 
-    def _take(self, session: SessionId, key: bytes) -> _Question | None:
-        question = self._open.pop((session, key), None)
-        if question is None:
-            return None
+    def _narrow(self, question: Question, callers: list[Pending]) -> None:
+        for pending in question.callers:
+            if pending not in callers:
+                self.pauses.go_on(question.upstream.requests, pending)
+        question.callers = callers
+
+    def _put(self, question: Question) -> None:
+        """Ask the one session that a question can be for."""
         if question.timer is not None:
             question.timer.cancel()
-        still_asked = any(
-            q.session == session and q.upstream is question.upstream for q in self._open.values()
+            question.timer = None
+        question.owner = question.callers[0].owner
+        question.upstream.turns.question_opened(question.owner)
+        newest = question.callers[-1]
+        fresh = (p for p in reversed(question.callers) if not self.parking.is_parked(p))
+        pending = next(fresh, newest)
+        session = self._tables.sessions.get(SessionId(question.owner))
+        if pending.asker is not None and pending.asker.era is Era.MODERN:
+            self._narrow(question, [pending])
+            self.parking.put(question, pending)
+        elif session is not None:
+            self._ask_legacy(question, session)
+
+    def _ask_legacy(self, question: Question, session: Session) -> None:
+        def heard(result: Raw | None, error: Raw | None) -> None:
+            self.answer(question, result=result, error=error)
+
+        def on_progress(params: bytes) -> None:
+            question.upstream.notify(b'"notifications/progress"', params)
+
+        if question.timer is not None:
+            question.timer.cancel()
+        asked = self.asking.ask(
+            session,
+            question.method,
+            question.params,
+            heard,
+            timeout=question.upstream.entry.question_timeout,
+            on_progress=on_progress,
         )
-        if not still_asked:
-            for pending in self._askers(question.upstream):
-                if pending.owner == session:
-                    question.upstream.requests.resume(pending)
-        return question
+        question.retract = lambda: self.asking.withdraw(asked)
 
-    def _of(self, upstream: Upstream) -> list[_Question]:
-        return [q for q in self._open.values() if q.upstream is upstream]
+    def _drop(self, question: Question) -> None:
+        """Forget a question that gets no answer."""
+        if question.is_open:
+            _retract(question)
+            self._close(question)
 
-    def _askers(self, upstream: Upstream) -> list[Pending]:
+    def _close(self, question: Question) -> None:
+        question.is_open = False
+        del self._open[question]
+        if question.timer is not None:
+            question.timer.cancel()
+        for pending in question.callers:
+            self.pauses.go_on(question.upstream.requests, pending)
+        if question.owner and question.is_of_call:
+            question.upstream.turns.question_closed(question.owner)
+
+    def _of(self, upstream: Upstream) -> list[Question]:
+        return [q for q in self._open if q.upstream is upstream]
+
+    # -- the roots of a process of one's own -------------------------------------------------------
+
+    def _ask_for_roots(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
+        """Ask the session whose process it is, in a call or outside; nobody needs a turn for it."""
         flying = upstream.requests.flying()
-        return [p for p in flying if p.owner and p.method.is_input_capable]
+        able = _able([p for p in flying if p.method.is_input_capable], "roots")
+        question = Question(upstream, ident, questions.ROOTS, params, able)
+        if len({p.owner for p in able}) == 1:
+            self._keep(question)
+            self._put(question)
+            return
+        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
+        session = users[0] if len(users) == 1 else None
+        if session is None:
+            self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
+        elif "roots" in session.asker.answers:
+            question = Question(upstream, ident, questions.ROOTS, params, [])
+            question.owner = session.id
+            self._keep(question)
+            if session.is_initialized:
+                self._ask_legacy(question, session)
+            else:
+                wait = upstream.entry.startup_timeout * _UNHURRIED or None
+                self._wait_for(question, session, wait)
+        elif session.roots:
+            upstream.answer(ident, result=_roots(session.roots), error=None)
+        else:
+            self._refuse_undeclared(upstream, ident, "roots", [])
 
-    def _refuse(self, upstream: Upstream, ident: bytes, code: int, why: str) -> None:
-        upstream.answer(ident, result=None, error=codes.plain_error(code, why))
+    def _wait_for(self, question: Question, session: Session, wait: float | None) -> None:
+        """Ask a session once it is initialized; else what it said when it attached must do."""
+
+        def give_up() -> None:
+            self.answer(question, result=_roots(session.roots), error=None)
+
+        if wait is not None:
+            question.timer = self._tables.fx.after(wait, give_up)
+
+    def _answer_with_workspace(
+        self, upstream: Upstream, ident: bytes, users: list[Session]
+    ) -> None:
+        """Name what several sessions of one process have in common: their workspace."""
+        workspace = users[0].workspace if users else None
+        if upstream.entry.sharing is not Sharing.WORKSPACE or workspace is None:
+            why = "roots/list outside a call reaches no client"
+            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
+            return
+        uri = "file://" + "".join(
+            chr(byte) if byte in _SAFE else f"%{byte:02X}"
+            for byte in workspace.encode("utf-8", "surrogateescape")
+        )
+        upstream.answer(ident, result=_roots((uri,)), error=None)
+
+
+def _able(causes: list[Pending], need: str) -> list[Pending]:
+    """Return the calls whose client can be asked this."""
+    return [p for p in causes if p.is_asking and p.asker is not None and need in p.asker.answers]
+
+
+def _retract(question: Question) -> None:
+    if question.retract is not None:
+        question.retract()
+
+
+def _roots(uris: tuple[str, ...]) -> bytes:
+    return b'{"roots":[%b]}' % b",".join(b'{"uri":%b}' % envelope.quote(uri) for uri in uris)
+
+
+def _refuse(upstream: Upstream, ident: bytes, code: int, why: str) -> None:
+    upstream.answer(ident, result=None, error=codes.plain_error(code, why))

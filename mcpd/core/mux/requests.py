@@ -121,6 +121,18 @@ class Requests:
         pending.wire_id = 0
         pending.drop_timers()
         self.between[pending] = None
+        self._next_from_queue()
+
+    def end_between(self, pending: Pending, error: Raw | bytes) -> None:
+        """Answer a request whose client was asked for input: it has said no."""
+        if pending.is_over:
+            return
+        self.between.pop(pending, None)
+        pending.is_over = True
+        self._count_error(pending)
+        pending.done(pending, None, error, None)
+        self._pass_turn(pending)
+        self.mark_idle()
 
     def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
         """Give a request up: it will not be answered, and the process is told.
@@ -195,6 +207,7 @@ class Requests:
             waiter(failure)
         for pending in released:
             pending.drop_timers()
+            self._pass_turn(pending)  # it waits for another one elsewhere
         self._when_free = when_free
         self.mark_idle()
         return released

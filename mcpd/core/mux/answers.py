@@ -1,0 +1,60 @@
+"""Looking at what clients answer: its form, and whether two values are the same."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from msgspec import UNSET, Raw
+
+from mcpd.core.mcp import questions
+from mcpd.core.wire import envelope
+
+_ACTIONS: Final = ("accept", "decline", "cancel")
+_ABSENT: Final = Raw(b"null")
+
+
+def is_answer(method: str, result: Raw | bytes) -> bool:
+    """Tell whether this has the form of a result of a question (ClientResult, 2025-11-25)."""
+    members = envelope.object_of(result)
+    if members is None:
+        return False
+    if method == questions.ELICITATION:
+        content = members.get("content", _ABSENT)
+        is_object = envelope.object_of(content) is not None or bytes(content) == b"null"
+        return envelope.text(members.get("action", _ABSENT)) in _ACTIONS and is_object
+    if method == questions.ROOTS:
+        return bytes(members.get("roots", _ABSENT)).startswith(b"[")
+    has_role = envelope.text(members.get("role", _ABSENT)) is not None
+    return has_role and bytes(members.get("content", _ABSENT))[:1] in (b"{", b"[")
+
+
+def same_values(one: envelope.Bytes, other: envelope.Bytes) -> bool:
+    """Tell whether two members are the same as JSON, whatever their spelling; numbers exactly."""
+    if one is UNSET or other is UNSET:
+        return one is other
+    if bytes(one) == bytes(other):
+        return True
+    try:
+        return bool(_values(one) == _values(other))
+    except (ValueError, RecursionError):
+        return False
+
+
+def _values(raw: Raw) -> Any:
+    return json.loads(
+        bytes(raw), parse_int=_number, parse_float=_number, parse_constant=_not_a_number
+    )
+
+
+def _number(spelling: str) -> tuple[str, object]:
+    # in a tuple, because True equals 1 and JSON has no tuples
+    try:
+        return ("number", Decimal(spelling))
+    except InvalidOperation:  # its exponent is out of all bounds
+        return ("spelling", spelling)
+
+
+def _not_a_number(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,132 @@
+"""Requests that we make of legacy sessions, each with one answer or none.
+
+``Asking(fx)``; whoever asks gets a handle, and hears of an answer, of silence, or of nothing where
+it has withdrawn or the session is gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from mcpd.core.mux import progress
+from mcpd.core.mux.commands import ToSession
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.session import Session
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
+
+Heard = Callable[[Raw | None, Raw | None], None]
+"""Called once, with a result or an error; with neither where no answer came in time."""
+
+
+class Asked:
+    """One request that a session owes an answer to. ``token`` is the asker's progress token."""
+
+    __slots__ = ("number", "on_progress", "session", "then", "timer", "token")
+
+    def __init__(self, session: SessionId, number: int, then: Heard) -> None:
+        self.session = session
+        self.number = number
+        self.then = then
+        self.timer: Timer | None = None
+        self.token: bytes | None = None
+        self.on_progress: Callable[[bytes], None] | None = None
+
+
+class Asking:
+    """Which requests of ours are open, and at which session.
+
+    Invariant: an answer counts once, and only from the session that was asked.
+    """
+
+    def __init__(self, effects: Effects) -> None:
+        self._fx = effects
+        self._numbers = itertools.count(1)
+        self._open: dict[tuple[SessionId, int], Asked] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def ask(
+        self,
+        session: Session,
+        method: str,
+        params: Raw | bytes | None,
+        then: Heard,
+        *,
+        timeout: float,
+        on_progress: Callable[[bytes], None] | None = None,
+    ) -> Asked:
+        """Send a session a request; ``timeout`` is in seconds, 0 for none.
+
+        A progress token in it is replaced by one of ours; ``on_progress`` gets the parameters of
+        each notification of the client's, with the asker's own token in them.
+        """
+        number = next(self._numbers)
+        asked = Asked(session.id, number, then)
+        if on_progress is not None and params is not None and (token := _token_in(params)):
+            asked.token, asked.on_progress = token, on_progress
+            params = progress.with_token(params, number)
+        self._open[session.id, number] = asked
+        if timeout > 0:
+            asked.timer = self._fx.after(timeout, lambda: self._expire(asked))
+        line = envelope.request(number, envelope.quote(method), params)
+        self._fx.emit(ToSession(session.id, line))
+        return asked
+
+    def withdraw(self, asked: Asked) -> None:
+        """Nobody wants to know any more: tell the client, unless it has answered."""
+        if self._take(asked.session, asked.number) is None:
+            return
+        params = msgspec.json.encode({"requestId": asked.number})
+        line = envelope.notification(b'"notifications/cancelled"', params)
+        self._fx.emit(ToSession(asked.session, line, is_notification=True))
+
+    def hear_answer(self, session: Session, message: envelope.Message) -> None:
+        """Pass on an answer, if this session owes one."""
+        if message.id is UNSET or (message.result is UNSET) == (message.error is UNSET):
+            return
+        key = envelope.id_key(bytes(message.id))
+        number = int(key) if key.isdigit() and len(key) < 20 else 0
+        asked = self._take(session.id, number)
+        if asked is None:
+            return
+        result = None if message.result is UNSET else message.result
+        error = None if message.error is UNSET else message.error
+        asked.then(result, error)
+
+    def hear_progress(self, session: Session, params: Raw) -> None:
+        """Pass on how far a client is with its answer."""
+        found = envelope.params_of(params)
+        if found is None or found.progress_token is UNSET:
+            return
+        asked = self._open.get((session.id, progress.token_of(found.progress_token) or 0))
+        if asked is not None and asked.on_progress is not None and asked.token is not None:
+            asked.on_progress(progress.restored(params, asked.token))
+
+    def session_gone(self, session: Session) -> None:
+        """Forget what a session was asked; whoever asked knows that it is gone."""
+        for ident, number in [key for key in self._open if key[0] == session.id]:
+            self._take(ident, number)
+
+    def _expire(self, asked: Asked) -> None:
+        self.withdraw(asked)
+        asked.then(None, None)
+
+    def _take(self, session: SessionId, number: int) -> Asked | None:
+        asked = self._open.pop((session, number), None)
+        if asked is not None and asked.timer is not None:
+            asked.timer.cancel()
+        return asked
+
+
+def _token_in(params: Raw | bytes) -> bytes | None:
+    if b'"progressToken"' not in bytes(params):
+        return None
+    members = envelope.object_of(params) or {}
+    meta = (envelope.object_of(members["_meta"]) if "_meta" in members else None) or {}
+    return bytes(meta["progressToken"]) if "progressToken" in meta else None

@@ -1,0 +1,340 @@
+"""Parked calls: a modern client's call waits in a legacy server while its client is asked.
+
+A legacy server asks in the middle of a call; a modern client is asked by the result of its request
+and calls again with the answers. Between the two the call is in flight upstream alone, found by a
+handle that only its own session can use, once, with the same request.
+
+``Parked(tables, questions)`` makes itself known to ``questions``, which hands it what a modern
+client is to be asked.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import itertools
+from typing import Final
+
+from msgspec import UNSET, Raw
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.methods import Method
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux import bridge, progress
+from mcpd.core.mux.answers import is_answer, same_values
+from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.questions import Question, Questions
+from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire import envelope
+from mcpd.core.wire.envelope import Params
+from mcpd.ids import SessionId
+
+SIBLINGS: Final = 0.03
+"""Seconds in which further questions of a call become part of the same result."""
+
+_PREFIX: Final = "mcpd1."
+_DIGEST_BYTES: Final = 18
+_SAME: Final = ("name", "uri", "arguments")
+"""The members of a request that make it the same one."""
+
+_UNKNOWN: Final = "requestState is unknown, was used, or has expired"
+
+
+class _Call:
+    """A call whose client is asked something, or will be once its siblings are there.
+
+    ``shown`` are the questions of the last result, by key; ``state`` is its handle while the
+    call is parked. ``outcome`` came while it was. A call that is to be made anew has no question
+    of a server's behind its ``asks``, and is over already.
+    """
+
+    def __init__(self, session: SessionId, upstream: Upstream, pending: Pending) -> None:
+        self.session = session
+        self.upstream = upstream
+        self.pending = pending
+        self.params = pending.params
+        self.asks: dict[str, Question | tuple[str, bytes | None]] = {}
+        self.shown: dict[str, str] = {}
+        self.state: str | None = None
+        self.outcome: tuple[Raw | bytes | None, Raw | bytes | None, Failure | None] | None = None
+        self.is_anew = False
+        self.timer: Timer | None = None
+        self.keys = itertools.count(1)
+
+    def drop_timer(self) -> None:
+        """Call off what is due next."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Parked:
+    """Which calls are parked, and the only retry that each waits for."""
+
+    def __init__(self, tables: Tables, asked: Questions) -> None:
+        self._tables = tables
+        self._questions = asked
+        self._calls: dict[Pending, _Call] = {}
+        self._handles: dict[str, _Call] = {}
+        self._numbers = itertools.count(1)
+        asked.parking = self
+        asked.when_gone.append(self._server_gone)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    # -- asking ----------------------------------------------------------------------------------
+
+    def put(self, question: Question, pending: Pending) -> None:
+        """Ask the client whose call this is, in a moment: its siblings may be on their way."""
+        call = self._calls.get(pending)
+        if call is None:
+            session = SessionId(pending.owner)
+            call = self._calls[pending] = _Call(session, question.upstream, pending)
+            question.upstream.turns.watch(pending, lambda: self._over(pending))
+        key = f"q{next(call.keys)}"
+        call.asks[key] = question
+        question.retract = lambda: self._forget(pending, key)
+        if call.state is None and call.timer is None:
+            self._wait_for_siblings(call)
+
+    def is_parked(self, pending: Pending) -> bool:
+        """Tell whether a call's client has been told to retry it."""
+        call = self._calls.get(pending)
+        return call is not None and call.state is not None
+
+    def restart(
+        self, upstream: Upstream, pending: Pending, asks: dict[str, tuple[str, bytes | None]]
+    ) -> bytes:
+        """Return the result that asks a client something and then has it call anew."""
+        self._drop(pending)
+        call = self._calls[pending] = _Call(SessionId(pending.owner), upstream, pending)
+        call.asks.update(asks)
+        call.is_anew = True
+        return self._show(call)
+
+    def _wait_for_siblings(self, call: _Call) -> None:
+        call.timer = self._tables.fx.after(SIBLINGS, lambda: self._park(call))
+
+    def _park(self, call: _Call) -> None:
+        call.timer = None
+        session = self._tables.sessions.get(call.session)
+        if not call.asks or session is None:
+            return
+        pending = call.pending
+        owed = next((o for o in session.owed.values() if o.pending is pending), None)
+        if owed is not None:
+            owed.pending = None
+            self._ask(call, session, owed)
+
+    def _ask(self, call: _Call, session: Session, owed: Owed) -> None:
+        """Answer a client's request with what is to be asked; its call is parked from now on."""
+
+        def keep(
+            _: Pending,
+            result: Raw | bytes | None,
+            error: Raw | bytes | None,
+            failure: Failure | None,
+        ) -> None:
+            call.outcome = (result, error, failure)
+
+        call.pending.done = keep
+        call.pending.on_progress = None  # nobody is there to be told
+        self._questions.pauses.stop(call.upstream.requests, call.pending)
+        self._tables.reply(session, owed, self._show(call))
+
+    def _show(self, call: _Call) -> bytes:
+        asks = {
+            key: (
+                (ask.method, bridge.question_for_modern(ask.method, ask.params))
+                if isinstance(ask, Question)
+                else ask
+            )
+            for key, ask in call.asks.items()
+        }
+        call.shown = {key: method for key, (method, _) in asks.items()}
+        call.state = self._handle()
+        self._handles[call.state] = call
+        call.drop_timer()
+        wait = call.upstream.entry.parked_timeout
+        if wait > 0:
+            call.timer = self._tables.fx.after(wait, lambda: self._expire(call, wait))
+        known = call.upstream.introduction
+        return modern.input_required(asks, call.state, b"{}" if known is None else known.info)
+
+    def _handle(self) -> str:
+        number = str(next(self._numbers))
+        digest = hmac.digest(self._tables.fx.settings.secret, number.encode(), "sha256")
+        return f"{_PREFIX}{number}.{base64.urlsafe_b64encode(digest[:_DIGEST_BYTES]).decode()}"
+
+    # -- the retry -------------------------------------------------------------------------------
+
+    def retry(
+        self,
+        session: Session,
+        owed: Owed,
+        upstream: Upstream,
+        rule: Method,
+        params: Raw,
+        token: bytes | None,
+    ) -> bool:
+        """Take a request that brings answers; tell whether it was one for us.
+
+        It is none of ours where a modern server asked, and where the call is to be made anew.
+        """
+        found = envelope.params_of(params) or Params()
+        state = envelope.text(found.state)
+        known = upstream.introduction
+        is_ours = state is not None and state.startswith(_PREFIX)
+        if known is None and not is_ours:
+            return False  # it will be known when the process is there
+        if known is not None and known.era is Era.MODERN:
+            return False
+        if _present(found.state) is None and _present(found.answers) is None:
+            return False
+        call = self._handles.get(state or "")
+        if call is None or call.session != session.id or call.upstream is not upstream:
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
+            return True
+        why = _difference(call, rule, found) or _malformed(call, found)
+        if why is not None:
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            return True
+        return self._take_answers(call, session, owed, found, token)
+
+    def _take_answers(
+        self, call: _Call, session: Session, owed: Owed, found: Params, token: bytes | None
+    ) -> bool:
+        answers = _present(found.answers)
+        given = (envelope.object_of(answers) if answers is not None else None) or {}
+        shown = call.shown
+        self._use_handle(call)
+        is_missing = False
+        for key in shown:
+            ask = call.asks.get(key)
+            if ask is None:
+                continue  # the server does not want to know any more
+            if key not in given:
+                is_missing = True
+                continue
+            del call.asks[key]
+            if isinstance(ask, Question):
+                self._questions.answer(ask, result=given[key], error=None)
+        if call.is_anew:
+            if is_missing:
+                self._tables.reply(session, owed, self._show(call))
+                return True
+            self._drop(call.pending)
+            return False
+        self._go_on(call, session, owed, token, is_missing=is_missing)
+        return True
+
+    def _use_handle(self, call: _Call) -> None:
+        if call.state is not None:
+            del self._handles[call.state]
+            call.state = None
+            call.drop_timer()
+            if not call.is_anew:
+                self._questions.pauses.go_on(call.upstream.requests, call.pending)
+
+    def _go_on(
+        self, call: _Call, session: Session, owed: Owed, token: bytes | None, *, is_missing: bool
+    ) -> None:
+        """Have a retry wait for its call's outcome, or for the next question of it."""
+        pending = call.pending
+        if call.outcome is not None:
+            outcome = call.outcome
+            self._drop(pending)
+            self._tables.outcome(session, owed)(pending, *outcome)
+            return
+        if is_missing:
+            self._ask(call, session, owed)
+            return
+        pending.done = self._tables.outcome(session, owed)
+        owed.pending = pending
+        if token is not None:
+            pending.on_progress = lambda said: self._tables.notify_modern(
+                session, "notifications/progress", progress.restored(said, token)
+            )
+        if call.asks:
+            self._wait_for_siblings(call)
+
+    # -- how it ends -----------------------------------------------------------------------------
+
+    def session_gone(self, session: Session) -> None:
+        """A session's parked calls end with it."""
+        for call in [c for c in self._calls.values() if c.session == session.id and c.state]:
+            self._give_up(call, b'"its client is gone"')
+
+    def _expire(self, call: _Call, wait: float) -> None:
+        for ask in list(call.asks.values()):
+            if isinstance(ask, Question):
+                self._questions.answer(ask, result=None, error=None)
+        self._give_up(call, envelope.quote(f"parked_timeout of {wait:g} s"))
+
+    def _give_up(self, call: _Call, reason: bytes) -> None:
+        self._drop(call.pending)
+        if not call.is_anew:
+            call.upstream.requests.cancel(call.pending, reason)
+
+    def _server_gone(self, upstream: Upstream) -> None:
+        """Calls that were parked in a process are over: nobody is owed an answer yet."""
+        for call in [c for c in self._calls.values() if c.upstream is upstream]:
+            pending = call.pending
+            if call.state is not None and call.outcome is None and not call.is_anew:
+                self._drop(pending)
+                pending.is_over = True
+                pending.drop_timers()
+                upstream.turns.over(pending)
+            elif call.state is None:
+                self._drop(pending)
+
+    def _over(self, pending: Pending) -> None:
+        """A call has ended; where it is parked its outcome is kept for the retry."""
+        call = self._calls.get(pending)
+        if call is not None and not call.is_anew and (call.state is None or call.outcome is None):
+            self._drop(pending)
+
+    def _forget(self, pending: Pending, key: str) -> None:
+        call = self._calls.get(pending)
+        if call is not None:
+            call.asks.pop(key, None)
+
+    def _drop(self, pending: Pending) -> None:
+        call = self._calls.pop(pending, None)
+        if call is not None:
+            self._use_handle(call)
+            call.drop_timer()
+
+
+def _difference(call: _Call, rule: Method, found: Params) -> str | None:
+    """Say what makes a retry another request than the one that was parked."""
+    before = envelope.params_of(call.params) if call.params is not None else None
+    before = before or Params()
+    if rule is not call.pending.method or not all(
+        same_values(getattr(before, name), getattr(found, name)) for name in _SAME
+    ):
+        return "requestState belongs to another request"
+    return None
+
+
+def _malformed(call: _Call, found: Params) -> str | None:
+    """Say what is wrong with the answers, as far as they were asked for."""
+    answers = _present(found.answers)
+    if answers is None:
+        return None
+    given = envelope.object_of(answers)
+    if given is None:
+        return "inputResponses must be an object"
+    for key, method in call.shown.items():
+        if key in given and not is_answer(method, given[key]):
+            return f"inputResponses.{key} is no result of {method}"
+    return None
+
+
+def _present(member: envelope.Bytes) -> Raw | None:
+    return None if member is UNSET or bytes(member) == b"null" else member

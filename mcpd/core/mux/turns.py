@@ -1,0 +1,262 @@
+"""Turns: of a server that asks, one session at a time has calls in flight that it can ask about.
+
+A legacy server's question does not say which call caused it. With the calls of one session alone
+in flight there is nothing to guess. So the condition to send one is "whatever is in flight that
+can cause a question is mine", not "I hold a token": several sessions may be in flight when a
+server turns out to ask. A session whose question is open for a while lends its turn; its own
+further requests never wait, because answering may need the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.entries import Interactive
+from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.requests import Requests
+
+LENDS_AFTER: Final = 2.0
+"""Seconds that a question is open before others' calls go ahead."""
+
+
+class Who(msgspec.Struct, frozen=True):
+    """A session that has the turn or waits for it, for how many seconds already."""
+
+    session: int
+    for_s: float
+    is_lent: bool = False
+    """Whether others go ahead while its question is open."""
+
+
+class TurnsReport(msgspec.Struct, frozen=True):
+    """Who waits for whom; ``running`` is empty where nobody takes turns."""
+
+    mode: Interactive
+    """What is done, with ``AUTO`` decided: ``SHARED`` until the server has asked."""
+    running: tuple[Who, ...] = ()
+    waiting: tuple[Who, ...] = ()
+
+
+class _Holder:
+    __slots__ = ("count", "since")
+
+    def __init__(self, now: float) -> None:
+        self.count = 0
+        self.since = now
+
+
+class _Line:
+    __slots__ = ("requests", "since")
+
+    def __init__(self, now: float) -> None:
+        self.requests: dict[Pending, None] = {}
+        self.since = now
+
+
+class _Open:
+    __slots__ = ("count", "is_lent", "timer")
+
+    def __init__(self, timer: Timer) -> None:
+        self.count = 1
+        self.is_lent = False
+        self.timer = timer
+
+
+class Turns:
+    """Decides when a request that can cause a question may be sent: ``requests.Gate``.
+
+    It only ever holds back requests of sessions that can be asked something, and only where the
+    process is a legacy one and the mode is exclusive.
+    """
+
+    def __init__(self, effects: Effects, requests: Requests) -> None:
+        self.has_asked = requests.entry.has_asked
+        """Whether a call was seen to cause a question, in this life or an earlier one."""
+        self._fx = effects
+        self._requests = requests
+        self._running: dict[Pending, None] = {}
+        self._holders: dict[int, _Holder] = {}
+        self._lines: dict[int, _Line] = {}
+        """Who waits, whoever came first in front; a session goes with all that it has."""
+        self._open: dict[int, _Open] = {}
+        self._watched: dict[Pending, list[Callable[[], None]]] = {}
+
+    @property
+    def mode(self) -> Interactive:
+        """Return what is done now, with ``AUTO`` decided."""
+        mode = self._requests.entry.interactive
+        if mode is Interactive.AUTO:
+            return Interactive.EXCLUSIVE if self.has_asked else Interactive.SHARED
+        return mode
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether sessions take turns."""
+        return self._requests.era is Era.LEGACY and self.mode is Interactive.EXCLUSIVE
+
+    def mark_asked(self) -> None:
+        """A call has caused a question: from now on sessions take turns, where that is AUTO."""
+        self.has_asked = True
+
+    # -- the gate --------------------------------------------------------------------------------
+
+    def admits(self, pending: Pending) -> bool:
+        """Tell whether a request may go now; else it waits for its turn."""
+        if pending in self._running:
+            return True
+        owner = pending.owner
+        if owner not in self._open and self.is_exclusive and (self._lines or self._blocks(owner)):
+            self._keep(pending)
+            return False
+        self._run(pending)
+        return True
+
+    def over(self, pending: Pending) -> None:
+        """A request is over, whether it had its turn or not."""
+        if pending in self._running:
+            del self._running[pending]
+            holder = self._holders[pending.owner]
+            holder.count -= 1
+            if not holder.count:
+                del self._holders[pending.owner]
+        if self._watched:
+            for act in self._watched.pop(pending, ()):
+                act()
+        if self._lines:
+            self._advance()
+
+    def remove(self, pending: Pending) -> bool:
+        """Take out one that waits and is given up; tell whether it was there."""
+        line = self._lines.get(pending.owner)
+        if line is None or pending not in line.requests:
+            return False
+        del line.requests[pending]
+        if not line.requests:
+            del self._lines[pending.owner]
+        return True
+
+    def drain(self) -> list[Pending]:
+        """Take out all that wait."""
+        lines, self._lines = self._lines, {}
+        found = [pending for line in lines.values() for pending in line.requests]
+        for pending in found:
+            _drop_queue_timer(pending)
+        return found
+
+    def __len__(self) -> int:
+        return sum(len(line.requests) for line in self._lines.values())
+
+    def watch(self, pending: Pending, act: Callable[[], None]) -> None:
+        """Call back once a request of a client that can be asked is over, however it ends."""
+        self._watched.setdefault(pending, []).append(act)
+
+    # -- open questions --------------------------------------------------------------------------
+
+    def question_opened(self, owner: int) -> None:
+        """A session is asked something: nothing of it waits, and after a while nobody for it."""
+        known = self._open.get(owner)
+        if known is not None:
+            known.count += 1
+            return
+        self._open[owner] = _Open(self._fx.after(LENDS_AFTER, lambda: self._lend(owner)))
+        self._send(self._lines.pop(owner, None))
+
+    def question_closed(self, owner: int) -> None:
+        """One of its questions is answered, or nobody wants to know any more."""
+        known = self._open[owner]
+        known.count -= 1
+        if not known.count:
+            known.timer.cancel()
+            del self._open[owner]
+
+    def _lend(self, owner: int) -> None:
+        self._open[owner].is_lent = True
+        self._advance()
+
+    # -- who goes ahead --------------------------------------------------------------------------
+
+    def _is_lent(self, owner: int) -> bool:
+        known = self._open.get(owner)
+        return known is not None and known.is_lent
+
+    def _blocks(self, owner: int) -> bool:
+        """Tell whether somebody else has the turn."""
+        return any(other != owner and not self._is_lent(other) for other in self._holders)
+
+    def _advance(self) -> None:
+        while self._lines:
+            owner = next(iter(self._lines))
+            if self.is_exclusive and self._blocks(owner):
+                return
+            self._send(self._lines.pop(owner))
+
+    def _send(self, line: _Line | None) -> None:
+        if line is None:
+            return
+        for pending in line.requests:  # all of them first: one that fails must not let others in
+            self._run(pending)
+        for pending in line.requests:
+            _drop_queue_timer(pending)
+            if not pending.is_over:
+                self._requests.place(pending)
+
+    def _run(self, pending: Pending) -> None:
+        self._running[pending] = None
+        holder = self._holders.get(pending.owner)
+        if holder is None:
+            holder = self._holders[pending.owner] = _Holder(self._fx.now)
+        holder.count += 1
+
+    def _keep(self, pending: Pending) -> None:
+        line = self._lines.get(pending.owner)
+        if line is None:
+            line = self._lines[pending.owner] = _Line(self._fx.now)
+        line.requests[pending] = None
+        wait = self._requests.entry.queue_timeout
+        if wait > 0:
+            pending.queue_timer = self._fx.after(wait, lambda: self._give_up(pending, wait))
+
+    def _give_up(self, pending: Pending, wait: float) -> None:
+        if not self.remove(pending):
+            return
+        entry = pending.entry or self._requests.entry
+        who = max(
+            (w for w in self._who_runs(self._fx.now) if w.session != pending.owner),
+            key=lambda w: (not w.is_lent, w.for_s),
+            default=None,
+        )
+        details = {"limit": "queue_timeout", "seconds": wait}
+        message = f"{entry.name} had no turn for this call within {wait:g} s (queue_timeout)"
+        if who is not None:
+            details |= {"turn": {"session": who.session, "for_s": round(who.for_s, 3)}}
+            message += f": session {who.session} has had it for {who.for_s:.0f} s"
+        hint = f"`mcpctl status {entry.name}` shows who waits for whom"
+        failure = Failure("server_busy", message, entry.name, True, hint, details)
+        self._requests.spoil(pending, failure)
+
+    # -- status ----------------------------------------------------------------------------------
+
+    def report(self, now: float) -> TurnsReport:
+        """Return who has the turn and who waits for it; ``now`` is monotonic seconds."""
+        if not self.is_exclusive:
+            return TurnsReport(self.mode)
+        waiting = (Who(owner, now - line.since) for owner, line in self._lines.items())
+        return TurnsReport(self.mode, tuple(self._who_runs(now)), tuple(waiting))
+
+    def _who_runs(self, now: float) -> list[Who]:
+        return [
+            Who(owner, now - holder.since, self._is_lent(owner))
+            for owner, holder in self._holders.items()
+        ]
+
+
+def _drop_queue_timer(pending: Pending) -> None:
+    if pending.queue_timer is not None:
+        pending.queue_timer.cancel()
+        pending.queue_timer = None
