@@ -289,7 +289,6 @@ class Mux:
         self._tables.drop(session, owed)
         if owed.pending is not None and owed.pending.upstream is not None:
             owed.pending.upstream.cancel(owed.pending, reason)
-            self._questions.call_over(session, owed.pending)
         elif owed.is_control:
             self.effects.emit(ControlCancelled(session.id, key))
 

@@ -33,7 +33,10 @@ CANCELLED: Final = b'{"action":"cancel"}'
 """What we answer for a client that was shown a dialog and says nothing (2025-06-18)."""
 
 _UNHURRIED: Final = 0.5
-"""Of the start-up time: how long a session has to become ready to be asked for its roots."""
+"""Of the start-up time: how long a session has to be initialized, and asked for its roots."""
+
+_LOOKS_EVERY: Final = 0.05
+"""Seconds between two looks whether it is."""
 
 _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
@@ -181,11 +184,6 @@ class Questions:
         """A client says how far it is with an answer."""
         self.asking.hear_progress(session, params)
 
-    def session_ready(self, session: Session) -> None:
-        """A session is initialized: it can be asked what a server wanted to know before."""
-        for question in [q for q in self._open if q.owner == session.id and q.retract is None]:
-            self._ask_legacy(question, session)
-
     def session_gone(self, session: Session) -> None:
         """A session that is gone answers with an error."""
         for question in [q for q in self._open if q.owner == session.id]:
@@ -322,24 +320,25 @@ class Questions:
             question = Question(upstream, ident, questions.ROOTS, params, [])
             question.owner = session.id
             self._keep(question)
-            if session.is_initialized:
-                self._ask_legacy(question, session)
-            else:
-                wait = upstream.entry.startup_timeout * _UNHURRIED or None
-                self._wait_for(question, session, wait)
+            left = upstream.entry.startup_timeout * _UNHURRIED
+            self._ask_when_initialized(question, session, left)
         elif session.roots:
             upstream.answer(ident, result=_roots(session.roots), error=None)
         else:
             self._refuse_undeclared(upstream, ident, "roots", [])
 
-    def _wait_for(self, question: Question, session: Session, wait: float | None) -> None:
-        """Ask a session once it is initialized; else what it said when it attached must do."""
+    def _ask_when_initialized(self, question: Question, session: Session, left: float) -> None:
+        """Ask a session in its time; else what it said when it attached must do."""
 
-        def give_up() -> None:
+        def look() -> None:
+            self._ask_when_initialized(question, session, left - _LOOKS_EVERY)
+
+        if session.is_initialized:
+            self._ask_legacy(question, session)
+        elif left > 0:
+            question.timer = self._tables.fx.after(_LOOKS_EVERY, look)
+        else:
             self.answer(question, result=_roots(session.roots), error=None)
-
-        if wait is not None:
-            question.timer = self._tables.fx.after(wait, give_up)
 
     def _answer_with_workspace(
         self, upstream: Upstream, ident: bytes, users: list[Session]
