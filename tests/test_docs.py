@@ -14,6 +14,7 @@ import pytest
 
 from mcpctl import exits
 from mcpd import cli
+from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.launch import EPHEMERAL_PATTERNS
 
@@ -124,6 +125,18 @@ def test_an_event_is_documented_with_its_members(name: str) -> None:
     assert EVENTS[name][1] - {"server"} <= set(re.findall(r"`(\w+)`", row[0]))
 
 
+def members() -> set[str]:
+    kinds = [k for k in vars(status).values() if getattr(k, "__module__", "") == status.__name__]
+    return {name for kind in kinds if kind is not status.Status for name in kind.__annotations__}
+
+
+@pytest.mark.parametrize("name", sorted(members()))
+def test_a_member_of_the_status_is_documented(name: str) -> None:
+    page = (DOCS / "protocol.md").read_text()
+    section = page.partition("\n### Status\n")[2].partition("\n#")[0]
+    assert re.search(rf'[`"]{name}["`]', section)
+
+
 @pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=str)
 def test_a_module_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text()
@@ -153,3 +166,11 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_to_headings_lead_to_one(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
+        text = (page.parent / target if target else page).read_text()
+        titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w -]", "", t).lower().replace(" ", "-") for t in titles}
