@@ -67,16 +67,29 @@ def test_the_exit_statuses_of_a_program_are_documented(title: str, module: Modul
     assert [int(status) for row in rows for status in row.split(",")] == statuses(module)
 
 
-@pytest.mark.parametrize(("kind", "status"), exits.BY_KIND.items())
-def test_a_kind_of_error_is_documented_with_its_exit_status(kind: str, status: int) -> None:
-    page = (DOCS / "errors.md").read_text()
-    assert re.search(rf"^\| `{kind}` \|", page, re.MULTILINE)
-    assert re.search(rf"^\| {status} \|.*`{kind}`", page, re.MULTILINE)
-
-
 def calls() -> Iterator[ast.Call]:
     for path in sorted((ROOT / "mcpd").rglob("*.py")):
         yield from (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+
+
+def kinds() -> set[str]:
+    """What the source calls failures."""
+    made = [call for call in calls() if ast.unparse(call.func).endswith("Failure")]
+    values = [call.args[0] for call in made if call.args]
+    values += [k.value for call in made for k in call.keywords if k.arg == "kind"]
+    return {v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)}
+
+
+@pytest.mark.parametrize("kind", sorted(kinds() | {*exits.BY_KIND}))
+def test_a_kind_of_error_is_documented(kind: str) -> None:
+    page = (DOCS / "errors.md").read_text()
+    assert re.search(rf"^\| `{kind}` \|", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("kind", "status"), exits.BY_KIND.items())
+def test_a_kind_of_error_is_documented_with_its_exit_status(kind: str, status: int) -> None:
+    page = (DOCS / "errors.md").read_text()
+    assert re.search(rf"^\| {status} \|.*`{kind}`", page, re.MULTILINE)
 
 
 def said(*functions: str) -> dict[str, tuple[str, set[str]]]:
