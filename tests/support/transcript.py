@@ -8,6 +8,7 @@ the lines that follow, or written there with ``MCPD_REWRITE_TRANSCRIPTS=1``::
     !! start echo                      its process comes up, shakes hands and lists, unseen
     !! join 7 echo                     a session on its endpoint (none: the aggregate), initialized
     >> 7 {"id": 1, …}                  session 7 sends a line, byte for byte as it stands here
+    >>m 7 elicitation {"id": 1, …}     the same from a modern client that declares so, or nothing: -
     << echo {"id": 3, …}               the mux writes to the server; compared as JSON
     <<! 7 {"id":1,…}                   the same, compared byte for byte
     !! +1.5                            1.5 seconds pass
@@ -26,9 +27,11 @@ from typing import Any, Final
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
+from mcpd.core.mcp import modern
+from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Settings, Sharing
+from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId
@@ -58,7 +61,7 @@ FAILURES: Final = {
 
 _QUIET: Final = {
     "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-closed",
-    "frame-rejected", "catalog-changed",
+    "frame-rejected", "catalog-changed", "probing",
 }  # fmt: skip
 
 
@@ -149,7 +152,12 @@ class Conversation:
                 return self._tables
             do = getattr(self, f"do_{who}")
             return lambda: self.render(do(rest) if who in _WHOLE else do(*rest.split()))
-        data = ast.literal_eval(rest) if mark == ">>b" else rest.encode("utf-8", "surrogatepass")
+        if mark == ">>m":
+            data = _enveloped(*rest.split(" ", 1))
+        elif mark == ">>b":
+            data = ast.literal_eval(rest)
+        else:
+            data = rest.encode("utf-8", "surrogatepass")
         return lambda: self.render(self.say(who, data))
 
     # -- what happens --------------------------------------------------------------------------
@@ -190,7 +198,11 @@ class Conversation:
         return done
 
     def do_server(self, name: str, *fields: str) -> list[cmd.Command]:
-        """``!! server echo max_concurrency=1 deny=write launch=other``: the last of a name counts."""
+        """``!! server echo max_concurrency=1 deny=write launch=other``: the last of a name counts.
+
+        It is one that spoke a legacy revision last time, or as ``era=modern`` says;
+        ``era=probed`` is one of which nothing is known.
+        """
         given = dict(field.split("=", 1) for field in fields)
         values: dict[str, Any] = {"name": name, "launch": given.pop("launch", f"{name}-1")}
         if "deny" in given or "allow" in given:
@@ -199,8 +211,14 @@ class Conversation:
         if "unavailable" in given:
             kind = given.pop("unavailable")
             values["unavailable"] = Failure(kind, f"{name} is {kind}", name)
-        if "sharing" in given:
-            values["sharing"] = Sharing(given.pop("sharing"))
+        known_era = given.pop("era", None)
+        if known_era == "probed":
+            values["verdict"] = None  # nothing is known: it is asked which it speaks
+        else:
+            values["verdict"] = Era(known_era or "legacy")
+        for key, kind in (("sharing", Sharing), ("interactive", Interactive)):
+            if key in given:
+                values[key] = kind(given.pop(key))
         values |= {key: json.loads(value) for key, value in given.items()}
         self.entries[name] = Entry(**values)
         return self.handle(ev.EntriesChanged(tuple(self.entries.values())))
@@ -425,11 +443,27 @@ def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | 
     if "id" not in message:
         return None
     result: dict[str, Any] = dict(lists.get(message["method"], {}))
-    if message["method"] == "initialize":
+    if message["method"] in ("initialize", "server/discover"):
         has = {name: value for name, value in CAPABILITIES.items() if not kinds or name in kinds}
         info = {"name": server, "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": has, "serverInfo": info}
+    if message["method"] == "server/discover":
+        about = {modern.SERVER_INFO_KEY: info}
+        result = {"supportedVersions": [modern.VERSION], "capabilities": has, "_meta": about}
     return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+
+
+def _enveloped(declared: str, request: str) -> bytes:
+    """Put the envelope of a modern client into a request; nothing else of it changes."""
+    capabilities: dict[str, Any] = {}
+    for word in declared.strip("-").split(",") if declared != "-" else ():
+        name, _, member = word.partition(".")
+        capabilities.setdefault(name, {}).update({member: {}} if member else {})
+    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: capabilities}
+    message = json.loads(request)
+    params = message.setdefault("params", {})
+    params["_meta"] = about | params.get("_meta", {})
+    return json.dumps(message).encode()
 
 
 def _line(method: str, params: Any = None, ident: Any = None) -> bytes:

@@ -48,8 +48,8 @@ class Mux:
         self._questions = Questions(self._tables)
         self._parked = Parked(self._tables, self._questions)
         self._listens = Listens(self._tables)
-        rounds = Rounds(self._tables, self._questions)
-        self._hearers = Hearers(self._tables, self._questions, rounds, self._listens)
+        self._rounds = Rounds(self._tables, self._questions)
+        self._hearers = Hearers(self._tables, self._questions, self._rounds, self._listens)
         self._tables.audience = self._hearers
         self._desk = ControlDesk(self._tables)
         self._downstream = Downstream(
@@ -162,7 +162,10 @@ class Mux:
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._desk),
             "questions": len(self._questions),
+            "asked": len(self._questions.asking),
+            "paused": len(self._questions.pauses),
             "parked": len(self._parked),
+            "rounds": len(self._rounds),
         }
 
     # -- what sessions send ----------------------------------------------------------------------

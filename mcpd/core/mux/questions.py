@@ -92,7 +92,7 @@ class Questions:
         self._open: dict[Question, None] = {}
 
     def __len__(self) -> int:
-        return len(self._open) + len(self.asking)
+        return len(self._open)
 
     # -- from a server ---------------------------------------------------------------------------
 
