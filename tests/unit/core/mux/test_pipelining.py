@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import events as ev
 from mcpd.core.mux.commands import Command, ToServer, ToSession
 from mcpd.core.mux.entries import Entry, Settings
@@ -29,7 +30,7 @@ class Talk:
         self.to_client: list[dict[str, Any]] = []
         self.to_server: list[dict[str, Any]] = []
         self.now = 0.0
-        self.tell(ev.EntriesChanged((Entry(name="s", launch=SLOT),)))
+        self.tell(ev.EntriesChanged((Entry(name="s", launch=SLOT, era=Era.LEGACY),)))
         self.tell(ev.SessionOpened(ONE))
         self.say(0, "mcpd/attach")
         self.tell(ev.Attach(ONE, b"0", "s", None, None, (), True))
@@ -119,7 +120,7 @@ def test_an_entry_that_changes_meanwhile_costs_nobody_the_session():
     """The start that ``initialize`` waits for is another one then."""
     talk = Talk()
     talk.pipeline()
-    talk.tell(ev.EntriesChanged((Entry(name="s", launch="other"),)))
+    talk.tell(ev.EntriesChanged((Entry(name="s", launch="other", era=Era.LEGACY),)))
     assert 1 not in talk.answers()
     talk.start(SlotId("other"))
     talk.answer("tools/call", {"content": []}, SlotId("other"))

@@ -13,7 +13,9 @@ def test_a_process_for_each_workspace_is_shared_by_those_who_are_there():
     world.run("!! show open close-slot", "!! server echo sharing=workspace")
     assert world.run("!! attach 1 echo") == ["-- open echo-1@workspace: workspace:"]
     assert world.run("!! attach 2 echo") == []
-    assert world.run("!! close 1", "!! close 2") == []
+    assert world.run("!! close 1") == []
+    why = "its workspace is not used any more"
+    assert world.run("!! close 2") == [f"-- close-slot echo-1@workspace: {why}"]
 
 
 def test_a_session_with_two_names_of_one_process_leaves_it_once():
