@@ -126,7 +126,8 @@ def server(
     tools = _tools(table)
     table.warn_of_unknown(_KNOWN)
     if found.get("roots") == "session" and found.get("sharing") == "shared":
-        table.warning("roots", '"session" needs sharing = "session" or "workspace"')
+        why = "a process that all sessions share has no session's roots"
+        table.error("roots", f'{why}: write sharing = "session" or "workspace", or the roots')
     if any(problem.severity == "error" for problem in findings.problems):
         return None, enabled
     return ServerConfig(**_known(found), enabled=enabled, restart=restart, tools=tools), enabled

@@ -39,6 +39,8 @@ class ServerReady(msgspec.Struct, frozen=True):
     generation: int
     pid: int
     duration_s: float
+    era: str
+    protocol_version: str
 
 
 class ServerCrashed(msgspec.Struct, frozen=True):

@@ -13,7 +13,9 @@ from mcpd.config.schema import ResolvedLaunch, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Rules
-from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.entries import Entry, Interactive, Sharing
+from mcpd.core.policy.stateful import known_stateful
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
 
@@ -31,6 +33,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     cache_key: str
     """Changes with the entry alone, and not with the environment of the daemon."""
+
+    sharing_reason: str | None = None
+    """Why its processes are shared as they are, where that is not what anybody wrote."""
 
     is_ad_hoc: bool = False
     environment: Mapping[str, str] = {}
@@ -64,16 +69,32 @@ def assemble(
     environment = _telling(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
     same = (resolved.command, resolved.args, resolved.cwd, roots, config.era)
-    sharing = Sharing(config.sharing if config.sharing != "auto" else "shared")
+    sharing, reason = _sharing(config, resolved)
     return Server(
         name=configured.name,
         configured=configured,
         entry=_entry(configured.name, config, _digest(same, environment), sharing, is_ad_hoc),
         spec=_spec(configured.name, config, resolved, base_env),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
+        sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
         environment=environment,
     )
+
+
+def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, str | None]:
+    """Return who shares a process, and why where nobody said so or where that is a risk."""
+    package = known_stateful(resolved.command, resolved.args)
+    if config.sharing != "auto":
+        sharing = Sharing(config.sharing)
+        if package is None or sharing is not Sharing.SHARED:
+            return sharing, None
+        return sharing, f"{package} keeps state for each client, and here all share it"
+    if package is not None:
+        return Sharing.SESSION, f"{package} keeps state for each client"
+    if config.roots == "session":
+        return Sharing.SESSION, "its roots are those of a session"
+    return Sharing.SHARED, None
 
 
 def _entry(
@@ -92,6 +113,13 @@ def _entry(
         may_repeat=config.retry == "safe",
         validates=config.validate_arguments,
         roots=config.roots if isinstance(config.roots, tuple) else (),
+        asks_for_roots=config.roots == "session" and sharing is not Sharing.SHARED,
+        era=None if config.era == "auto" else Era(config.era),
+        startup_timeout=config.startup_timeout,
+        interactive=Interactive(config.interactive),
+        question_timeout=config.question_timeout,
+        question_wait=config.question_wait,
+        parked_timeout=config.parked_timeout,
         is_listed=not is_ad_hoc,
     )
 

@@ -18,11 +18,25 @@ VERSION = 1
 LIMIT_BYTES = 256 * 1024 * 1024
 
 
+class Remembered(msgspec.Struct, frozen=True):
+    """What the last process of a launch said and did.
+
+    ``stamp`` tells its program from a later one in the same place.
+    """
+
+    introduction: Introduction
+    catalog: Catalog
+    has_asked: bool = False
+    stamp: int | None = None
+
+
 class _Kept(msgspec.Struct):
     version: int
     launch: str
     introduction: dict[str, object]
     catalog: str
+    has_asked: bool = False
+    stamp: int | None = None
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -37,10 +51,10 @@ class CatalogCache:
 
     def __init__(self, state_dir: str) -> None:
         self._directory = os.path.join(state_dir, "catalog")
-        self._waiting: dict[str, tuple[str, Introduction, Catalog, Redactor]] = {}
+        self._waiting: dict[str, tuple[str, Remembered, Redactor]] = {}
         self._writer: asyncio.Task[None] | None = None
 
-    def load(self, server: str, launch: str) -> tuple[Introduction, Catalog] | None:
+    def load(self, server: str, launch: str) -> Remembered | None:
         """Return what the last process of this launch said, as far as it is known."""
         try:
             directory = files.open_directory(self._directory)
@@ -56,18 +70,13 @@ class CatalogCache:
             catalog = Catalog.from_cache(kept.catalog.encode())
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        return None if catalog is None else (introduction, catalog)
+        if catalog is None:
+            return None
+        return Remembered(introduction, catalog, kept.has_asked, kept.stamp)
 
-    def keep(
-        self,
-        server: str,
-        launch: str,
-        introduction: Introduction,
-        catalog: Catalog,
-        redactor: Redactor,
-    ) -> None:
+    def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
         """Write soon, off the loop; what comes meanwhile replaces what waits."""
-        self._waiting[server] = (launch, introduction, catalog, redactor)
+        self._waiting[server] = (launch, said, redactor)
         if self._writer is None or self._writer.done():
             self._writer = tasks.spawn(self._write(), name="cache.write")
 
@@ -81,16 +90,10 @@ class CatalogCache:
             server, what = self._waiting.popitem()
             await asyncio.to_thread(self._write_one, server, *what)
 
-    def _write_one(
-        self,
-        server: str,
-        launch: str,
-        introduction: Introduction,
-        catalog: Catalog,
-        redactor: Redactor,
-    ) -> None:
-        pages = catalog.to_cache().decode()
-        kept = _Kept(VERSION, launch, introduction.to_cache(), pages)
+    def _write_one(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
+        pages = said.catalog.to_cache().decode()
+        introduction = said.introduction.to_cache()
+        kept = _Kept(VERSION, launch, introduction, pages, said.has_asked, said.stamp)
         data = redactor.mask_bytes(msgspec.json.encode(kept))
         with contextlib.suppress(OSError):
             directory = files.open_directory(self._directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mcpd.core.facts import Failure
+from mcpd.core.mux.events import Draining
 from mcpd.daemon.perform import Performer
 from mcpd.listeners.unix import UnixListener
 from mcpd.supervise.supervisor import Supervisor
@@ -33,11 +34,12 @@ class Drain:
         self._is_hurried = False
 
     async def run(self, timeout: float) -> int:
-        """Accept nobody, let calls in flight end, stop the servers, close the connections.
+        """Accept nobody, let calls in flight and listens end, stop the servers, close all.
 
         ``timeout`` is in seconds, for the calls. Returns how many servers were stopped.
         """
         await self._listener.close()
+        self._performer.dispatch(Draining())
         await self._wait_quiet(timeout)
         stopped = await self._supervisor.drain(DRAINING)
         await self._close_connections()

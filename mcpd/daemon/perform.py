@@ -49,7 +49,9 @@ class Performer:
             cmd.Want: lambda c: self.supervisor.want(c.slot),
             cmd.Busy: lambda c: self.supervisor.busy(c.slot),
             cmd.Idle: lambda c: self.supervisor.idle(c.slot),
-            cmd.Ready: lambda c: self.supervisor.ready(c.slot),
+            cmd.Ready: lambda c: self.supervisor.ready(c.slot, c.version),
+            cmd.Probing: lambda c: self.supervisor.probing(c.slot, is_on=c.is_on),
+            cmd.Afresh: lambda c: self.supervisor.afresh(c.slot, c.reason),
             cmd.StartRefused: lambda c: self.supervisor.refuse_start(c.slot, c.failure),
             cmd.Answered: lambda c: self.supervisor.answered(c.slot),
         }

@@ -14,6 +14,7 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.policy.redact import Redactor
 from mcpd.daemon.assemble import Server, assemble
 from mcpd.daemon.cache import CatalogCache
+from mcpd.daemon.stamp import stamp_of
 from mcpd.ids import SlotId
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.slot import Spec
@@ -116,6 +117,12 @@ class Registry:
         known = self._cache.load(server.name, server.cache_key)
         if known is None:
             return server
-        introduction, catalog = known
-        entry = msgspec.structs.replace(server.entry, introduction=introduction, catalog=catalog)
+        is_same = known.stamp is not None and known.stamp == stamp_of(server.spec)
+        entry = msgspec.structs.replace(
+            server.entry,
+            introduction=known.introduction,
+            catalog=known.catalog,
+            has_asked=known.has_asked,
+            verdict=known.introduction.era if is_same else None,
+        )
         return msgspec.structs.replace(server, entry=entry)

@@ -23,7 +23,7 @@ from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.backend import Answers
-from mcpd.daemon.cache import CatalogCache
+from mcpd.daemon.cache import CatalogCache, Remembered
 from mcpd.daemon.checks import Checks
 from mcpd.daemon.drain import Drain
 from mcpd.daemon.operate import Operator
@@ -31,6 +31,7 @@ from mcpd.daemon.perform import Performer
 from mcpd.daemon.place import Place
 from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
+from mcpd.daemon.stamp import stamp_of
 from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
@@ -54,6 +55,8 @@ from mcpd.upstreams.stdio import Pipes
 
 SLACK_BYTES = 64 * 1024
 """What a client's line may have over ``max_request_bytes``, which counts what is sent on."""
+
+SECRET_BYTES = 32
 
 MOST_CONNECTIONS = 1000
 
@@ -168,6 +171,7 @@ class Daemon:
                 version=__version__,
                 max_request_bytes=settings.max_request_bytes,
                 list_wait=settings.list_wait,
+                secret=os.urandom(SECRET_BYTES),
             ),
             suggest=nearest,
         )
@@ -437,14 +441,11 @@ class Daemon:
 
     def _keep_catalog(self, command: cmd.KeepCatalog) -> None:
         for server in self._registry:
-            if server.entry.launch == command.launch and not server.is_ad_hoc:
-                self._cache.keep(
-                    server.name,
-                    server.cache_key,
-                    command.introduction,
-                    command.catalog,
-                    self._registry.redactor(server.name),
-                )
+            if server.entry.launch == command.launch and server.spec and not server.is_ad_hoc:
+                stamp = stamp_of(server.spec)
+                said = Remembered(command.introduction, command.catalog, command.has_asked, stamp)
+                redactor = self._registry.redactor(server.name)
+                self._cache.keep(server.name, server.cache_key, said, redactor)
 
     def _note(self, server: str, source: str, text: str) -> None:
         self._registry.log(server).add(source, text)

@@ -10,7 +10,14 @@ from typing import Any
 from msgspec import Raw
 
 from mcpd import __version__
-from mcpd.api.status import DaemonStatus, InstanceStatus, ServerStatus, State, Status
+from mcpd.api.status import (
+    DaemonStatus,
+    InstanceStatus,
+    InteractiveStatus,
+    ServerStatus,
+    State,
+    Status,
+)
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
@@ -76,7 +83,8 @@ class Snapshot:
             "enabled": server.configured.enabled,
             "transport": "stdio",
             "sharing": sharing if config is not None else "shared",
-            "sharing_reason": reason,
+            "sharing_reason": reason or server.sharing_reason,
+            "interactive": _interactive(server, report),
             "era": None if report.era is None else report.era.value,
             "protocol_version": _version(report),
             "server_info": _info(report),
@@ -155,6 +163,28 @@ def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
 def _state_of(slot: Slot) -> State:
     state: State = slot.machine.state.value
     return state
+
+
+def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
+    """Return how questions find their sessions; of several places, those who had to wait longest.
+
+    Where sessions have processes of their own nobody waits, so one place stands for all.
+    """
+    turns = [slot.turns for slot in report.slots]
+    running = next((t.running for t in turns if t.running), ())
+    holder = next((who for who in running if not who.is_lent), None)
+    return {
+        "mode": server.entry.interactive.value,
+        "asks": report.has_asked,
+        "turn": None
+        if holder is None
+        else {"session": holder.session, "since_s": round(holder.for_s, 3)},
+        "waiting": [
+            {"session": who.session, "for_s": round(who.for_s, 3)}
+            for each in turns
+            for who in each.waiting
+        ],
+    }
 
 
 def _version(report: EntryReport) -> str | None:

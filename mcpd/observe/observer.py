@@ -113,14 +113,26 @@ class Observer:
                 self._event("server.starting", server=server, generation=fact.generation)
             case facts.ServerReady():
                 took = round(fact.duration_s, 3)
-                self._log("info", "server.ready", server=server, pid=fact.pid, duration_s=took)
-                self._note(server, "mcpd", f"ready after {took:g} s, pid {fact.pid}")
+                version = fact.protocol_version
+                self._log(
+                    "info",
+                    "server.ready",
+                    server=server,
+                    pid=fact.pid,
+                    duration_s=took,
+                    era=fact.era,
+                    protocol_version=version,
+                )
+                said = f"ready after {took:g} s, pid {fact.pid}, {version} ({fact.era})"
+                self._note(server, "mcpd", said)
                 self._event(
                     "server.ready",
                     server=server,
                     generation=fact.generation,
                     pid=fact.pid,
                     duration_s=took,
+                    era=fact.era,
+                    protocol_version=version,
                 )
             case facts.ServerCrashed():
                 said = self._mask(server, fact.failure.message)

@@ -111,6 +111,8 @@ class Slot:
         self.run: Run | None = None
         self.reason = ""
         """Why it is being stopped."""
+        self.version = ""
+        """The revision of MCP that its process speaks."""
         self.step: str | None = None
         """How far the last stop had to go."""
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[Failure | None]]] = []

@@ -17,6 +17,7 @@ from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish, crash_loop
 from mcpd.core.lifecycle.states import State
+from mcpd.core.mcp.versions import era_of
 from mcpd.core.mux.commands import OpenSlot
 from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.errors import SpawnFailed
@@ -181,9 +182,10 @@ class Supervisor:
             slot.machine.idle(self._now())
             self.is_stale = True
 
-    def ready(self, ident: SlotId) -> None:
-        """The handshake is done and the lists are read."""
+    def ready(self, ident: SlotId, version: str) -> None:
+        """The handshake is done, in this revision, and the lists are read."""
         if slot := self._slots.get(ident):
+            slot.version = version
             self._input(slot, slot.machine.ready)
 
     def probing(self, ident: SlotId, *, is_on: bool) -> None:
@@ -357,7 +359,9 @@ class Supervisor:
         match note.state:
             case State.READY if slot.run is not None:
                 took = self._now() - (slot.machine.spawned_at or self._now())
-                tell(facts.ServerReady(server, slot.id, generation, slot.run.child.pid, took))
+                era = era_of(slot.version).value
+                pid = slot.run.child.pid
+                tell(facts.ServerReady(server, slot.id, generation, pid, took, era, slot.version))
             case State.BACKOFF:
                 wait = note.delay_s or 0.0
                 tell(facts.ServerBackoff(server, slot.id, wait, note.failures))

@@ -24,6 +24,11 @@ MAY_OMIT_ID: Final = "2025-11-25"
 """From here on an error whose request is unknown has no id at all; before, the id is null."""
 
 
+def era_of(version: str) -> Era:
+    """Return the era that a revision is of; of one that is unknown, the first."""
+    return Era.MODERN if version in MODERN else Era.LEGACY
+
+
 def negotiate(asked: str | None, newest: str) -> str:
     """Return the revision for a session that asks for ``asked`` in front of a server at ``newest``.
 

@@ -77,9 +77,10 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The handshake is done and the lists are read."""
+    """The handshake is done, in this revision of MCP, and the lists are read."""
 
     slot: SlotId
+    version: str
 
 
 class Probing(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ import msgspec
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.turns import TurnsReport
 from mcpd.ids import SlotId
 
 
@@ -18,6 +19,7 @@ class SlotReport(msgspec.Struct, frozen=True):
     sessions: int
     in_flight: int
     queued: int
+    turns: TurnsReport
 
 
 class EntryReport(msgspec.Struct, frozen=True):
@@ -33,6 +35,8 @@ class EntryReport(msgspec.Struct, frozen=True):
     era: Era | None
     introduction: Introduction | None
     is_held: bool
+    has_asked: bool
+    """Whether it is known to ask questions."""
     slots: tuple[SlotReport, ...]
 
 
@@ -46,6 +50,7 @@ def report(tables: Tables, name: str) -> EntryReport:
             len(u.requests.users),
             u.requests.load(),
             u.requests.queued(),
+            u.turns.report(tables.fx.now),
         )
         for u in upstreams
     )
@@ -63,5 +68,15 @@ def report(tables: Tables, name: str) -> EntryReport:
         era=None if introduction is None else introduction.era,
         introduction=introduction,
         is_held=name in tables.held,
+        has_asked=_has_asked(tables, name),
         slots=slots,
     )
+
+
+def _has_asked(tables: Tables, name: str) -> bool:
+    upstreams = tables.upstreams_of(name)
+    if upstreams:
+        return any(upstream.has_asked for upstream in upstreams)
+    entry = tables.entries.get(name)
+    known = None if entry is None else tables.memory.get(entry.launch)
+    return known.has_asked if known is not None else entry is not None and entry.has_asked

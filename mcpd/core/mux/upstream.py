@@ -151,7 +151,7 @@ class Upstream:
         self.introduction = known.introduction
         self.lists.catalog = known.catalog
         self._handshake.verdict = known.verdict
-        self.has_asked = known.has_asked
+        self.has_asked = self.turns.has_asked = known.has_asked
 
     def mark_asked(self) -> None:
         """A call has caused a question: that is remembered, as long as the launch is the same."""
@@ -230,7 +230,8 @@ class Upstream:
         if self._start_steps:
             return
         self.phase = Phase.READY
-        self._fx.emit(Ready(self.slot))
+        version = "" if self.introduction is None else self.introduction.version
+        self._fx.emit(Ready(self.slot, version))
         self.keep_lists()
         if self.level is not None and self.level != self._level_sent and self._takes_levels:
             self._send_level(self.level, None)  # they were told to change meanwhile
@@ -352,8 +353,8 @@ class Upstream:
         wire_id = wire_id_of(message.id)
         pending = None if wire_id is None else self.requests.take(wire_id)
         if pending is None:
-            error = None if message.error is UNSET else message.error
-            if wire_id is not None and self._feeds.ended(wire_id, error):
+            why = None if message.error is UNSET else message.error
+            if wire_id is not None and self._feeds.ended(wire_id, why):
                 return
             if wire_id is None or not self.requests.was_used(wire_id):
                 self._hear_noise(frame, "no answer that anybody waits for")

@@ -11,7 +11,7 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Catalog, Kind, merge_pages, parse_page
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.policy.redact import Redactor
-from mcpd.daemon.cache import CatalogCache
+from mcpd.daemon.cache import CatalogCache, Remembered
 
 TOOLS = b'{"tools":[{"name":"echo","n":1.0,"key":"hunter22-and-more"}]}'
 INTRODUCTION = Introduction("2025-11-25", {"tools": Raw(b"{}")}, b'{"name":"x"}', b'"be kind"')
@@ -24,7 +24,8 @@ def catalog() -> Catalog:
 
 async def keep(folder: Path, *, secrets: tuple[str, ...] = (), name: str = "a/b") -> None:
     cache = CatalogCache(str(folder))
-    cache.keep(name, "key", INTRODUCTION, catalog(), Redactor(secrets))
+    said = Remembered(INTRODUCTION, catalog(), has_asked=True, stamp=7)
+    cache.keep(name, "key", said, Redactor(secrets))
     await cache.flush()
 
 
@@ -37,9 +38,9 @@ async def test_what_was_kept_is_there_byte_for_byte(tmp_path: Path) -> None:
     await keep(tmp_path)
     found = CatalogCache(str(tmp_path)).load("a/b", "key")
     assert found is not None
-    introduction, listed = found
-    assert introduction == INTRODUCTION
-    assert listed.lists[Kind.TOOLS].page() == TOOLS
+    assert found.introduction == INTRODUCTION
+    assert found.catalog.lists[Kind.TOOLS].page() == TOOLS
+    assert (found.has_asked, found.stamp) == (True, 7)
 
 
 async def test_the_file_is_private_and_has_a_harmless_name(tmp_path: Path) -> None:

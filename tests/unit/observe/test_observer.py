@@ -50,7 +50,7 @@ def seen() -> Iterator[Seen]:
     [
         (facts.ServerStarting("x", SLOT, 3), "server.starting", {"generation": 3}),
         (
-            facts.ServerReady("x", SLOT, 3, 99, 0.25),
+            facts.ServerReady("x", SLOT, 3, 99, 0.25, "legacy", "2025-11-25"),
             "server.ready",
             {"pid": 99, "duration_s": 0.25},
         ),
