@@ -7,9 +7,9 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mux import progress
-from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.forward import CheckArguments, Forward, token_of
 from mcpd.core.mux.greeting import Greeting
 from mcpd.core.mux.listens import Listens
@@ -49,7 +49,14 @@ class Downstream:
                 self._tables.reject(session, owed, codes.INVALID_PARAMS, "params must be an object")
                 return
             found = looked
-            if rule is _TOOLS_CALL and _is_plain(session, found):  # the usual call, past the rest
+            if (
+                rule is _TOOLS_CALL
+                and found.meta is UNSET
+                and found.task is UNSET
+                and found.name is not UNSET
+                and session.version is not None
+                and not session.is_opening
+            ):  # the usual call, past the rest
                 self.forward.call(session, owed, rule, params, found)
                 return
             if found.meta is not UNSET:
@@ -150,16 +157,6 @@ class Downstream:
                 self._listens.open(session, owed, params, self.served.owners)
             case Route.TASK:
                 self.forward.task(session, owed, rule, params, found)
-
-
-def _is_plain(session: Session, found: Params) -> bool:
-    return (
-        found.meta is UNSET
-        and found.task is UNSET
-        and found.name is not UNSET
-        and session.version is not None
-        and not session.is_opening
-    )
 
 
 def _asker(session: Session, meta: Raw) -> Asker | None:

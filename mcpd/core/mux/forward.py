@@ -11,10 +11,10 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import progress
-from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.parked import Parked
@@ -232,14 +232,17 @@ class Forward:
         done = tables.outcome(session, owed)
         pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
         pending.asker = asker
-        pending.is_asking = rule.is_input_capable and bool(asker.answers)
+        if asker.answers and rule.is_input_capable:
+            pending.is_asking = True
+        if owed.asker is not None:
+            pending.is_modern = True
         if token is not None:
-            is_modern = owed.asker is not None
+            is_modern = pending.is_modern
             pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
         owed.pending = pending
         if tool is not None and entry.validates:
             self._check(session, owed, entry, upstream, pending)
-        elif asker.level is not None and asker.era is Era.MODERN:
+        elif asker.level is not None and pending.is_modern:
             self._with_level(session, owed, upstream, pending)
         else:
             upstream.requests.submit(pending)

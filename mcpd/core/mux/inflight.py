@@ -9,8 +9,8 @@ from typing import Protocol
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
-from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
 
@@ -31,7 +31,8 @@ class Pending:
     ``owner`` tells whose it is (a session's id; ours are 0), for fairness and attribution.
     ``token`` is the requester's progress token as it came. ``is_written`` says that a process
     may have seen it. ``asker`` is the client, ``None`` for requests of ours and control calls.
-    ``is_asking`` says that the server may ask its client something before it answers; ``lacked``
+    ``is_modern`` says that the client speaks a revision without a handshake, ``is_asking`` that the
+    server may ask it something before it answers; ``lacked``
     is what it asked and its client had not declared (see ``core.mcp.questions``).
     """
 
@@ -41,6 +42,7 @@ class Pending:
     upstream: Canceller | None = None
     asker: Asker | None = None
     is_asking = False
+    is_modern = False
     lacked: str | None = None
     wire_id = 0
     tries = 0

@@ -71,10 +71,6 @@ class Mux:
                 session = self._tables.sessions.get(event.session)
                 if session is not None:
                     self._hear_session(session, event.frame)
-            case events.ProbeRead():
-                upstream = self._tables.at(event.slot)
-                if upstream is not None:
-                    upstream.probe_read()
             case events.FrameFromServer():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
@@ -103,6 +99,10 @@ class Mux:
                 upstream = self._tables.at(event.slot)
                 if upstream is not None and event.wire_id:
                     upstream.requests.refuse_write(event.wire_id, is_gone=event.is_gone)
+            case events.ProbeRead():
+                upstream = self._tables.at(event.slot)
+                if upstream is not None:
+                    upstream.probe_read()
             case events.EntriesChanged():
                 self._configure(event.entries)
             case events.Hold():
@@ -170,13 +170,12 @@ class Mux:
 
     # -- what sessions send ----------------------------------------------------------------------
 
-    def _hear_session(self, session: Session, frame: Frame | Oversized) -> None:
+    def _hear_session(
+        self, session: Session, frame: Frame | Oversized, batch: Batch | None = None
+    ) -> None:
         if isinstance(frame, Oversized):
             self._refuse_oversized(session, frame)
             return
-        self._hear_line(session, frame, None)
-
-    def _hear_line(self, session: Session, frame: Frame, batch: Batch | None) -> None:
         try:
             message = envelope.decode(frame)
         except envelope.Malformed as problem:
@@ -219,7 +218,7 @@ class Mux:
         """Take an array of messages, one by one; what it is owed goes out as one array."""
         batch = Batch(lambda line: self.effects.emit(ToSession(session.id, line)))
         for element in elements:
-            self._hear_line(session, element, batch)
+            self._hear_session(session, element, batch)
         batch.settle(None)
 
     def _hear_request(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from mcpd.core.mcp import legacy
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux.asker import Asker
 from mcpd.core.mux.entries import Entry
 
 _NAME = "mcpd"

@@ -10,10 +10,10 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
+from mcpd.core.mcp.asker import NOBODY, Asker
 from mcpd.core.mcp.methods import Method, Route
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import bridge, progress
-from mcpd.core.mux.asker import NOBODY, Asker
 from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
@@ -71,8 +71,8 @@ class Requests:
         """Sessions that keep this server alive."""
         self.calls = 0
         self.errors = 0
-        self.era = Era.LEGACY
-        """What the process speaks, once it has introduced itself."""
+        self._era = Era.LEGACY
+        self._is_modern = False
         self.ours = NOBODY
         """Who asks a modern process when we do ourselves."""
         self.callers = NOBODY
@@ -94,6 +94,16 @@ class Requests:
         self._is_busy = False
         self._when_free: Callable[[], None] | None = None
 
+    @property
+    def era(self) -> Era:
+        """What the process speaks, once it has introduced itself."""
+        return self._era
+
+    @era.setter
+    def era(self, era: Era) -> None:
+        self._era = era
+        self._is_modern = era is Era.MODERN
+
     def submit(self, pending: Pending) -> None:
         """Send a request as soon as the process is ready and has room for it."""
         pending.upstream = self
@@ -105,7 +115,10 @@ class Requests:
             return
         if pending.is_asking and self.gate is not None and not self.gate.admits(pending):
             return
-        self.place(pending)
+        if self.entry.max_concurrency:
+            self.place(pending)
+        else:
+            self._send(pending)
 
     def place(self, pending: Pending) -> None:
         """Send a request that has its turn as soon as there is room for it."""
@@ -276,9 +289,8 @@ class Requests:
         wire_id = self._inflight.open(pending)
         params = pending.params
         entry = pending.entry
-        asker = pending.asker
-        if self.era is Era.MODERN or (asker is not None and asker.era is Era.MODERN):
-            params = bridge.params_up(params, asker or self._we(pending), self.era)
+        if self._is_modern or pending.is_modern:
+            params = bridge.params_up(params, pending.asker or self._we(pending), self._era)
         is_timed = entry is not None and (pending.timeout > 0 or entry.call_timeout > 0)
         if pending.token is not None or is_timed or pending.on_progress is not None:
             params = progress.with_token(params, wire_id)
@@ -391,7 +403,6 @@ class Requests:
 
     def finish(self, pending: Pending, result: Raw | None, error: Raw | None, frame: Frame) -> None:
         """Hand an answer to whoever asked; ``frame`` is the line that it came in."""
-        asker = pending.asker
         failure: Failure | None = None
         said: Raw | bytes | None = result
         wrong: Raw | bytes | None = error
@@ -399,9 +410,10 @@ class Requests:
             if not self._has_answered:
                 self._has_answered = True
                 self._fx.emit(Answered(self.slot))
-            if self.era is Era.MODERN or (asker is not None and asker.era is Era.MODERN):
+            if self._is_modern or pending.is_modern:
                 meant = None if self.interpret is None else self.interpret(pending, result, error)
                 if meant is None:
+                    self._next_from_queue()
                     return
                 said, wrong, failure = meant
         pending.is_over = True

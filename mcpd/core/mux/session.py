@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Raw, UnsetType
 
+from mcpd.core.mcp.asker import NOBODY, Asker
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MAY_OMIT_ID
-from mcpd.core.mux.asker import NOBODY, Asker
 from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.changes import Changes
 from mcpd.core.mux.effects import Timer

@@ -320,21 +320,24 @@ class Tables:
             if session.owed.get(owed.key) is not owed:
                 return
             del session.owed[owed.key]
-            if result is not None:
-                self._send(session, owed, envelope.result_parts(owed.ident, result))
+            if result is not None and owed.batch is None:
+                line = envelope.result_parts(owed.ident, result)
+                self.fx.commands.append(ToSession(session.id, line))
+            elif result is not None:
+                self._send(session, owed, envelope.result(owed.ident, result))
             elif error is not None:
                 self._send(session, owed, envelope.error(owed.ident, error))
             elif failure is not None:
-                line = envelope.error(owed.ident, codes.error_object(failure))
-                self._send(session, owed, line)
+                wrong = envelope.error(owed.ident, codes.error_object(failure))
+                self._send(session, owed, wrong)
 
         return done
 
-    def _send(self, session: Session, owed: Owed, line: bytes | tuple[bytes | Raw, ...]) -> None:
+    def _send(self, session: Session, owed: Owed, line: bytes) -> None:
         if owed.batch is None:
             self.fx.commands.append(ToSession(session.id, line))
         else:
-            owed.batch.settle(line if isinstance(line, bytes) else b"".join(line))
+            owed.batch.settle(line)
 
     def refuse(
         self, session: Session, owed: Owed, failure: Failure, code: int | None = None
