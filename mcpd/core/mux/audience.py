@@ -43,8 +43,12 @@ class Hearers:
         for session in tables.sessions.values():
             own = session.server is not None
             if (own and everybody and self._is_own(session, upstream)) or (
-                not own and session.is_session and self._is_in_aggregate(session, upstream, names)
+                not own
+                and (everybody or kind in session.incomplete)
+                and session.is_session
+                and self._is_in_aggregate(session, upstream, names)
             ):
+                session.incomplete.discard(kind)
                 self.tell_change(session, kind)
 
     def tell_change(self, session: Session, kind: Kind) -> None:
@@ -90,13 +94,19 @@ class Hearers:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.requests.flying()
-        askers = [p.asker for p in flying if p.owner == session.id and p.asker is not None]
-        if session.is_initialized and any(asker.era is Era.LEGACY for asker in askers):
+        flying = [p for p in upstream.requests.flying() if p.owner == session.id]
+        if session.is_initialized and any(_era(pending) is Era.LEGACY for pending in flying):
             is_asked = session.level is not None or not upstream.is_modern
             return is_asked and session.wants_log(level)
-        levels = [asker.level for asker in askers if asker.era is Era.MODERN]
-        return any(least is not None and _reaches(level, least) for least in levels)
+        is_parked = self._questions.parking.is_parked
+        return any(
+            pending.asker is not None
+            and pending.asker.era is Era.MODERN
+            and pending.asker.level is not None
+            and _reaches(level, pending.asker.level)
+            and not is_parked(pending)  # its request is answered
+            for pending in flying
+        )
 
     def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
         """A question goes to the only session it can be for."""
@@ -137,6 +147,10 @@ class Hearers:
             return False  # it has a process of its own, and this is another
         entries = self._tables.entries
         return any(entries[name].is_listed for name in names)
+
+
+def _era(pending: Pending) -> Era | None:
+    return None if pending.asker is None else pending.asker.era
 
 
 def _reaches(level: str, least: str) -> bool:

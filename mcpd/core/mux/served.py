@@ -91,9 +91,11 @@ class Served:
     def _reply_aggregate_list(self, session: Session, owed: Owed, kind: Kind) -> None:
         if session.owed.get(owed.key) is not owed:
             return
+        servers = self._tables.aggregate.servers()
+        if any(self.unlisted(server, kind) is not None for server in servers):
+            session.incomplete.add(kind)
         page = self._tables.aggregate.page(kind)
         if owed.asker is not None:
-            servers = self._tables.aggregate.servers()
             hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
             ttl_ms = min(ttl for ttl, _ in hints)
             is_private = any(scope == "private" for _, scope in hints)

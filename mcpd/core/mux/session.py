@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw, UnsetType
 
+from mcpd.core.catalog.model import Kind
 from mcpd.core.mcp.asker import NOBODY, Asker
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MAY_OMIT_ID
@@ -75,6 +76,8 @@ class Session:
         """What it uses, by the name of the server."""
         self.subscribed: dict[str, str] = {}
         """Resource URIs it is subscribed to, each with its server."""
+        self.incomplete: set[Kind] = set()
+        """Lists of the aggregate that it got while a server had not listed yet."""
         self.changes = Changes()
         """When it was told last, as a legacy session, that a list is another one."""
 
