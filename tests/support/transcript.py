@@ -56,6 +56,7 @@ FAILURES: Final = {
     "restarting": ("server_stopped", True, True),
     "stopped": ("server_stopped", True, False),
     "crash-loop": ("crash_loop", False, False),
+    "probed": ("server_crashed", True, True),
 }
 """Ways to go down: the kind of failure, whether it was planned, whether a start follows."""
 
@@ -201,7 +202,7 @@ class Conversation:
         """``!! server echo max_concurrency=1 deny=write launch=other``: the last of a name counts.
 
         It is one that spoke a legacy revision last time, or as ``era=modern`` says;
-        ``era=probed`` is one of which nothing is known.
+        ``era=probed`` is one of which nothing is known. With ``speaks=legacy`` its entry says so.
         """
         given = dict(field.split("=", 1) for field in fields)
         values: dict[str, Any] = {"name": name, "launch": given.pop("launch", f"{name}-1")}
@@ -211,6 +212,8 @@ class Conversation:
         if "unavailable" in given:
             kind = given.pop("unavailable")
             values["unavailable"] = Failure(kind, f"{name} is {kind}", name)
+        if "speaks" in given:
+            values["era"] = Era(given.pop("speaks"))
         known_era = given.pop("era", None)
         if known_era == "probed":
             values["verdict"] = None  # nothing is known: it is asked which it speaks
@@ -236,11 +239,12 @@ class Conversation:
         """``!! close 7``: the client is gone."""
         return self.handle(ev.SessionClosed(SessionId(int(session)), "gone"))
 
-    def do_attach(self, session: str, server: str = "") -> list[cmd.Command]:
-        """``!! attach 7 echo``: a connection that attaches, and has not said anything yet."""
+    def do_attach(self, session: str, server: str = "", *details: str) -> list[cmd.Command]:
+        """``!! attach 7 echo roots=file:///a workspace=/a``: and it has not said anything yet."""
         ident = SessionId(int(session))
         done = self.handle(ev.SessionOpened(ident))
-        params = {"server": server or None, "control": False}
+        params: dict[str, Any] = {"server": server or None, "control": False}
+        params |= dict(detail.split("=", 1) for detail in details)
         done += self.say(session, _line("mcpd/attach", params, ident="attach"))
         return [c for c in done if not isinstance(c, cmd.ToSession) or c.session != ident]
 
@@ -262,6 +266,10 @@ class Conversation:
         """``!! up echo``: its process runs."""
         done = self.handle(ev.Reserve(server))  # as for one that starts with the daemon
         return done + self.handle(ev.ServerUp(self.slot(server)))
+
+    def do_read(self, server: str) -> list[cmd.Command]:
+        """``!! read echo``: it has read what it was asked, or has written something."""
+        return self.handle(ev.ProbeRead(self.slot(server)))
 
     def do_start(self, server: str, *kinds: str) -> list[cmd.Command]:
         """``!! start echo``: up, and all that the mux asks is answered until it is ready.
@@ -380,6 +388,10 @@ class Conversation:
                 return ("open", str(command.slot), key, *after)
             case cmd.CloseSlot():
                 return ("close-slot", str(command.slot), command.reason)
+            case cmd.Probing():
+                return ("probing", self._name(command.slot), "on" if command.is_on else "off")
+            case cmd.Afresh():
+                return ("afresh", self._name(command.slot), command.reason)
             case cmd.StartRefused():
                 name = self._name(command.slot)
                 return ("start-refused", name, f"{command.failure.kind}: {command.failure.message}")
@@ -414,7 +426,9 @@ def _control_event(command: cmd.Control) -> ev.Event | None:
     match command.method:
         case "mcpd/attach":
             control = params.get("control", True)
-            return ev.Attach(session, key, server, "test", None, (), may_control=control)
+            roots = tuple(params.get("roots", "").split())
+            where = params.get("workspace")
+            return ev.Attach(session, key, server, "test", where, roots, may_control=control)
         case "mcpd/call":
             progress = params.get("progress", False)
             timeout = params.get("timeout")
@@ -442,6 +456,10 @@ def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | 
     }
     if "id" not in message:
         return None
+    if message["method"] == "subscriptions/listen":
+        about = {modern.SUBSCRIPTION_KEY: message["id"]}
+        heard = {"notifications": message["params"]["notifications"], "_meta": about}
+        return _line("notifications/subscriptions/acknowledged", heard)
     result: dict[str, Any] = dict(lists.get(message["method"], {}))
     if message["method"] in ("initialize", "server/discover"):
         has = {name: value for name, value in CAPABILITIES.items() if not kinds or name in kinds}

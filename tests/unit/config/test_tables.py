@@ -81,19 +81,32 @@ def test_a_large_timeout_is_milliseconds_and_says_so(written: float, meant: floa
         ),
         ({"enabled": True, "disabled": True}, {"enabled": False}, "the server is off"),
         ({"enabled": False, "disabled": False}, {"enabled": False}, "the server is off"),
-        ({"roots": "session", "sharing": "shared"}, None, 'needs sharing = "session"'),
     ],
 )
 def test_a_contradiction_is_a_warning(
-    content: dict[str, object], chosen: dict[str, object] | None, says: str
+    content: dict[str, object], chosen: dict[str, object], says: str
 ) -> None:
     config, _, problems = read(**content)
     assert config is not None
-    if chosen is not None:
-        assert config == good(**chosen)
+    assert config == good(**chosen)
     assert len(problems) == 1
     assert says in problems[0]
     assert "warning" in problems[0]
+
+
+@pytest.mark.parametrize("sharing", ["auto", "session", "workspace"])
+def test_a_process_that_is_a_sessions_may_have_its_roots(sharing: str) -> None:
+    config, _, problems = read(roots="session", sharing=sharing)
+    assert config is not None
+    assert problems == []
+
+
+def test_a_process_that_all_share_has_no_sessions_roots() -> None:
+    config, _, problems = read(roots="session", sharing="shared")
+    assert config is None
+    assert len(problems) == 1
+    assert "servers.s.roots: " in problems[0]
+    assert 'write sharing = "session" or "workspace"' in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from mcpd.config.entry import entry_from_json
-from mcpd.core.mux.entries import Sharing
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.entries import Interactive, Sharing
 from mcpd.daemon.assemble import Server, assemble
 
 BASE = {"PATH": "/bin", "HOME": "/home/ada", "TERM": "xterm"}
@@ -131,3 +132,43 @@ def test_a_wrong_entry_says_what_is_wrong() -> None:
     assert made.entry.unavailable is not None
     assert made.entry.unavailable.kind == "config_invalid"
     assert "NOT_SET_ANYWHERE" in made.entry.unavailable.message
+
+
+def test_a_browser_is_nobody_elses() -> None:
+    """
+    B084: what is known to keep state for each client is not shared unless somebody says so.
+    """
+    package = ["@playwright/mcp@latest"]
+    alone = server(command="npx", args=package)
+    assert alone.entry.sharing is Sharing.SESSION
+    assert alone.sharing_reason == "@playwright/mcp keeps state for each client"
+    shared = server(command="npx", args=package, sharing="shared")
+    assert shared.entry.sharing is Sharing.SHARED
+    assert shared.sharing_reason is not None and "all share it" in shared.sharing_reason
+    one_each = server(command="npx", args=package, sharing="workspace")
+    assert (one_each.entry.sharing, one_each.sharing_reason) == (Sharing.WORKSPACE, None)
+
+
+def test_the_roots_of_a_session_need_a_process_of_its_own() -> None:
+    found = server(roots="session")
+    assert found.entry.sharing is Sharing.SESSION
+    assert found.entry.asks_for_roots
+    assert found.sharing_reason == "its roots are those of a session"
+    assert not server().entry.asks_for_roots
+    assert server().sharing_reason is None
+
+
+def test_the_core_gets_what_an_entry_says_of_eras_and_questions() -> None:
+    entry = server(
+        era="modern",
+        interactive="off",
+        question_timeout=1,
+        question_wait=2,
+        parked_timeout=3,
+        startup_timeout=4,
+    ).entry
+    assert entry.era is Era.MODERN
+    assert entry.interactive is Interactive.OFF
+    assert (entry.question_timeout, entry.question_wait, entry.parked_timeout) == (1, 2, 3)
+    assert entry.startup_timeout == 4
+    assert server().entry.era is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -98,7 +99,21 @@ async def test_a_place_that_cannot_be_written_costs_the_cache_alone(tmp_path: Pa
 async def test_the_last_of_many_is_what_is_kept(tmp_path: Path) -> None:
     cache = CatalogCache(str(tmp_path))
     for number in range(20):
-        cache.keep("s", f"key{number}", INTRODUCTION, catalog(), Redactor(()))
+        said = Remembered(INTRODUCTION, catalog())
+        cache.keep("s", f"key{number}", said, Redactor(()))
     await cache.flush()
     assert CatalogCache(str(tmp_path)).load("s", "key19") is not None
     assert os.listdir(tmp_path / "catalog") == ["s.json"]
+
+
+async def test_what_an_earlier_version_kept_is_read(tmp_path: Path) -> None:
+    """
+    It knew nothing of questions, nor of which program it was.
+    """
+    await keep(tmp_path)
+    kept = json.loads(the_file(tmp_path).read_bytes())
+    del kept["has_asked"], kept["stamp"]
+    the_file(tmp_path).write_bytes(json.dumps(kept).encode())
+    found = CatalogCache(str(tmp_path)).load("a/b", "key")
+    assert found is not None
+    assert (found.has_asked, found.stamp) == (False, None)
