@@ -1,98 +1,65 @@
-"""A client on the Python SDK 1.x: does what it is asked and prints what came of it, as JSON.
-
-Usage: ``sdk1.py COMMAND ARG...``, with ``{"calls": [CALL...], "progress"?: CALL, "cancel"?: CALL}``
-as standard input, each CALL ``{"name", "arguments"}``. It answers a server's questions.
-"""
+"""A client on the Python SDK 1.x; ``steps.py`` says what it does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from typing import Any
 
-import anyio
 import mcp
 from mcp import types
-
-Json = dict[str, Any]
-
-
-def plain(model: Any) -> Any:
-    """Return what came, under the names of the wire."""
-    return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+from mcp.shared.exceptions import McpError
+from steps import Json, Steps, program, report
 
 
-async def with_progress(session: mcp.ClientSession, asked: Json) -> Json:
-    """Make a call to its end, and note each step."""
-    steps: list[Any] = []
+class Client(Steps):
+    """A session of the first generation: always of the legacy era."""
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        steps.append([progress, total, message])
+    errors = McpError
+    session: mcp.ClientSession
 
-    return {"result": plain(await call(session, asked, on_progress)), "steps": steps}
+    async def hear(self, message: object) -> None:
+        """Note a change of the list of tools."""
+        if isinstance(message, types.ServerNotification):
+            self.changes += isinstance(message.root, types.ToolListChangedNotification)
 
+    async def tools(self) -> list[types.Tool]:
+        """Return the tools that are listed."""
+        return (await self.session.list_tools()).tools
 
-async def given_up(session: mcp.ClientSession, asked: Json) -> bool:
-    """Give a call up when it is under way; say whether it ended so."""
-    under_way = anyio.Event()
+    async def send(self, name: str, arguments: Json, on_progress: Any, level: str | None) -> Any:
+        """Call a tool, after the level is set where the server knows of levels."""
+        capabilities = self.session.get_server_capabilities()
+        if level and capabilities and capabilities.logging:
+            await self.session.set_logging_level(level)
+        return await self.session.call_tool(name, arguments, progress_callback=on_progress)
 
-    async def on_progress(*_: object) -> None:
-        under_way.set()
-
-    ident = session._request_id  # this generation does not tell it otherwise
-    async with anyio.create_task_group() as group:
-        group.start_soon(call, session, asked, on_progress)
-        await under_way.wait()
-        params = types.CancelledNotificationParams(requestId=ident, reason="enough")
+    async def give_up(self) -> None:
+        """Cancel the last request, which this generation does not tell the server by itself."""
+        last = self.session._request_id - 1  # nor does it tell the id otherwise
+        params = types.CancelledNotificationParams(requestId=last, reason="enough")
         note = types.CancelledNotification(method="notifications/cancelled", params=params)
-        await session.send_notification(types.ClientNotification(note))
-        group.cancel_scope.cancel()
-    return group.cancel_scope.cancelled_caught
-
-
-async def sample(_: object, asked: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-    """Answer for the model."""
-    said = types.TextContent(type="text", text=f"sampled {len(asked.messages)}")
-    return types.CreateMessageResult(role="assistant", content=said, model="none")
-
-
-async def elicit(_: object, asked: types.ElicitRequestParams) -> types.ElicitResult:
-    """Answer for the user."""
-    given = {"name": "A. User", "integer": 7} if asked.mode == "form" else None
-    return types.ElicitResult(action="accept", content=given)
-
-
-async def call(
-    session: mcp.ClientSession, asked: Json, on_progress: Any = None
-) -> types.CallToolResult:
-    """Call a tool."""
-    return await session.call_tool(asked["name"], asked["arguments"], progress_callback=on_progress)
+        await self.session.send_notification(types.ClientNotification(note))
 
 
 async def main() -> None:
     """Do what standard input asks for."""
-    asked: Json = json.load(sys.stdin)
-    program = mcp.StdioServerParameters(
-        command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ)
-    )
-    got: Json = {}
+    asked = json.load(sys.stdin)
+    client = Client(asked)
     async with (
-        mcp.stdio_client(program) as (read, write),
+        mcp.stdio_client(mcp.StdioServerParameters(**program())) as (read, write),
         mcp.ClientSession(
-            read, write, sampling_callback=sample, elicitation_callback=elicit
-        ) as session,
+            read,
+            write,
+            sampling_callback=client.sample,
+            elicitation_callback=client.elicit,
+            logging_callback=client.log,
+            message_handler=client.hear,
+        ) as client.session,
     ):
-        hello = await session.initialize()
-        got["version"], got["server"] = hello.protocolVersion, plain(hello.serverInfo)
-        got["tools"] = plain(await session.list_tools())["tools"]
-        if "progress" in asked:
-            got["progress"] = await with_progress(session, asked["progress"])
-        if "cancel" in asked:
-            got["cancelled"] = await given_up(session, asked["cancel"])
-        got["calls"] = [plain(await call(session, each)) for each in asked["calls"]]
-    json.dump(got, sys.stdout)
+        hello = await client.session.initialize()
+        await report(client, asked, hello.protocolVersion, hello.serverInfo.name)
 
 
 asyncio.run(main())

@@ -1,10 +1,9 @@
-"""A client on the Python SDK 2.x, which probes for the newer era first; otherwise as sdk1.py."""
+"""A client on the Python SDK 2.x, of the era that it is told or finds; ``steps.py`` says what it does."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 from typing import Any
 
@@ -12,71 +11,79 @@ import anyio
 import mcp
 from mcp import types
 from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
+from steps import Json, Steps, program, report
 
-Json = dict[str, Any]
-
-
-def plain(model: Any) -> Any:
-    """Return what came, under the names of the wire."""
-    return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+MODERN = "2026-07-28"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
 
-async def with_progress(client: mcp.Client, asked: Json) -> Json:
-    """Make a call to its end, and note each step."""
-    steps: list[Any] = []
+class Client(Steps):
+    """A session of the second generation."""
 
-    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        steps.append([progress, total, message])
+    errors = MCPError
 
-    return {"result": plain(await call(client, asked, on_progress)), "steps": steps}
+    def __init__(self, asked: Json) -> None:
+        super().__init__(asked)
+        self.client = mcp.Client(
+            StdioServerParameters(**program()),
+            mode=asked.get("mode", "auto"),
+            sampling_callback=self.sample,
+            elicitation_callback=self.elicit,
+            logging_callback=self.log,
+            message_handler=self.hear,
+        )
 
+    @property
+    def is_modern(self) -> bool:
+        """Say whether the session is of the modern era."""
+        return self.client.protocol_version >= MODERN
 
-async def given_up(client: mcp.Client, asked: Json) -> bool:
-    """Give a call up when it is under way; say whether it ended so. The SDK tells the server."""
-    under_way = anyio.Event()
+    async def hear(self, message: object) -> None:
+        """Note a change of the list of tools."""
+        self.changes += isinstance(message, types.ToolListChangedNotification)
 
-    async def on_progress(*_: object) -> None:
-        under_way.set()
+    async def tools(self) -> list[types.Tool]:
+        """Return the tools that are listed, whatever is in the client's own cache."""
+        return (await self.client.list_tools(cache_mode="refresh")).tools
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(call, client, asked, on_progress)
-        await under_way.wait()
-        group.cancel_scope.cancel()
-    return group.cancel_scope.cancelled_caught
+    async def send(self, name: str, arguments: Json, on_progress: Any, level: str | None) -> Any:
+        """Call a tool; the level is set before or sent along, as the era wants it."""
+        meta = None
+        if level and self.is_modern:
+            meta = {LOG_LEVEL: level}
+        elif level and self.client.server_capabilities.logging:
+            await self.client.set_logging_level(level)
+        return await self.client.call_tool(
+            name, arguments, progress_callback=on_progress, meta=meta
+        )
 
+    async def listen(self, until_told: Any) -> None:
+        """Open a stream of changes, in the era that has them."""
+        if not self.is_modern:
+            await until_told()
+            return
+        async with (
+            self.client.listen(tools_list_changed=True) as changes,
+            anyio.create_task_group() as group,
+        ):
 
-async def sample(_: object, asked: types.CreateMessageRequestParams) -> types.CreateMessageResult:
-    """Answer for the model."""
-    said = types.TextContent(type="text", text=f"sampled {len(asked.messages)}")
-    return types.CreateMessageResult(role="assistant", content=said, model="none")
+            async def count() -> None:
+                async for _ in changes:
+                    self.changes += 1
 
-
-async def elicit(_: object, asked: types.ElicitRequestParams) -> types.ElicitResult:
-    """Answer for the user."""
-    given = {"name": "A. User", "integer": 7} if asked.mode == "form" else None
-    return types.ElicitResult(action="accept", content=given)
-
-
-async def call(client: mcp.Client, asked: Json, on_progress: Any = None) -> Any:
-    """Call a tool."""
-    return await client.call_tool(asked["name"], asked["arguments"], progress_callback=on_progress)
+            group.start_soon(count)
+            await until_told()
+            group.cancel_scope.cancel()
 
 
 async def main() -> None:
     """Do what standard input asks for."""
-    asked: Json = json.load(sys.stdin)
-    program = StdioServerParameters(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ))
-    got: Json = {}
-    client = mcp.Client(program, sampling_callback=sample, elicitation_callback=elicit)
-    async with client:
-        got["version"], got["server"] = client.protocol_version, plain(client.server_info)
-        got["tools"] = plain(await client.list_tools())["tools"]
-        if "progress" in asked:
-            got["progress"] = await with_progress(client, asked["progress"])
-        if "cancel" in asked:
-            got["cancelled"] = await given_up(client, asked["cancel"])
-        got["calls"] = [plain(await call(client, each)) for each in asked["calls"]]
-    json.dump(got, sys.stdout)
+    asked = json.load(sys.stdin)
+    client = Client(asked)
+    async with client.client:
+        told = client.client.server_info
+        await report(client, asked, client.client.protocol_version, told and told.name)
 
 
 asyncio.run(main())
