@@ -799,3 +799,138 @@ def test_a_lack_of_ours_is_no_death_of_the_servers():
         if machine.state is State.BACKOFF:
             machine.tick(machine.next_deadline() or now)
     assert machine.state is State.FAILED
+
+
+# -- one start, several processes -----------------------------------------------------------------
+
+
+def probed(**changes: Any) -> Shell:
+    """Return one that is being asked what it may die of."""
+    shell = Shell(**changes)
+    shell.machine.busy()
+    shell.want()
+    shell.take_turn()
+    shell.machine.probing(True)
+    return shell
+
+
+def test_a_death_of_being_asked_is_no_crash():
+    """
+    No backoff, no restart that counts, nothing to be told; and the tree goes first, as always.
+    """
+    shell = probed()
+    actions = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    assert downs(actions) == [("spawn_failed", True, True)]
+    assert [type(a) for a in actions] == [Down, End]
+    assert shell.state is State.STARTING and shell.machine.is_between
+    assert shell.turns == []
+    assert shell.end() == [Spawn(2)]
+    shell.take_turn()
+    shell.ready()
+    assert shell.spawned == [1, 2]
+    assert (shell.machine.restarts, shell.machine.last_error) == (0, None)
+
+
+def test_the_time_of_a_start_goes_on_from_one_process_to_the_next():
+    shell = probed()
+    shell.wait(20)
+    shell.die()
+    shell.take_turn()
+    assert shell.machine.next_deadline() == 1030
+    assert downs(shell.wait(10)) == [("startup_timeout", False, True)]
+    assert shell.state is State.BACKOFF
+
+
+def test_a_start_whose_time_is_over_between_two_processes_has_failed():
+    shell = probed()
+    shell.wait(29)
+    shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    assert downs(shell.wait(1)) == [("startup_timeout", False, True)]
+    shell.end()
+    assert shell.take_turn() == []
+    assert shell.spawned == [1]
+
+
+def test_a_start_whose_time_is_over_before_its_next_turn_has_failed():
+    shell = probed()
+    shell.die()
+    actions = shell.wait(30)
+    assert [type(a) for a in actions] == [Note, Down], "there is no tree that could be ended"
+    assert shell.take_turn() == []
+
+
+def test_the_next_of_a_start_is_not_asked_yet():
+    """
+    Its death is a crash until it is.
+    """
+    shell = probed()
+    shell.die()
+    shell.take_turn()
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+    assert shell.state is State.BACKOFF
+    assert shell.machine.last_error == "died"
+
+
+def test_who_has_answered_may_die_as_usual():
+    shell = probed()
+    shell.machine.probing(False)
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+
+
+def test_a_process_of_no_use_makes_room_for_another():
+    shell = probed()
+    actions = shell(lambda now: shell.machine.afresh(now, STOP))
+    assert downs(actions) == [("server_stopped", True, True)]
+    assert actions[-1] == End(is_dead=False, reason=STOP.message)
+    late = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    assert late == [], "it was told to"
+    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    assert shell.ready() == []
+    shell.end()
+    shell.take_turn()
+    shell.ready()
+    assert (shell.state, shell.machine.generation) == (State.READY, 2)
+    assert (shell.machine.restarts, shell.machine.last_error) == (0, None)
+
+
+def test_only_a_start_has_another_process():
+    shell = Shell()
+    shell.up()
+    shell.machine.probing(True)
+    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    assert downs(shell.die()) == [("server_crashed", False, True)]
+    assert shell.machine.restarts == 1
+
+
+def test_a_stop_between_two_processes_is_a_stop():
+    shell = probed()
+    shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    assert downs(shell.stop()) == [("server_stopped", True, False)]
+    assert shell.state is State.STOPPING
+    shell.end()
+    assert shell.state is State.STOPPED
+    assert shell.take_turn() == []
+
+
+def test_a_restart_between_two_processes_is_another_start():
+    shell = probed()
+    shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    shell.wait(10)
+    shell.stop(then=Wish.START)
+    shell.end()
+    shell.take_turn()
+    assert shell.spawned == [1, 3]
+    assert shell.machine.next_deadline() == shell.now + RULES.startup_timeout
+
+
+def test_a_command_that_is_missing_is_not_looked_for_all_the_time():
+    """
+    With no backoff and no end of it, that would be all that the daemon does.
+    """
+    shell = Shell(backoff=0, max_failures=0)
+    shell.machine.busy()
+    shell.want()
+    for _ in range(100):
+        shell.take_turn(works=False)
+        shell.wait(shell.machine.next_deadline() - shell.now)  # type: ignore[operator]
+    assert shell.now >= 1000 + 100 * 0.05 - 0.001
