@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from mcpd.core.catalog.model import Item, Kind, Listing, list_result
-from mcpd.core.wire.splice import replace
 from mcpd.core.catalog.templates import UriMatch
+from mcpd.core.wire.splice import replace
 
 
 class Part:

@@ -18,8 +18,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.wire.splice import elements
 from mcpd.core.wire.envelope import object_of, quote, text
+from mcpd.core.wire.splice import elements
 from mcpd.errors import McpdError
 
 

@@ -235,13 +235,13 @@ def stamped(result: Raw | bytes, info: bytes, *, hints: tuple[int, str] | None =
     about = _INFO_QUOTED + info
     if "_meta" not in members and "resultType" not in members:
         return splice.in_front(result, b'%b,"_meta":{%b}' % (said, about))
-    raw = splice.without(bytes(result), ("resultType",))
+    raw = splice.without(result, ("resultType",))
     return splice.in_front(_with_meta(raw, about, (SERVER_INFO_KEY,)), said)
 
 
 def stripped(result: Raw | bytes) -> bytes:
     """Return a complete modern result as a legacy one, its other members untouched."""
-    return _without(result, _RESULT_KEYS)
+    return splice.without(result, _RESULT_KEYS)
 
 
 def list_page(page: bytes, info: bytes, ttl_ms: int, scope: str) -> bytes:
@@ -335,7 +335,7 @@ def retry_params(
 
 def without_answers(params: Raw | bytes | None) -> bytes | None:
     """Return a request's parameters as they were before anybody was asked."""
-    return None if params is None else _without(params, _ANSWERS)
+    return None if params is None else splice.without(params, _ANSWERS)
 
 
 # -- listening -------------------------------------------------------------------------------------
@@ -430,12 +430,6 @@ def listen_result(ident: bytes) -> bytes:
 # -- inside ----------------------------------------------------------------------------------------
 
 
-def _without(item: Raw | bytes, names: Collection[str]) -> bytes:
-    members = object_of(item) or {}
-    raw = bytes(item)
-    return splice.without(raw, names) if any(name in members for name in names) else raw
-
-
 def _with_meta(item: Raw | bytes, said: bytes, instead_of: Collection[str]) -> bytes:
     """Put members into ``_meta``, before its own, instead of those with the same names."""
     members = object_of(item)
@@ -444,24 +438,24 @@ def _with_meta(item: Raw | bytes, said: bytes, instead_of: Collection[str]) -> b
     if "_meta" not in members:
         return splice.in_front(item, b'"_meta":{%b}' % said)
     own = members["_meta"]
-    left = _without(own, instead_of) if object_of(own) is not None else b"{}"
-    return splice.replace(bytes(item), "_meta", splice.in_front(left, said))
+    left = splice.without(own, instead_of) if object_of(own) is not None else b"{}"
+    return splice.replace(item, "_meta", splice.in_front(left, said))
 
 
 def _without_meta(
     item: Raw | bytes | None, names: Collection[str]
 ) -> tuple[bytes | None, dict[str, Raw]]:
     """Take members out of ``_meta``; return what is left, and what was taken."""
-    members = None if item is None else object_of(item)
-    meta = None if members is None else object_of(members.get("_meta", _ABSENT))
-    taken = {name: meta[name] for name in names if name in meta} if meta else {}
-    if item is None or members is None or meta is None or not taken:
-        return None if item is None else bytes(item), {}
-    raw = bytes(item)
+    if item is None:
+        return None, {}
+    own = (object_of(item) or {}).get("_meta", _ABSENT)
+    meta = object_of(own) or {}
+    taken = {name: meta[name] for name in names if name in meta}
+    if not taken:
+        return bytes(item), {}
     if len(taken) < len(meta):
-        own = splice.without(bytes(members["_meta"]), names)
-        return splice.replace(raw, "_meta", own), taken
-    left = splice.without(raw, ("_meta",))
+        return splice.replace(item, "_meta", splice.without(own, names)), taken
+    left = splice.without(item, ("_meta",))
     return None if splice.is_empty(left) else left, taken
 
 

@@ -52,7 +52,7 @@ def asker_of(capabilities: Mapping[str, Raw], info: Raw | None, level: str | Non
         if name == "roots":
             declared[name] = b"{}"
         elif name == "extensions":
-            declared[name] = splice.without(bytes(raw), (modern.TASKS,))
+            declared[name] = splice.without(raw, (modern.TASKS,))
         else:
             declared[name] = raw
     said = None if info is None or object_of(info) is None else bytes(info)
@@ -67,8 +67,7 @@ def params_up(params: Raw | bytes | None, asker: Asker, era: Era) -> bytes | Non
     if era is Era.LEGACY:
         return modern.without_envelope(modern.without_answers(params))
     if params is not None:
-        raw = bytes(params)
-        params = splice.without(raw, ("task",)) if b'"task"' in raw else raw
+        params = splice.without(params, ("task",))
     return modern.with_envelope(params, asker)
 
 
@@ -94,7 +93,7 @@ def error_for_modern(error: Raw | bytes) -> bytes:
     """
     code = _code_of(error)
     if code == codes.RESOURCE_NOT_FOUND:
-        return splice.replace(bytes(error), "code", b"%d" % codes.INVALID_PARAMS)
+        return splice.replace(error, "code", b"%d" % codes.INVALID_PARAMS)
     if code is not None and _RESERVED_FROM <= code <= _RESERVED_TO:
         return _wrapped(error)
     return bytes(error)
@@ -153,7 +152,7 @@ def question_for_modern(method: str, params: Raw | bytes | None) -> bytes | None
     meta = object_of(members["_meta"]) if "_meta" in members else None
     if meta is None or not any(name in meta for name in _OF_A_SERVER):
         return raw
-    own = splice.without(bytes(members["_meta"]), _OF_A_SERVER)
+    own = splice.without(members["_meta"], _OF_A_SERVER)
     if not splice.is_empty(own):
         return splice.replace(raw, "_meta", own)
     raw = splice.without(raw, ("_meta",))

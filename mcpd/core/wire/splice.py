@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator
-from typing import AnyStr, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.wire.envelope import quote
+from mcpd.core.wire.envelope import encode, object_from
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
@@ -39,36 +39,38 @@ class _Member(NamedTuple):
     end: int
 
 
-def replace(item: bytes, member: str, value: bytes) -> bytes:
+def replace(item: Raw | bytes, member: str, value: Raw | bytes) -> bytes:
     """Return the object ``item`` with the value of its top-level ``member`` exchanged.
 
     Every other byte stays. Of a member that occurs twice both are exchanged, because readers
     differ in which one they believe. An object without it, and bytes that are no object, come
     back as they are.
     """
-    members = _fast_members(item)
-    if members is not None:
-        return _exchange(item, members, member, value)
-    try:
-        source = item.decode()
-        return _exchange(source, list(_slow_members(source)), member, value.decode()).encode()
-    except (ValueError, RecursionError):
-        return item
+    found = _decoded(item)
+    if found is not None:
+        if member not in found:
+            return bytes(item)
+        if _is_compact(item, found):
+            found[member] = Raw(value)
+            return object_from(found)
+    return _exchange(bytes(item), found, member, bytes(value))
 
 
-def without(item: bytes, names: Collection[str]) -> bytes:
+def without(item: Raw | bytes, names: Collection[str]) -> bytes:
     """Return the object ``item`` without these top-level members, however often they occur.
 
     Every other member stays as it is, in its place; bytes that are no object come back as such.
     """
-    members = _fast_members(item)
-    if members is not None:
-        return _cut(item, members, names)
-    try:
-        source = item.decode()
-        return _cut(source, list(_slow_members(source)), names).encode()
-    except (ValueError, RecursionError):
-        return item
+    found = _decoded(item)
+    if found is not None:
+        present = [name for name in names if name in found]
+        if not present:
+            return bytes(item)
+        if _is_compact(item, found):
+            for name in present:
+                del found[name]
+            return object_from(found)
+    return _cut(bytes(item), found, names)
 
 
 def in_front(item: Raw | bytes, members: bytes) -> bytes:
@@ -105,43 +107,86 @@ def elements(array: bytes) -> list[bytes]:
         raise ValueError("nested too deep") from None
 
 
-def _exchange(text: AnyStr, members: list[_Member], name: str, value: AnyStr) -> AnyStr:
-    for found in reversed(members):
-        if found.name == name:
-            text = text[: found.value] + value + text[found.end :]
-    return text
-
-
-def _cut(text: AnyStr, members: list[_Member], names: Collection[str]) -> AnyStr:
-    kept = [index for index, found in enumerate(members) if found.name not in names]
-    if len(kept) == len(members):
-        return text
-    if not kept:
-        return text[: members[0].start] + text[members[-1].end :]
-    last = kept[-1]
-    text = text[: members[last].end] + text[members[-1].end :]
-    for index in range(last - 1, -1, -1):
-        if members[index].name in names:
-            text = text[: members[index].start] + text[members[index + 1].start :]
-    return text
-
-
-def _fast_members(item: bytes) -> list[_Member] | None:
-    """Find members by walking over the values that msgspec found; ``None`` where they disagree.
-
-    They disagree when a member occurs twice (the decoder tells only the last) and when msgspec
-    cannot read the object at all. A value's length is known without looking into it, so that the
-    walk costs a few steps for each member however large the schema is.
-    """
+def _decoded(item: Raw | bytes) -> dict[str, Raw] | None:
     try:
-        members = _decode_object(item)
+        return _decode_object(item)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def _is_compact(item: Raw | bytes, members: dict[str, Raw]) -> bool:
+    """Tell whether an object is written without spaces, and each of its members once.
+
+    No other spelling is as short, so that its length alone says so.
+    """
+    size = 1 + 2 * len(members)
+    for name, value in members.items():
+        size += len(encode(name)) + len(value)
+    return size == len(item)
+
+
+def _exchange(item: bytes, known: dict[str, Raw] | None, name: str, value: bytes) -> bytes:
+    for found in reversed(_members(item, known)):
+        if found.name == name:
+            item = b"".join((item[: found.value], value, item[found.end :]))
+    return item
+
+
+def _cut(item: bytes, known: dict[str, Raw] | None, names: Collection[str]) -> bytes:
+    members = _members(item, known)
+    kept = [index for index, found in enumerate(members) if found.name not in names]
+    if len(kept) == len(members):
+        return item
+    if not kept:
+        return item[: members[0].start] + item[members[-1].end :]
+    last = kept[-1]
+    item = item[: members[last].end] + item[members[-1].end :]
+    for index in range(last - 1, -1, -1):
+        if members[index].name in names:
+            after = item.index(b",", members[index].end) + 1
+            item = item[: members[index].start] + item[after:]
+    return item
+
+
+def _members(item: bytes, known: dict[str, Raw] | None) -> list[_Member]:
+    """Find the members of an object; none in bytes that are no object."""
+    found = None if known is None else _fast_members(item, known)
+    if found is not None:
+        return found
+    try:
+        source = item.decode()
+        return _in_bytes(source, list(_slow_members(source)))
+    except (ValueError, RecursionError):
+        return []
+
+
+def _in_bytes(source: str, members: list[_Member]) -> list[_Member]:
+    if source.isascii():
+        return members
+    found: list[_Member] = []
+    char = byte = 0
+    for name, *places in members:
+        moved: list[int] = []
+        for place in places:
+            byte += len(source[char:place].encode())
+            char = place
+            moved.append(byte)
+        found.append(_Member(name, *moved))
+    return found
+
+
+def _fast_members(item: bytes, members: dict[str, Raw]) -> list[_Member] | None:
+    """Find members by walking over the values that msgspec found; ``None`` where they disagree.
+
+    They disagree when a member occurs twice: the decoder tells only the last. A value's length is
+    known without looking into it, so that the walk costs a few steps for each member however
+    large the schema is.
+    """
     found: list[_Member] = []
     at = 0
     for name, value in members.items():
         head = _MEMBER.match(item, at)
-        if head is None or head[1] != quote(name):
+        if head is None or head[1] != encode(name):
             return None
         start = head.end()
         if not item.startswith(value, start):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import Raw
 
-from mcpd.core.wire.splice import elements, replace
+from mcpd.core.wire.splice import elements, in_front, is_empty, replace, without
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,54 @@ def test_an_array_is_split_into_its_elements():
 def test_what_is_no_array_is_not_split(array: bytes):
     with pytest.raises(ValueError):
         elements(array)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (b'{"a":1,"b":2,"c":3}', b'{"b":2}'),
+        (b'{"a":1,"c":3}', b"{}"),
+        (b'{ "a":1 , "c":3 }', b"{  }"),
+        (b'{"b":2}', b'{"b":2}'),
+        (b"{}", b"{}"),
+        (b'{"b":{"a":1}, "a":1}', b'{"b":{"a":1}}'),
+        (b'{"a":1,\n "b" : 1.0 , "c":[","]\t}', b'{\n "b" : 1.0\t}'),
+        (b'{"a":1,"b":2,"a":3,"b":4,"c":5}', b'{"b":2,"b":4}'),
+        (b'{"\\u0061":1,"b":"\\ud83d"}', b'{"b":"\\ud83d"}'),
+        (
+            '{"é":"ü", "a":"ö","b":"\\ud83dß" , "c":"ä" }'.encode(),
+            '{"é":"ü", "b":"\\ud83dß" }'.encode(),
+        ),
+        (b"[]", b"[]"),
+        (b'{"a"', b'{"a"'),
+    ],
+)
+def test_members_are_cut_out_and_the_others_stay(item: bytes, expected: bytes):
+    assert without(item, ("a", "c")) == expected
+    assert without(Raw(item), {"a", "c"}) == expected
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (b"{}", b'{"a":1}'),
+        (b"{ \n}", b'{"a":1}'),
+        (b'{"b":2}', b'{"a":1,"b":2}'),
+        (b'{ "b":2 }', b'{"a":1, "b":2 }'),
+        (b' \n{"b":2}', b'{"a":1,"b":2}'),
+    ],
+)
+def test_members_are_put_in_front(item: bytes, expected: bytes):
+    assert in_front(item, b'"a":1') == expected
+    assert in_front(Raw(item), b'"a":1') == expected
+
+
+def test_an_object_is_empty_whatever_space_it_has():
+    assert is_empty(b" { \n} ") and is_empty(Raw(b"{}"))
+    assert not is_empty(b'{"a":1}') and not is_empty(b"[]")
+
+
+def test_the_same_bytes_in_another_place_are_not_taken_for_the_member():
+    item = b'{"a":{"b":1},"b":{"b":1} }'
+    assert without(item, ("b",)) == b'{"a":{"b":1} }'
+    assert replace(item, "b", b"2") == b'{"a":{"b":1},"b":2 }'
