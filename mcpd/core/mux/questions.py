@@ -17,7 +17,6 @@ from typing import Final, Protocol
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.asking import Asking
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Interactive, Sharing
@@ -44,8 +43,8 @@ _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 class Question:
     """One question of a legacy server's, from when it came until it is answered or withdrawn.
 
-    ``callers`` are the calls that can have caused it, and whose time stands still; ``owner`` is
-    the session that was asked, 0 while the question is held.
+    ``callers`` are the calls that can have caused it, and whose time stands still; it ends with
+    them if it ``is_of_call``. ``owner`` is the session that was asked, 0 while it is held.
     """
 
     def __init__(
@@ -104,11 +103,12 @@ class Questions:
         if not envelope.is_id(ident):
             return  # no answer could name it
         need = questions.needed_for(method, params)
+        may_ask = upstream.entry.interactive is not Interactive.OFF
         if need is None:
             _refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
         elif method == questions.ROOTS and upstream.entry.roots:
             upstream.answer(ident, result=_roots(upstream.entry.roots), error=None)
-        elif method == questions.ROOTS and upstream.entry.asks_for_roots:
+        elif method == questions.ROOTS and upstream.entry.asks_for_roots and may_ask:
             self._ask_for_roots(upstream, ident, params)
         else:
             self._ask_a_caller(upstream, ident, method, params, need)
@@ -213,7 +213,8 @@ class Questions:
         self._open[question] = None
         for pending in question.callers:
             self.pauses.stop(question.upstream.requests, pending)
-            question.upstream.turns.watch(pending, lambda: self._caller_over(question))
+            if question.is_of_call:
+                question.upstream.turns.watch(pending, lambda: self._caller_over(question))
 
     def _hold(self, question: Question) -> None:
         def give_up() -> None:
@@ -257,7 +258,7 @@ class Questions:
         fresh = (p for p in reversed(question.callers) if not self.parking.is_parked(p))
         pending = next(fresh, newest)
         session = self._tables.sessions.get(SessionId(question.owner))
-        if pending.asker is not None and pending.asker.era is Era.MODERN:
+        if pending.is_modern:
             self._narrow(question, [pending])
             self.parking.put(question, pending)
         elif session is not None:
@@ -308,20 +309,19 @@ class Questions:
         flying = upstream.requests.flying()
         able = _able([p for p in flying if p.method.is_input_capable], "roots")
         question = Question(upstream, ident, questions.ROOTS, params, able)
-        if len({p.owner for p in able}) == 1:
-            self._keep(question)
-            self._put(question)
-            return
         users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
         session = users[0] if len(users) == 1 else None
-        if session is None:
-            self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
-        elif "roots" in session.asker.answers:
-            question = Question(upstream, ident, questions.ROOTS, params, [])
+        if session is not None and "roots" in session.asker.answers:
+            question.is_of_call = False  # whatever becomes of its calls
             question.owner = session.id
             self._keep(question)
             left = upstream.entry.startup_timeout * _UNHURRIED
             self._ask_when_initialized(question, session, left)
+        elif len({p.owner for p in able}) == 1:
+            self._keep(question)
+            self._put(question)
+        elif session is None:
+            self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
         elif session.roots:
             upstream.answer(ident, result=_roots(session.roots), error=None)
         else:
@@ -333,7 +333,7 @@ class Questions:
         def look() -> None:
             self._ask_when_initialized(question, session, left - _LOOKS_EVERY)
 
-        if session.is_initialized:
+        if session.is_initialized or question.callers:
             self._ask_legacy(question, session)
         elif left > 0:
             question.timer = self._tables.fx.after(_LOOKS_EVERY, look)

@@ -134,7 +134,6 @@ class Requests:
         pending.wire_id = 0
         pending.drop_timers()
         self.between[pending] = None
-        self._next_from_queue()
 
     def end_between(self, pending: Pending, error: Raw | bytes) -> None:
         """Answer a request whose client was asked for input: it has said no."""

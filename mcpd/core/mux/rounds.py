@@ -48,6 +48,8 @@ class _Loop:
         self.pending = pending
         self.params = pending.params
         self.rounds = 0
+        self.waits = 0
+        """Rounds in a row in which nobody was asked anything."""
         self.begin()
 
     def begin(self, wanted: modern.Input | None = None) -> None:
@@ -75,8 +77,7 @@ class Rounds:
         self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
     ) -> Interpreted | None:
         """Say what an answer means to its client; ``None`` when that is asked something first."""
-        asker = pending.asker
-        is_modern = asker is not None and asker.era is Era.MODERN
+        asker, is_modern = pending.asker, pending.is_modern
         if upstream.requests.era is Era.LEGACY:
             if asker is None or not is_modern:
                 return result, error, None
@@ -127,7 +128,8 @@ class Rounds:
             return self._as_it_is(result, None, is_modern=is_modern)
         name = upstream.entry.name
         if kind != _INPUT_REQUIRED:
-            return _invalid(name, f"its result has the unknown type {kind!r}")
+            what = "no resultType that is a string" if kind is None else f"resultType {kind!r}"
+            return _invalid(name, f"its result has {what}, which cannot be passed on")
         if not pending.method.is_input_capable:
             return _invalid(name, f"it asks for input in answer to {pending.method.name}")
         try:
@@ -156,6 +158,7 @@ class Rounds:
         loop = self._loops.get(pending)
         if loop is None:
             loop = self._loops[pending] = _Loop(upstream, pending)
+            pending.is_asking = True  # where it is asked nothing its end matters all the same
             upstream.turns.watch(pending, lambda: self._over(pending))
         loop.rounds += 1
         if loop.rounds > MOST_ROUNDS:
@@ -164,9 +167,11 @@ class Rounds:
         loop.begin(wanted)
         upstream.requests.ask_between(pending)
         if not wanted.requests:
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (loop.rounds - 1))
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**loop.waits)
+            loop.waits += 1
             loop.timer = self._tables.fx.after(wait, lambda: self._end_round(loop))
         elif session is not None:
+            loop.waits = 0
             for key, (method, params) in wanted.requests.items():
                 self._ask(loop, session, key, method, params)
         return None

@@ -234,7 +234,7 @@ class Turns:
         details = {"limit": "queue_timeout", "seconds": wait}
         message = f"{entry.name} had no turn for this call within {wait:g} s (queue_timeout)"
         if who is not None:
-            details |= {"turn": {"session": who.session, "for_s": round(who.for_s, 3)}}
+            details |= {"turn": {"session": who.session, "since_s": round(who.for_s, 3)}}
             message += f": session {who.session} has had it for {who.for_s:.0f} s"
         hint = f"`mcpctl status {entry.name}` shows who waits for whom"
         failure = Failure("server_busy", message, entry.name, True, hint, details)
