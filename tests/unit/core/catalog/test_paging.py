@@ -8,7 +8,7 @@ import json
 import pytest
 
 from mcpd.core.catalog.model import Kind, ListError
-from mcpd.core.catalog.paging import Limits, Paging
+from mcpd.core.catalog.paging import Hints, Limits, Paging
 
 
 def page(*names: str, cursor: str | None = None) -> bytes:
@@ -108,3 +108,62 @@ def test_what_was_left_out_is_noted():
 
 def test_nothing_read_is_an_empty_list():
     assert Paging(Kind.PROMPTS).listing().page() == b'{"prompts":[]}'
+
+
+def modern_page(text: str, **members: object) -> bytes:
+    return json.dumps({"tools": [{"name": text}], **members}).encode()
+
+
+@pytest.mark.parametrize(
+    ("pages", "hints"),
+    [
+        ([{"ttlMs": 5000, "cacheScope": "public"}], Hints(5000, "public")),
+        ([{}], Hints(0, "private")),
+        ([{"ttlMs": 9, "cacheScope": "everyone"}], Hints(9, "private")),
+        ([{"ttlMs": -1}, {"ttlMs": 5.5}], Hints(0, "private")),
+        ([{"ttlMs": "5", "cacheScope": 1}], Hints(0, "private")),
+        (
+            [{"ttlMs": 7, "cacheScope": "public"}, {"ttlMs": 5, "cacheScope": "public"}],
+            Hints(5, "public"),
+        ),
+        (
+            [{"ttlMs": 5, "cacheScope": "public"}, {"ttlMs": 7, "cacheScope": "private"}],
+            Hints(5, "private"),
+        ),
+    ],
+)
+def test_of_several_pages_the_strictest_hints_count(pages: list[dict[str, object]], hints: Hints):
+    paging = Paging(Kind.TOOLS)
+    for number, members in enumerate(pages):
+        more = {"nextCursor": str(number)} if number < len(pages) - 1 else {}
+        paging.take(modern_page(str(number), **members, **more), is_modern=True)
+    assert paging.hints == hints
+
+
+def test_what_a_modern_server_says_of_the_result_is_no_part_of_the_list():
+    """
+    Clients of the older era are served the same bytes.
+    """
+    whole = b'{"resultType":"complete","tools":[ {"name":"a","ttlMs":1} ],"ttlMs":5,"x":1.0}'
+    paging = Paging(Kind.TOOLS)
+    paging.take(whole, is_modern=True)
+    assert paging.listing().page() == b'{"tools":[ {"name":"a","ttlMs":1} ],"x":1.0}'
+
+
+def test_what_a_legacy_server_says_is_passed_on_as_it_is():
+    whole = b'{"resultType":"complete","tools":[],"ttlMs":5}'
+    paging = Paging(Kind.TOOLS)
+    paging.take(whole)
+    assert paging.listing().page() == whole
+    assert paging.hints is None
+
+
+@pytest.mark.parametrize("kind", ['"input_required"', '"task"', "7"])
+def test_a_result_of_another_type_is_no_list(kind: str):
+    with pytest.raises(ListError, match="is of the type"):
+        Paging(Kind.TOOLS).take(b'{"resultType":%b,"tools":[]}' % kind.encode(), is_modern=True)
+
+
+def test_hints_grow_old():
+    assert Hints(5000, "public").less(1.5) == Hints(3500, "public")
+    assert Hints(5000, "public").less(60) == Hints(0, "public")

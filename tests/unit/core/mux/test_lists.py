@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcpd.core.catalog.model import Kind
 from tests.unit.core.mux.world import World
 
 CHANGED = '>> echo {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
@@ -73,3 +74,43 @@ def test_a_change_of_resources_is_one_of_templates_too():
     made.run('>> echo {"jsonrpc":"2.0","id":4,"result":{"resourceTemplates":[]}}')
     done = made.run(CHANGED.replace("tools", "resources"), "!! +0.02")
     assert ["resources/list" in done[0], "resources/templates/list" in done[1]] == [True, True]
+
+
+def modern() -> World:
+    """Return a world with a modern server whose tools may be kept for five seconds."""
+    made = World()
+    made.run("!! server echo era=modern", "!! attach 1 echo", "!! up echo")
+    made.run(
+        '>> echo {"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],'
+        '"capabilities":{"tools":{}}}}'
+    )
+    listed = {"resultType": "complete", "tools": [], "ttlMs": 5000, "cacheScope": "public"}
+    assert "-- ready echo" in made.render(made.answer("echo", 2, listed))
+    return made
+
+
+def hints(made: World) -> tuple[int, str]:
+    return made.mux._tables.upstreams[made.slot("echo")].lists.hints(Kind.TOOLS, made.now)
+
+
+def test_the_time_that_a_list_may_be_kept_is_less_the_age_of_our_copy():
+    made = modern()
+    assert hints(made) == (5000, "public")
+    made.run("!! +1.5")
+    assert hints(made) == (3500, "public")
+    made.run("!! +60")
+    assert hints(made) == (0, "public")
+
+
+def test_a_list_that_was_read_again_is_fresh_though_it_is_the_same():
+    made = modern()
+    made.run("!! +3", CHANGED)
+    assert hints(made) == (0, "private"), "it is known to be another"
+    (line,) = made.run("!! +2")
+    number = int(line.partition('"id":')[2].partition(",")[0])
+    made.answer("echo", number, {"tools": [], "ttlMs": 4000, "cacheScope": "public"})
+    assert hints(made) == (4000, "public")
+
+
+def test_a_legacy_server_gives_no_time_to_keep_anything():
+    assert hints(world()) == (0, "private")
