@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from mcpd.core.catalog.merge import Part, aggregate_page
 from mcpd.core.catalog.model import Catalog, Kind, ListError, merge_pages, parse_page
 from mcpd.core.catalog.naming import qualify
-from mcpd.core.wire.splice import elements, replace
 from mcpd.core.catalog.templates import UriMatch
+from mcpd.core.wire.splice import elements, replace
 
 text = st.text(st.characters(categories=None), max_size=8)  # lone surrogates included
 values = st.recursive(
