@@ -121,7 +121,7 @@ def ground() -> Iterator[Ground]:
     try:
         box.fake("good")
         args = ["-I", "-S", str(ODD_SERVER)]
-        box.servers["odd"] = {"command": sys.executable, "args": args}
+        box.servers["odd"] = {"command": sys.executable, "args": args, "era": "legacy"}
         limits = {"max_message_bytes": MESSAGE_LIMIT, "max_request_bytes": REQUEST_LIMIT}
         box.settings |= limits
         made = Ground(box.up())

@@ -63,8 +63,7 @@ class Downstream:
                 try:
                     owed.asker = _asker(session, found.meta)
                 except modern.EnvelopeRefused as refusal:
-                    error = codes.plain_error(refusal.code, refusal.message, refusal.data)
-                    self._tables.pass_error(session, owed, error)
+                    self._refuse_envelope(session, owed, refusal)
                     return
         if owed.asker is not None:
             session.is_modern = True
@@ -72,6 +71,15 @@ class Downstream:
             self._request_modern(session, owed, method, rule, params, found)
         else:
             self._request_legacy(session, owed, method, rule, params, found)
+
+    def _refuse_envelope(
+        self, session: Session, owed: Owed, refusal: modern.EnvelopeRefused
+    ) -> None:
+        if refusal.data is None:
+            self._tables.reject(session, owed, refusal.code, refusal.message)
+        else:  # what the specification says is in it
+            error = codes.plain_error(refusal.code, refusal.message, refusal.data)
+            self._tables.pass_error(session, owed, error)
 
     def _request_modern(
         self,
