@@ -88,15 +88,20 @@ class Asking:
 
     def hear_answer(self, session: Session, message: envelope.Message) -> None:
         """Pass on an answer, if this session owes one."""
-        if message.id is UNSET or (message.result is UNSET) == (message.error is UNSET):
+        if message.id is UNSET:
+            return
+        result = None if message.result is UNSET else message.result
+        error = None if message.error is UNSET else message.error
+        if result is not None and error is not None:  # some libraries write one as null
+            result = None if bytes(result) == b"null" else result
+            error = None if bytes(error) == b"null" else error
+        if (result is None) == (error is None):
             return
         key = envelope.id_key(bytes(message.id))
         number = int(key) if key.isdigit() and len(key) < 20 else 0
         asked = self._take(session.id, number)
         if asked is None:
             return
-        result = None if message.result is UNSET else message.result
-        error = None if message.error is UNSET else message.error
         asked.then(result, error)
 
     def hear_progress(self, session: Session, params: Raw) -> None:

@@ -118,6 +118,10 @@ class Hearers:
         """Say what an answer means to its client; ``None`` when that is asked something first."""
         return self._rounds.answered(upstream, pending, result, error)
 
+    def heard_completion(self, upstream: Upstream, params: Raw) -> None:
+        """What a session was to do elsewhere is done."""
+        self._questions.complete(upstream, params)
+
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
         self._questions.withdraw(upstream, ident)

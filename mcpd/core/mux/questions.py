@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from mcpd.core.mcp import codes, questions
 from mcpd.core.mux.asking import Asking
@@ -36,6 +36,9 @@ _UNHURRIED: Final = 0.5
 
 _LOOKS_EVERY: Final = 0.05
 """Seconds between two looks whether it is."""
+
+_MOST_VISITS: Final = 1000
+"""Of one process: elicitations at a URL whose end may still be told."""
 
 _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
@@ -89,6 +92,8 @@ class Questions:
         self.when_gone: list[Callable[[Upstream], None]] = []
         self._tables = tables
         self._open: dict[Question, None] = {}
+        self._visits: dict[Upstream, dict[str, int]] = {}
+        """Who was asked to go to a URL, by the server's name for it."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -102,6 +107,10 @@ class Questions:
             return
         if not envelope.is_id(ident):
             return  # no answer could name it
+        if upstream.is_modern:
+            why = f"{method}: a server of this revision asks in its results"
+            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
+            return
         need = questions.needed_for(method, params)
         may_ask = upstream.entry.interactive is not Interactive.OFF
         if need is None:
@@ -160,6 +169,16 @@ class Questions:
             why = f"the client has not declared {base}"
             _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
 
+    def complete(self, upstream: Upstream, params: Raw) -> None:
+        """What a session was asked to do elsewhere is done: that session is told, and no other."""
+        name = _elicitation_in(params)
+        ident = self._visits.get(upstream, {}).pop(name, None) if name is not None else None
+        if ident is None and len(upstream.requests.users) == 1:
+            (ident,) = upstream.requests.users  # it was told in an error
+        session = None if ident is None else self._tables.sessions.get(SessionId(ident))
+        if session is not None:
+            self._tables.notify(session, "notifications/elicitation/complete", params)
+
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
         key = envelope.id_key(ident) if envelope.is_id(ident) else b""
@@ -171,6 +190,7 @@ class Questions:
         """The process is gone, and its questions with it."""
         for question in self._of(upstream):
             self._drop(question)
+        self._visits.pop(upstream, None)
         for act in self.when_gone:
             act(upstream)
 
@@ -282,6 +302,16 @@ class Questions:
             on_progress=on_progress,
         )
         question.retract = lambda: self.asking.withdraw(asked)
+        if question.method == questions.ELICITATION:
+            self._note_visit(question)
+
+    def _note_visit(self, question: Question) -> None:
+        name = _elicitation_in(question.params)
+        if name is not None:
+            visits = self._visits.setdefault(question.upstream, {})
+            if len(visits) >= _MOST_VISITS:
+                del visits[next(iter(visits))]
+            visits[name] = question.owner
 
     def _drop(self, question: Question) -> None:
         """Forget a question that gets no answer."""
@@ -359,6 +389,10 @@ class Questions:
 def _able(causes: list[Pending], need: str) -> list[Pending]:
     """Return the calls whose client can be asked this."""
     return [p for p in causes if p.is_asking and p.asker is not None and need in p.asker.answers]
+
+
+def _elicitation_in(params: Raw) -> str | None:
+    return envelope.text((envelope.object_of(params) or {}).get("elicitationId", UNSET))
 
 
 def _retract(question: Question) -> None:

@@ -53,6 +53,9 @@ class Gate(Protocol):
     def drain(self) -> list[Pending]:
         """Take out all that are kept; the process, or its place, is gone."""
 
+    def reconsider(self) -> None:
+        """The entry is another one; let those go that need not wait any more."""
+
     def __len__(self) -> int: ...
 
 
@@ -248,6 +251,8 @@ class Requests:
     def configure(self, entry: Entry) -> None:
         """Take over what the entry says now; there may be more room than before."""
         self.entry = entry
+        if self.gate is not None:
+            self.gate.reconsider()
         self._next_from_queue()
 
     def _enqueue(self, pending: Pending) -> None:

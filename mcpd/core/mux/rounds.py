@@ -18,6 +18,7 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import bridge
 from mcpd.core.mux.asking import Asked
 from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.requests import Interpreted
@@ -136,6 +137,8 @@ class Rounds:
             wanted = modern.read_input(result)
         except ValueError as problem:
             return _invalid(name, f"what it asks cannot be read: {problem}")
+        if wanted.requests and upstream.entry.interactive is Interactive.OFF:
+            return _invalid(name, 'it asks, and is to ask nobody (interactive = "off")')
         answers = frozenset[str]() if pending.asker is None else pending.asker.answers
         needed = {questions.needed_for(m, p) for m, p in wanted.requests.values()}
         lacking = {need for need in needed if need is not None and need not in answers}
@@ -194,7 +197,8 @@ class Rounds:
     def _heard(
         self, loop: _Loop, key: str, method: str, result: Raw | None, error: Raw | None
     ) -> None:
-        said: Raw | bytes | None = result if result is not None else bridge.refusal(method)
+        is_object = result is not None and envelope.object_of(result) is not None
+        said: Raw | bytes | None = result if is_object else bridge.refusal(method)
         if said is None:  # a client's error has no form among the answers
             silence = codes.plain_error(codes.INTERNAL_ERROR, "the client did not answer")
             loop.upstream.requests.end_between(

@@ -149,6 +149,10 @@ class Turns:
             _drop_queue_timer(pending)
         return found
 
+    def reconsider(self) -> None:
+        """The entry says something else now: there may be nothing to wait for."""
+        self._advance()
+
     def __len__(self) -> int:
         return sum(len(line.requests) for line in self._lines.values())
 

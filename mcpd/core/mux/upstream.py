@@ -54,6 +54,9 @@ class Audience(Protocol):
     def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
         """The server asks; ``ident`` is its own id."""
 
+    def heard_completion(self, upstream: Upstream, params: Raw) -> None:
+        """What somebody was to do elsewhere is done."""
+
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
 
@@ -420,6 +423,8 @@ class Upstream:
             self._audience.heard_log(self, params)
         elif method == "notifications/resources/updated":
             self._hear_update(params)
+        elif method == "notifications/elicitation/complete":
+            self._audience.heard_completion(self, params)
         elif method == "notifications/subscriptions/acknowledged":
             self._feeds.acknowledged(params)
         elif method == "notifications/cancelled":

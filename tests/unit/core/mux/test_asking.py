@@ -1,0 +1,152 @@
+"""Requests of ours to legacy sessions: one answer, from whoever was asked, or none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from mcpd.core.mux.asking import Asked, Asking
+from mcpd.core.mux.commands import ToSession
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Settings
+from mcpd.core.mux.session import Session
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
+
+
+class Desk:
+    """Two sessions, and what was heard of them."""
+
+    def __init__(self) -> None:
+        self.fx = Effects(Settings(version="1"), lambda name, known: [])
+        self.asking = Asking(self.fx)
+        self.one, self.two = Session(SessionId(1)), Session(SessionId(2))
+        self.heard: list[tuple[bytes | None, bytes | None]] = []
+        self.progress: list[bytes] = []
+
+    def ask(self, session: Session, params: bytes | None = b"{}", timeout: float = 10) -> Asked:
+        def then(result: Raw | None, error: Raw | None) -> None:
+            said = [None if each is None else bytes(each) for each in (result, error)]
+            self.heard.append((said[0], said[1]))
+
+        return self.asking.ask(
+            session,
+            "sampling/createMessage",
+            params,
+            then,
+            timeout=timeout,
+            on_progress=self.progress.append,
+        )
+
+    def hear(self, session: Session, line: str) -> None:
+        self.asking.hear_answer(session, envelope.decode(line.encode()))
+
+    def sent(self) -> list[Any]:
+        done = [c for c in self.fx.commands if isinstance(c, ToSession)]
+        self.fx.commands.clear()
+        return [(c.session, json.loads(c.data)) for c in done if isinstance(c.data, bytes)]
+
+
+def test_each_request_has_an_id_of_its_own() -> None:
+    desk = Desk()
+    desk.ask(desk.one)
+    desk.ask(desk.two, None)
+    one, two = desk.sent()
+    assert one[0] == 1 and one[1]["params"] == {}
+    assert two[0] == 2 and "params" not in two[1]
+    assert one[1]["id"] != two[1]["id"]
+
+
+def test_an_answer_counts_once_and_only_from_who_was_asked() -> None:
+    """
+    B081: whatever others send, it is not the answer.
+    """
+    desk = Desk()
+    desk.ask(desk.one)
+    for session, ident in ((desk.two, "1"), (desk.one, '"1"'), (desk.one, "0"), (desk.one, "-1")):
+        desk.hear(session, f'{{"jsonrpc":"2.0","id":{ident},"result":{{}}}}')
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1}')
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}')
+    desk.hear(desk.one, '{"jsonrpc":"2.0","result":{}}')
+    assert desk.heard == []
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{"n":1e400}}')
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{}}')
+    assert desk.heard == [(b'{"n":1e400}', None)]
+    assert len(desk.asking) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ('"error":{"code":-1}', (None, b'{"code":-1}')),
+        ('"error":null,"result":{}', (b"{}", None)),
+        ('"error":{},"result":null', (None, b"{}")),
+    ],
+)
+def test_an_answer_whose_other_half_is_null_is_an_answer(
+    said: str, heard: tuple[bytes | None, bytes | None]
+) -> None:
+    desk = Desk()
+    desk.ask(desk.one)
+    desk.hear(desk.one, f'{{"jsonrpc":"2.0","id":1,{said}}}')
+    assert desk.heard == [heard]
+
+
+def test_silence_is_told_of_in_time_and_the_client_that_nobody_waits() -> None:
+    desk = Desk()
+    desk.ask(desk.one)
+    desk.ask(desk.two, timeout=0)
+    desk.sent()
+    desk.fx.now += 10
+    desk.fx.run_due()
+    assert desk.heard == [(None, None)]
+    ((session, told),) = desk.sent()
+    assert session == 1 and told["method"] == "notifications/cancelled"
+    assert told["params"] == {"requestId": 1}
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{}}')
+    assert len(desk.heard) == 1 and len(desk.asking) == 1
+
+
+def test_what_is_withdrawn_is_not_heard_of_again() -> None:
+    desk = Desk()
+    asked = desk.ask(desk.one)
+    desk.sent()
+    desk.asking.withdraw(asked)
+    desk.asking.withdraw(asked)
+    assert len(desk.sent()) == 1
+    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{}}')
+    desk.fx.now += 100
+    desk.fx.run_due()
+    assert desk.heard == []
+
+
+def test_a_session_that_is_gone_is_forgotten_without_a_word() -> None:
+    desk = Desk()
+    desk.ask(desk.one)
+    desk.ask(desk.two)
+    desk.sent()
+    desk.asking.session_gone(desk.one)
+    assert desk.sent() == [] and desk.heard == [] and len(desk.asking) == 1
+
+
+def test_a_progress_token_is_ours_on_the_way_and_the_askers_on_the_way_back() -> None:
+    desk = Desk()
+    desk.ask(desk.one, b'{"n":1e400,"_meta":{"x":1,"progressToken":"t"}}')
+    ((_, sent),) = desk.sent()
+    assert sent["params"]["_meta"] == {"x": 1, "progressToken": 1}
+    desk.asking.hear_progress(desk.two, Raw(b'{"progressToken":1,"progress":1}'))
+    desk.asking.hear_progress(desk.one, Raw(b'{"progressToken":"1","progress":1}'))
+    desk.asking.hear_progress(desk.one, Raw(b'{"progress":1}'))
+    assert desk.progress == []
+    desk.asking.hear_progress(desk.one, Raw(b'{"progressToken":1,"progress":1.50}'))
+    assert desk.progress == [b'{"progressToken":"t","progress":1.50}']
+
+
+def test_without_a_token_there_is_no_progress() -> None:
+    desk = Desk()
+    desk.ask(desk.one, b'{"text":"\\"progressToken\\"","_meta":{}}')
+    desk.asking.hear_progress(desk.one, Raw(b'{"progressToken":1,"progress":1}'))
+    assert desk.progress == []
