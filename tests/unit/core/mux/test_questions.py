@@ -117,3 +117,33 @@ def test_time_stands_still_only_for_calls_of_who_is_asked():
     assert [line[:5] for line in done if "call_timeout" in line and "<< echo" not in line] == [
         "<< 2 "
     ]
+
+
+def test_whoever_was_sent_to_a_page_is_told_that_it_is_done_and_nobody_else():
+    """
+    2025-11-25: the page of a URL elicitation says so by way of the server.
+    """
+    world = World()
+    world.run("!! server echo", "!! start echo")
+    for session in (1, 2):
+        world.run(
+            f"!! attach {session} echo",
+            f'>> {session} {{"jsonrpc":"2.0","id":"i","method":"initialize","params":'
+            '{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"url":{}}}}}',
+            f'>> {session} {{"jsonrpc":"2.0","method":"notifications/initialized"}}',
+        )
+    world.call(1, 1)
+    world.run(
+        '>> echo {"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":'
+        '{"mode":"url","url":"u:","elicitationId":"e"}}'
+    )
+    done = (
+        '>> echo {"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":'
+        '{"elicitationId":"e"}}'
+    )
+    (line,) = world.run(done)
+    assert line.startswith("<< 1 ") and "notifications/elicitation/complete" in line
+    assert world.run(done) == []  # once; after that it could be anybody's
+    world.run("!! close 2")
+    (line,) = world.run(done)  # the only one who uses the server may know of it by an error
+    assert line.startswith("<< 1 ")
