@@ -28,9 +28,9 @@ def installed(configure: Callable[[Box], object], *, up: bool = True) -> Iterato
 
 
 def odd(box: Box, name: str, *flags: object, **entry: Any) -> None:
-    """Add an odd server."""
+    """Add an odd server, which knows the older era alone."""
     args = ["-I", "-S", str(ODD_SERVER), *map(str, flags)]
-    box.servers[name] = {"command": sys.executable, "args": args, **entry}
+    box.servers[name] = {"command": sys.executable, "args": args, "era": "legacy", **entry}
 
 
 def answered(result: str) -> str:

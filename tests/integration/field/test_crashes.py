@@ -26,7 +26,7 @@ def configure(box: Box) -> None:
     box.fake("ledger", "--die-after-calls", 1, restart=BACKOFF)
     box.fake("fails")
     rules = {"backoff": 0.05, "backoff_max": 0.1, "max_failures": ATTEMPTS}
-    box.fake("loops", "--crash-if", box.root / "broken", restart=rules)
+    box.fake("loops", "--crash-if", box.root / "broken", restart=rules, era="legacy")
     box.fake("slow", call_timeout=0.3)
     box.fake("abandoned")
     box.fake("deaf", "--stop-reading", 1, call_timeout=1.5, stop_grace=0.2)
