@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp.versions import LEGACY, MODERN, Era
 from mcpd.core.wire.envelope import object_from, object_of
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
+"""The extension of 2026-07-28, among ``extensions``. Its tasks are others than 2025-11-25 has."""
 
 
 class Introduction(msgspec.Struct, frozen=True):

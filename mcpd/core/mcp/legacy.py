@@ -10,8 +10,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
 from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
+from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
 
 ERA: Final = Era.LEGACY
@@ -78,19 +79,21 @@ def initialize_result(
     return head % (version.encode(), capabilities, info) + tail
 
 
-def capabilities_shown(introduction: Introduction) -> bytes:
+def capabilities_shown(introduction: Introduction, *, has_tasks: bool = False) -> bytes:
     """Return a server's capabilities as its own endpoint shows them.
 
-    Lists say ``listChanged``, because restarts, filters and reloads change them; ``tasks`` goes,
-    because it is not relayed.
+    Lists say ``listChanged``, because restarts, filters and reloads change them; ``tasks`` go,
+    because they are not relayed, and so do those of the extension, but for ``has_tasks``.
     """
-    shown: dict[str, Raw] = {}
+    shown: dict[str, Raw | bytes] = {}
     for name, raw in introduction.capabilities.items():
         if name == "tasks":
             continue
         members = object_of(raw) if name in LIST_CHANGED else None
         if members is not None:
-            shown[name] = Raw(object_from({**members, "listChanged": b"true"}))
+            shown[name] = object_from({**members, "listChanged": b"true"})
+        elif name == "extensions" and not has_tasks:
+            shown[name] = splice.without(raw, (TASKS_EXTENSION,))
         else:
             shown[name] = raw
     return object_from(shown)

@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.mcp import codes, questions
+from mcpd.core.mcp import codes, legacy, questions
 from mcpd.core.mcp.asker import Asker
-from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
-from mcpd.core.mcp.legacy import LIST_CHANGED
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MODERN, Era
 from mcpd.core.wire import splice
@@ -30,8 +29,8 @@ INFO_KEY: Final = META + "clientInfo"
 LEVEL_KEY: Final = META + "logLevel"
 SERVER_INFO_KEY: Final = META + "serverInfo"
 SUBSCRIPTION_KEY: Final = META + "subscriptionId"
-TASKS: Final = META + "tasks"
-"""The extension of that name."""
+
+TASKS: Final = TASKS_EXTENSION
 
 ENVELOPE_KEYS: Final = frozenset((VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY))
 """What a request says of itself in ``_meta`` (2026-07-28, basic/index)."""
@@ -176,26 +175,8 @@ def discover_result(capabilities: bytes, info: bytes, instructions: bytes | None
 
 
 def capabilities_shown(introduction: Introduction) -> bytes:
-    """Return a server's capabilities as its own endpoint shows them to modern clients.
-
-    Lists say ``listChanged``, because restarts, filters and reloads change them. A legacy server's
-    ``tasks`` go, because they are others than those of the extension.
-    """
-    is_legacy = introduction.era is Era.LEGACY
-    shown: dict[str, Raw | bytes] = {}
-    for name, raw in introduction.capabilities.items():
-        members = object_of(raw) if name in LIST_CHANGED or name == "extensions" else None
-        if is_legacy and name == "tasks":
-            continue
-        if members is None:
-            shown[name] = raw
-        elif name != "extensions":
-            shown[name] = object_from({**members, "listChanged": b"true"})
-        elif is_legacy:
-            shown[name] = object_from({key: members[key] for key in members if key != TASKS})
-        else:
-            shown[name] = raw
-    return object_from(shown)
+    """Return a server's capabilities as its own endpoint shows them to modern clients."""
+    return legacy.capabilities_shown(introduction, has_tasks=introduction.era is Era.MODERN)
 
 
 def has_tasks(introduction: Introduction) -> bool:
@@ -326,11 +307,17 @@ def _asked(method: str, params: bytes | None) -> bytes:
 def retry_params(
     params: Raw | bytes | None, responses: Mapping[str, bytes], state: bytes | None
 ) -> bytes:
-    """Return a request's parameters with the client's answers, and the server's state for them."""
-    said = b'"inputResponses":%b' % object_from(responses)
+    """Return a request's parameters with the client's answers, and the server's state for them.
+
+    Each is left out where there is none: nothing was asked, or no state was given.
+    """
+    said = []
+    if responses:
+        said.append(b'"inputResponses":%b' % object_from(responses))
     if state is not None:
-        said += b',"requestState":%b' % state
-    return splice.in_front(without_answers(params) or b"{}", said)
+        said.append(b'"requestState":%b' % state)
+    own = without_answers(params) or b"{}"
+    return splice.in_front(own, b",".join(said)) if said else own
 
 
 def without_answers(params: Raw | bytes | None) -> bytes | None:

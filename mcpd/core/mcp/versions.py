@@ -32,8 +32,9 @@ def era_of(version: str) -> Era:
 def negotiate(asked: str | None, newest: str) -> str:
     """Return the revision for a session that asks for ``asked`` in front of a server at ``newest``.
 
-    Never newer than the server's: the client would rely on what cannot come.
+    Never newer than the server's: the client would rely on what cannot come. One without a
+    handshake is as good as the newest that has one.
     """
-    if asked in LEGACY and (newest not in LEGACY or LEGACY.index(asked) <= LEGACY.index(newest)):
-        return asked
-    return newest
+    newest = newest if newest in LEGACY else NEWEST_LEGACY
+    is_known = asked in LEGACY and LEGACY.index(asked) <= LEGACY.index(newest)
+    return asked if asked is not None and is_known else newest

@@ -118,12 +118,13 @@ def test_lists_are_shown_to_change_and_tasks_are_not_shown():
             tasks=b'{"list":{}}',
             logging=b"{}",
             experimental=b'{"big": 1e400}',
+            extensions=b'{"io.modelcontextprotocol/tasks":{},"x":1.0}',
         )
     )
     assert shown == (
         b'{"tools":{"listChanged":true,"n":1e400},"prompts":{"listChanged":true},'
         b'"resources":{"subscribe":true,"listChanged":true},"logging":{},'
-        b'"experimental":{"big": 1e400}}'
+        b'"experimental":{"big": 1e400},"extensions":{"x":1.0}}'
     )
 
 

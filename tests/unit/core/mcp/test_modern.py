@@ -383,7 +383,8 @@ def test_a_retry_is_the_request_with_the_answers():
         b'{"inputResponses":{"q1":{"action": "cancel"}},"requestState":"s\\u0074",'
         b'"name":"a", ' + ODD + b"}"
     )
-    assert modern.retry_params(None, {}, None) == b'{"inputResponses":{}}'
+    assert modern.retry_params(b'{"a":1}', {}, b'"s"') == b'{"requestState":"s","a":1}'
+    assert modern.retry_params(None, {}, None) == b"{}"
     assert modern.without_answers(retry) == b'{"name":"a", ' + ODD + b"}"
     assert modern.without_answers(None) is None
 
