@@ -7,7 +7,6 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import ServerLogged
 from mcpd.core.mcp.methods import LEVELS
-from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import progress
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.listens import Listens
@@ -95,13 +94,13 @@ class Hearers:
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
         flying = [p for p in upstream.requests.flying() if p.owner == session.id]
-        if session.is_initialized and any(_era(pending) is Era.LEGACY for pending in flying):
+        if session.is_initialized and any(p.asker is not None and not p.is_modern for p in flying):
             is_asked = session.level is not None or not upstream.is_modern
             return is_asked and session.wants_log(level)
         is_parked = self._questions.parking.is_parked
         return any(
-            pending.asker is not None
-            and pending.asker.era is Era.MODERN
+            pending.is_modern
+            and pending.asker is not None
             and pending.asker.level is not None
             and _reaches(level, pending.asker.level)
             and not is_parked(pending)  # its request is answered
@@ -151,10 +150,6 @@ class Hearers:
             return False  # it has a process of its own, and this is another
         entries = self._tables.entries
         return any(entries[name].is_listed for name in names)
-
-
-def _era(pending: Pending) -> Era | None:
-    return None if pending.asker is None else pending.asker.era
 
 
 def _reaches(level: str, least: str) -> bool:
