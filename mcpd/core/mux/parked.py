@@ -159,7 +159,6 @@ class Parked:
         call.shown = {key: method for key, (method, _) in asks.items()}
         call.state = self._handle()
         self._handles[call.state] = call
-        call.drop_timer()
         wait = call.upstream.entry.parked_timeout
         if wait > 0:
             call.timer = self._tables.fx.after(wait, lambda: self._expire(call, wait))

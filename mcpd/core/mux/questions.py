@@ -291,8 +291,6 @@ class Questions:
         def on_progress(params: bytes) -> None:
             question.upstream.notify(b'"notifications/progress"', params)
 
-        if question.timer is not None:
-            question.timer.cancel()
         asked = self.asking.ask(
             session,
             question.method,

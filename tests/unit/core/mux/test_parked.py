@@ -192,6 +192,10 @@ def test_a_second_question_while_the_first_is_parked_waits_for_the_retry() -> No
     assert lines is None  # an answer to what was not asked yet is no answer
     again = world.told(1, world.run("!! +0.03"))["result"]
     assert list(again["inputRequests"]) == ["q2"]
+    retry = {"requestState": again["requestState"], "inputResponses": answers}
+    assert world.modern(1, 3, **retry) is None
+    world.run("!! +1000")  # no time of the past counts
+    assert world.told(1, world.reply(3, result={}))["id"] == 3
 
 
 def test_a_legacy_call_of_the_same_session_is_asked_as_legacy_clients_are() -> None:

@@ -54,7 +54,7 @@ def test_after_ten_rounds_a_call_fails() -> None:
         wire_id = sent(world.says(number))["id"]
     (line,) = world.wants(wire_id, a="why?")
     assert '"code":-32603' in line and "asked 10 times" in line
-    assert world.sizes() == IDLE
+    assert world.sizes() == IDLE and world.mux.in_flight_count() == 0
 
 
 def test_a_state_alone_is_waited_for_longer_each_time_until_somebody_is_asked() -> None:
