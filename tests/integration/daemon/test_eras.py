@@ -159,7 +159,8 @@ def test_half_of_the_start_up_time_is_all_that_a_probe_gets(box: Box) -> None:
     """
     And all processes of a start together get its time, once.
     """
-    server = Scripted(box, {"delay": 60}, startup_timeout=2, restart={"policy": "never"})
+    once = {"policy": "never"}
+    server = Scripted(box, {"delay": 60}, startup_timeout=2, stop_grace=0.2, restart=once)
     box.up()
     began = time.monotonic()
     with pytest.raises(RpcError) as error:
