@@ -93,12 +93,15 @@ class Steps {
 
     async do_change(step) {
         const before = this.changes;
+        const listed = await this.names();
         const close = await this.listen();
         const result = await this.call(step);
         const told = await comesTrue(() => this.changes > before);
         await close();
-        return { result, told };
+        return { result, told, changed: (await this.names()) !== listed };
     }
+
+    names = async () => (await this.tools()).map(tool => tool.name).join();
 
     // Calls a tool and returns its result in the form of all clients.
     async call(step, options = {}, level = undefined) {

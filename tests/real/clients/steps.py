@@ -11,7 +11,7 @@ them in the same form, as JSON. A STEP's ``do`` is one of
 ``cancel``    the same, but given up at the first report; then ``heard_by``, a tool that returns the
               labels of cancelled calls, is asked until it names ``arguments["label"]``
 ``log``       the same, with the log messages that came, of ``level`` and above
-``change``    the same, and whether the client was told that the list of tools changed
+``change``    the same, whether the client was told that the list of tools changed, and whether it did
 
 It answers questions: with ``answer`` as ``name`` and 7 as ``integer``, and "sampled" for a model.
 """
@@ -147,7 +147,7 @@ class Steps:
 
     async def do_change(self, step: Json) -> Json:
         """Call what changes the list, and wait until that is told."""
-        before, result = self.changes, {}
+        before, listed, result = self.changes, await self.names(), {}
 
         async def until_told() -> None:
             result.update(await self.call(step))
@@ -156,7 +156,12 @@ class Steps:
                     await anyio.sleep(0.02)
 
         await self.listen(until_told)
-        return {"result": result, "told": self.changes > before}
+        told = self.changes > before
+        return {"result": result, "told": told, "changed": await self.names() != listed}
+
+    async def names(self) -> list[str]:
+        """Return the names of the tools."""
+        return [tool.name for tool in await self.tools()]
 
     async def call(self, step: Json, on_progress: Any = None, level: str | None = None) -> Json:
         """Call a tool and return its result in the form of all clients."""

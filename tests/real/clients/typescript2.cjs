@@ -14,7 +14,10 @@ class Session extends Steps {
             { name: 'typescript2', version: '1' },
             {
                 capabilities: { sampling: {}, elicitation: { form: {}, url: {} } },
-                versionNegotiation: { mode: ['auto', 'legacy'].includes(mode) ? mode : { pin: mode } }
+                versionNegotiation: {
+                    probe: { timeoutMs: 4000 }, // what silence at the probe may cost; the SDK's own is a minute
+                    mode: ['auto', 'legacy'].includes(mode) ? mode : { pin: mode }
+                }
             }
         );
         this.client.setRequestHandler('sampling/createMessage', this.sample);
