@@ -309,6 +309,10 @@ class Conversation:
         """``!! release echo``: a person lets it go on."""
         return self.handle(ev.Hold(server, None))
 
+    def do_drain(self) -> list[cmd.Command]:
+        """``!! drain``: the daemon is about to end."""
+        return self.handle(ev.Draining())
+
     def do_oversized(self, text: str) -> list[cmd.Command]:
         """``!! oversized echo 70000000 {"id":3,"result":{…``: the ends of a line that was skipped."""
         who, size, ends = text.split(" ", 2)
