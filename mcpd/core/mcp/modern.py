@@ -35,7 +35,9 @@ TASKS: Final = TASKS_EXTENSION
 ENVELOPE_KEYS: Final = frozenset((VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY))
 """What a request says of itself in ``_meta`` (2026-07-28, basic/index)."""
 
-_ANSWERS: Final = ("inputResponses", "requestState")
+ANSWER_KEYS: Final = ("inputResponses", "requestState")
+"""What a request made again brings with it (2026-07-28, basic/patterns/mrtr)."""
+
 _RESULT_KEYS: Final = ("resultType", "ttlMs", "cacheScope")
 _INFO_QUOTED: Final = b'"%b":' % SERVER_INFO_KEY.encode()
 _SUBSCRIPTION_QUOTED: Final = b'"%b":' % SUBSCRIPTION_KEY.encode()
@@ -322,7 +324,7 @@ def retry_params(
 
 def without_answers(params: Raw | bytes | None) -> bytes | None:
     """Return a request's parameters as they were before anybody was asked."""
-    return None if params is None else splice.without(params, _ANSWERS)
+    return None if params is None else splice.without(params, ANSWER_KEYS)
 
 
 # -- listening -------------------------------------------------------------------------------------

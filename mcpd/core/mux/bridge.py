@@ -61,14 +61,22 @@ def asker_of(capabilities: Mapping[str, Raw], info: Raw | None, level: str | Non
 
 
 def params_up(params: Raw | bytes | None, asker: Asker, era: Era) -> bytes | None:
-    """Return a request's parameters as a process of ``era`` takes them from this asker."""
+    """Return a request's parameters as a process of ``era`` takes them from this asker.
+
+    In both directions a ``task`` goes: those of 2025-11-25 are not relayed, and no others are asked
+    for by parameter.
+    """
     if era is asker.era:
         return None if params is None else bytes(params)
     if era is Era.LEGACY:
-        return modern.without_envelope(modern.without_answers(params))
-    if params is not None:
-        params = splice.without(params, ("task",))
-    return modern.with_envelope(params, asker)
+        left = None if params is None else splice.without(params, _UNKNOWN_TO_LEGACY)
+        return modern.without_envelope(left)
+    left = None if params is None else splice.without(params, _TASK)
+    return modern.with_envelope(left, asker)
+
+
+_TASK: Final = ("task",)
+_UNKNOWN_TO_LEGACY: Final = (*_TASK, *modern.ANSWER_KEYS)
 
 
 # -- answers ---------------------------------------------------------------------------------------

@@ -108,8 +108,7 @@ class Downstream:
         found: Params,
     ) -> None:
         if rule is not None and not rule.is_legacy and session.version is None:
-            why = f"{method} needs {modern.VERSION_KEY!r} in the _meta of its params"
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            self._reject_without_version(session, owed, method)
             return
         if rule is None or not rule.is_legacy:
             why = f"unknown method {method!r}"
@@ -124,6 +123,9 @@ class Downstream:
         if session.is_opening:
             session.backlog.append((owed, method, UNSET if params is None else params))
             return
+        if session.version is None and _means_to_be_modern(session, found):
+            self._reject_without_version(session, owed, method)
+            return
         if session.version is None:
             why = "the session is not initialized: send initialize first"
             self._tables.reject(session, owed, codes.INVALID_REQUEST, why)
@@ -133,6 +135,10 @@ class Downstream:
         if found.task is not UNSET and params is not None:
             params = Raw(progress.without(params, "task"))  # tasks are not relayed
         self._route(session, owed, rule, params, found)
+
+    def _reject_without_version(self, session: Session, owed: Owed, method: str) -> None:
+        why = f"{method} needs {modern.VERSION_KEY!r} in the _meta of its params"
+        self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
 
     def _has_required(self, session: Session, owed: Owed, rule: Method, found: Params) -> bool:
         for name in rule.required:
@@ -165,6 +171,13 @@ class Downstream:
                 self._listens.open(session, owed, params, self.served.owners)
             case Route.TASK:
                 self.forward.task(session, owed, rule, params, found)
+
+
+def _means_to_be_modern(session: Session, found: Params) -> bool:
+    if session.is_modern:
+        return True
+    meta = envelope.object_of(found.meta) if found.meta is not UNSET else None
+    return not modern.ENVELOPE_KEYS.isdisjoint(meta or ())
 
 
 def _asker(session: Session, meta: Raw) -> Asker | None:

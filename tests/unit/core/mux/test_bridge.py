@@ -73,6 +73,8 @@ def test_a_modern_request_reaches_a_legacy_server_without_envelope_and_answers()
     params = b'{"name":"a","n":1.0}'
     sent = modern.with_envelope(modern.retry_params(params, {"q": b"{}"}, b'"s"'), NEW)
     assert bridge.params_up(Raw(sent), NEW, Era.LEGACY) == params
+    sent = modern.with_envelope(b'{"task":{"ttl":1},"name":"a","n":1.0}', NEW)
+    assert bridge.params_up(Raw(sent), NEW, Era.LEGACY) == params
     assert bridge.params_up(modern.with_envelope(None, NEW), NEW, Era.LEGACY) is None
 
 
