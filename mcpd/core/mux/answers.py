@@ -1,8 +1,9 @@
-"""Looking at what clients answer: its form, and whether two values are the same."""
+"""Looking at what a client retries a request with: whether it is the same, and its answers."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -13,6 +14,34 @@ from mcpd.core.wire import envelope
 
 _ACTIONS: Final = ("accept", "decline", "cancel")
 _ABSENT: Final = Raw(b"null")
+_SAME: Final = ("name", "uri", "arguments")
+"""The members of a request that make it the same one."""
+
+
+def present(member: envelope.Bytes) -> Raw | None:
+    """Return a member that says something."""
+    return None if member is UNSET or bytes(member) == b"null" else member
+
+
+def is_same_request(before: Raw | bytes | None, now: Raw | bytes) -> bool:
+    """Tell whether parameters ask for the same as those of an earlier request."""
+    earlier = envelope.params_of(before) if before is not None else None
+    earlier, found = earlier or envelope.Params(), envelope.params_of(now) or envelope.Params()
+    return all(same_values(getattr(earlier, name), getattr(found, name)) for name in _SAME)
+
+
+def what_is_wrong(shown: Mapping[str, str], answers: envelope.Bytes) -> str | None:
+    """Say what is wrong with answers to the questions that were shown: methods by their keys."""
+    raw = present(answers)
+    if raw is None:
+        return None
+    given = envelope.object_of(raw)
+    if given is None:
+        return "inputResponses must be an object"
+    for key, method in shown.items():
+        if key in given and not is_answer(method, given[key]):
+            return f"inputResponses.{key} is no result of {method}"
+    return None
 
 
 def is_answer(method: str, result: Raw | bytes) -> bool:

@@ -119,7 +119,7 @@ class Hearers:
 
     def heard_completion(self, upstream: Upstream, params: Raw) -> None:
         """What a session was to do elsewhere is done."""
-        self._questions.complete(upstream, params)
+        self._questions.visits.completed(upstream, params)
 
     def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""

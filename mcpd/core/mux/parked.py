@@ -22,10 +22,11 @@ from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import bridge, progress
-from mcpd.core.mux.answers import is_answer, same_values
+from mcpd.core.mux.answers import is_same_request, present, what_is_wrong
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.questions import Question, Questions
+from mcpd.core.mux.question import Question
+from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -38,9 +39,6 @@ SIBLINGS: Final = 0.03
 
 _PREFIX: Final = "mcpd1."
 _DIGEST_BYTES: Final = 18
-_SAME: Final = ("name", "uri", "arguments")
-"""The members of a request that make it the same one."""
-
 _UNKNOWN: Final = "requestState is unknown, was used, or has expired"
 
 
@@ -193,13 +191,16 @@ class Parked:
             return False  # it will be known when the process is there
         if known is not None and known.era is Era.MODERN:
             return False
-        if _present(found.state) is None and _present(found.answers) is None:
+        if present(found.state) is None and present(found.answers) is None:
             return False
         call = self._handles.get(state or "")
         if call is None or call.session != session.id or call.upstream is not upstream:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
             return True
-        why = _difference(call, rule, found) or _malformed(call, found)
+        why = None
+        if rule is not call.pending.method or not is_same_request(call.params, params):
+            why = "requestState belongs to another request"
+        why = why or what_is_wrong(call.shown, found.answers)
         if why is not None:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
             return True
@@ -208,7 +209,7 @@ class Parked:
     def _take_answers(
         self, call: _Call, session: Session, owed: Owed, found: Params, token: bytes | None
     ) -> bool:
-        answers = _present(found.answers)
+        answers = present(found.answers)
         given = (envelope.object_of(answers) if answers is not None else None) or {}
         shown = call.shown
         self._use_handle(call)
@@ -308,32 +309,3 @@ class Parked:
         if call is not None:
             self._use_handle(call)
             call.drop_timer()
-
-
-def _difference(call: _Call, rule: Method, found: Params) -> str | None:
-    """Say what makes a retry another request than the one that was parked."""
-    before = envelope.params_of(call.params) if call.params is not None else None
-    before = before or Params()
-    if rule is not call.pending.method or not all(
-        same_values(getattr(before, name), getattr(found, name)) for name in _SAME
-    ):
-        return "requestState belongs to another request"
-    return None
-
-
-def _malformed(call: _Call, found: Params) -> str | None:
-    """Say what is wrong with the answers, as far as they were asked for."""
-    answers = _present(found.answers)
-    if answers is None:
-        return None
-    given = envelope.object_of(answers)
-    if given is None:
-        return "inputResponses must be an object"
-    for key, method in call.shown.items():
-        if key in given and not is_answer(method, given[key]):
-            return f"inputResponses.{key} is no result of {method}"
-    return None
-
-
-def _present(member: envelope.Bytes) -> Raw | None:
-    return None if member is UNSET or bytes(member) == b"null" else member

@@ -12,73 +12,26 @@ are failed or repeated.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
 from mcpd.core.mux.asking import Asking
-from mcpd.core.mux.effects import Timer
-from mcpd.core.mux.entries import Interactive, Sharing
+from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.pauses import Pauses
+from mcpd.core.mux.question import Parking, Question, able, refuse, refuse_undeclared
+from mcpd.core.mux.roots import Roots
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
+from mcpd.core.mux.visits import Visits
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
 CANCELLED: Final = b'{"action":"cancel"}'
 """What we answer for a client that was shown a dialog and says nothing (2025-06-18)."""
-
-_UNHURRIED: Final = 0.5
-"""Of the start-up time: how long a session has to be initialized, and asked for its roots."""
-
-_LOOKS_EVERY: Final = 0.05
-"""Seconds between two looks whether it is."""
-
-_MOST_VISITS: Final = 1000
-"""Of one process: elicitations at a URL whose end may still be told."""
-
-_SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
-
-
-class Question:
-    """One question of a legacy server's, from when it came until it is answered or withdrawn.
-
-    ``callers`` are the calls that can have caused it, and whose time stands still; it ends with
-    them if it ``is_of_call``. ``owner`` is the session that was asked, 0 while it is held.
-    """
-
-    def __init__(
-        self, upstream: Upstream, ident: bytes, method: str, params: Raw, callers: list[Pending]
-    ) -> None:
-        self.upstream = upstream
-        self.ident = ident
-        self.method = method
-        self.params = params
-        self.callers = callers
-        self.owner = 0
-        self.is_of_call = bool(callers)
-        self.is_open = True
-        self.timer: Timer | None = None
-        self.retract: Callable[[], None] | None = None
-        """Takes it back from whoever was asked."""
-
-
-class Parking(Protocol):
-    """How a modern client is asked: its call is parked."""
-
-    def put(self, question: Question, pending: Pending) -> None:
-        """Ask the client whose call this is."""
-
-    def is_parked(self, pending: Pending) -> bool:
-        """Tell whether a call's client has been told to retry it."""
-
-    def restart(
-        self, upstream: Upstream, pending: Pending, asks: dict[str, tuple[str, bytes | None]]
-    ) -> bytes:
-        """Return the result that asks a client something and then has it call anew."""
 
 
 class Questions:
@@ -89,11 +42,11 @@ class Questions:
     def __init__(self, tables: Tables) -> None:
         self.asking = Asking(tables.fx)
         self.pauses = Pauses()
-        self.when_gone: list[Callable[[Upstream], None]] = []
+        self.visits = Visits(tables)
+        self.when_gone: list[Callable[[Upstream], None]] = [self.visits.server_gone]
         self._tables = tables
         self._open: dict[Question, None] = {}
-        self._visits: dict[Upstream, dict[str, int]] = {}
-        """Who was asked to go to a URL, by the server's name for it."""
+        self._roots = Roots(tables, self)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -109,16 +62,16 @@ class Questions:
             return  # no answer could name it
         if upstream.is_modern:
             why = f"{method}: a server of this revision asks in its results"
-            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
+            refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
             return
         need = questions.needed_for(method, params)
         may_ask = upstream.entry.interactive is not Interactive.OFF
         if need is None:
-            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
+            refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
         elif method == questions.ROOTS and upstream.entry.roots:
-            upstream.answer(ident, result=_roots(upstream.entry.roots), error=None)
+            self._roots.answer(upstream, ident)
         elif method == questions.ROOTS and upstream.entry.asks_for_roots and may_ask:
-            self._ask_for_roots(upstream, ident, params)
+            self._roots.ask(upstream, ident, params)
         else:
             self._ask_a_caller(upstream, ident, method, params, need)
 
@@ -133,51 +86,27 @@ class Questions:
             upstream.mark_asked()
         if upstream.entry.interactive is Interactive.OFF:
             why = f'{upstream.entry.name} is to ask nobody (interactive = "off")'
-            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
+            refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
             return
         if not causes:
             is_roots = method == questions.ROOTS
             code = codes.METHOD_NOT_FOUND if is_roots else codes.INVALID_PARAMS
-            _refuse(upstream, ident, code, f"{method} outside a call reaches no client")
+            refuse(upstream, ident, code, f"{method} outside a call reaches no client")
             return
-        able = _able(causes, need)
-        owners = {p.owner for p in able}
-        question = Question(upstream, ident, method, params, able)
+        candidates = able(causes, need)
+        owners = {p.owner for p in candidates}
+        question = Question(upstream, ident, method, params, candidates)
         if not owners:
-            self._refuse_undeclared(upstream, ident, need, causes)
+            refuse_undeclared(upstream, ident, need, causes)
         elif len(owners) == 1:
-            self._keep(question)
-            self._put(question)
+            self.keep(question)
+            self.put(question)
         elif takes_turns:
-            self._keep(question)
+            self.keep(question)
             self._hold(question)
         else:
             why = f"{method} could be for any of {len(owners)} sessions, and is not guessed"
-            _refuse(upstream, ident, codes.INTERNAL_ERROR, why)
-
-    def _refuse_undeclared(
-        self, upstream: Upstream, ident: bytes, need: str, causes: list[Pending]
-    ) -> None:
-        if len(causes) == 1:
-            causes[0].lacked = need  # a modern client is told so, if the call fails of it
-        base = need.partition(".")[0]
-        declared = {a for p in causes if p.asker is not None for a in p.asker.answers}
-        if any(each.partition(".")[0] == base for each in declared):
-            why = f"the client has not declared {base} of this kind"
-            _refuse(upstream, ident, codes.INVALID_PARAMS, why)
-        else:
-            why = f"the client has not declared {base}"
-            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
-
-    def complete(self, upstream: Upstream, params: Raw) -> None:
-        """What a session was asked to do elsewhere is done: that session is told, and no other."""
-        name = _elicitation_in(params)
-        ident = self._visits.get(upstream, {}).pop(name, None) if name is not None else None
-        if ident is None and len(upstream.requests.users) == 1:
-            (ident,) = upstream.requests.users  # it was told in an error
-        session = None if ident is None else self._tables.sessions.get(SessionId(ident))
-        if session is not None:
-            self._tables.notify(session, "notifications/elicitation/complete", params)
+            refuse(upstream, ident, codes.INTERNAL_ERROR, why)
 
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
@@ -190,7 +119,6 @@ class Questions:
         """The process is gone, and its questions with it."""
         for question in self._of(upstream):
             self._drop(question)
-        self._visits.pop(upstream, None)
         for act in self.when_gone:
             act(upstream)
 
@@ -209,7 +137,7 @@ class Questions:
         for question in [q for q in self._open if q.owner == session.id]:
             self._close(question)
             why = "the client that was asked is gone"
-            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+            refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
         self.asking.session_gone(session)
 
     # -- one question ----------------------------------------------------------------------------
@@ -227,9 +155,10 @@ class Questions:
             question.upstream.answer(question.ident, result=CANCELLED, error=None)
         else:
             why = "the client did not answer"
-            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+            refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
 
-    def _keep(self, question: Question) -> None:
+    def keep(self, question: Question) -> None:
+        """A question is open; its callers' time stands still."""
         self._open[question] = None
         for pending in question.callers:
             self.pauses.stop(question.upstream.requests, pending)
@@ -243,7 +172,7 @@ class Questions:
                 f"{question.method} could be for more than one session, and is not guessed; "
                 f"it was held for {wait:g} s (question_wait)"
             )
-            _refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
+            refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
 
         wait = question.upstream.entry.question_wait
         if wait > 0:
@@ -255,11 +184,11 @@ class Questions:
             return
         left = [p for p in question.callers if not p.is_over]
         if not left:
-            _retract(question)
+            question.take_back()
             self.answer(question, result=None, error=None)
         elif not question.owner and len({p.owner for p in left}) == 1:
             self._narrow(question, left)
-            self._put(question)
+            self.put(question)
 
     def _narrow(self, question: Question, callers: list[Pending]) -> None:
         for pending in question.callers:
@@ -267,7 +196,7 @@ class Questions:
                 self.pauses.go_on(question.upstream.requests, pending)
         question.callers = callers
 
-    def _put(self, question: Question) -> None:
+    def put(self, question: Question) -> None:
         """Ask the one session that a question can be for."""
         if question.timer is not None:
             question.timer.cancel()
@@ -282,9 +211,11 @@ class Questions:
             self._narrow(question, [pending])
             self.parking.put(question, pending)
         elif session is not None:
-            self._ask_legacy(question, session)
+            self.put_to(question, session)
 
-    def _ask_legacy(self, question: Question, session: Session) -> None:
+    def put_to(self, question: Question, session: Session) -> None:
+        """Ask a legacy session."""
+
         def heard(result: Raw | None, error: Raw | None) -> None:
             self.answer(question, result=result, error=error)
 
@@ -301,20 +232,12 @@ class Questions:
         )
         question.retract = lambda: self.asking.withdraw(asked)
         if question.method == questions.ELICITATION:
-            self._note_visit(question)
-
-    def _note_visit(self, question: Question) -> None:
-        name = _elicitation_in(question.params)
-        if name is not None:
-            visits = self._visits.setdefault(question.upstream, {})
-            if len(visits) >= _MOST_VISITS:
-                del visits[next(iter(visits))]
-            visits[name] = question.owner
+            self.visits.note(question.upstream, question.params, session)
 
     def _drop(self, question: Question) -> None:
         """Forget a question that gets no answer."""
         if question.is_open:
-            _retract(question)
+            question.take_back()
             self._close(question)
 
     def _close(self, question: Question) -> None:
@@ -329,78 +252,3 @@ class Questions:
 
     def _of(self, upstream: Upstream) -> list[Question]:
         return [q for q in self._open if q.upstream is upstream]
-
-    # -- the roots of a process of one's own -------------------------------------------------------
-
-    def _ask_for_roots(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
-        """Ask the session whose process it is, in a call or outside; nobody needs a turn for it."""
-        flying = upstream.requests.flying()
-        able = _able([p for p in flying if p.method.is_input_capable], "roots")
-        question = Question(upstream, ident, questions.ROOTS, params, able)
-        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
-        session = users[0] if len(users) == 1 else None
-        if session is not None and "roots" in session.asker.answers:
-            question.is_of_call = False  # whatever becomes of its calls
-            question.owner = session.id
-            self._keep(question)
-            left = upstream.entry.startup_timeout * _UNHURRIED
-            self._ask_when_initialized(question, session, left)
-        elif len({p.owner for p in able}) == 1:
-            self._keep(question)
-            self._put(question)
-        elif session is None:
-            self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
-        elif session.roots:
-            upstream.answer(ident, result=_roots(session.roots), error=None)
-        else:
-            self._refuse_undeclared(upstream, ident, "roots", [])
-
-    def _ask_when_initialized(self, question: Question, session: Session, left: float) -> None:
-        """Ask a session in its time; else what it said when it attached must do."""
-
-        def look() -> None:
-            self._ask_when_initialized(question, session, left - _LOOKS_EVERY)
-
-        if session.is_initialized or question.callers:
-            self._ask_legacy(question, session)
-        elif left > 0:
-            question.timer = self._tables.fx.after(_LOOKS_EVERY, look)
-        else:
-            self.answer(question, result=_roots(session.roots), error=None)
-
-    def _answer_with_workspace(
-        self, upstream: Upstream, ident: bytes, users: list[Session]
-    ) -> None:
-        """Name what several sessions of one process have in common: their workspace."""
-        workspace = users[0].workspace if users else None
-        if upstream.entry.sharing is not Sharing.WORKSPACE or workspace is None:
-            why = "roots/list outside a call reaches no client"
-            _refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
-            return
-        uri = "file://" + "".join(
-            chr(byte) if byte in _SAFE else f"%{byte:02X}"
-            for byte in workspace.encode("utf-8", "surrogateescape")
-        )
-        upstream.answer(ident, result=_roots((uri,)), error=None)
-
-
-def _able(causes: list[Pending], need: str) -> list[Pending]:
-    """Return the calls whose client can be asked this."""
-    return [p for p in causes if p.is_asking and p.asker is not None and need in p.asker.answers]
-
-
-def _elicitation_in(params: Raw) -> str | None:
-    return envelope.text((envelope.object_of(params) or {}).get("elicitationId", UNSET))
-
-
-def _retract(question: Question) -> None:
-    if question.retract is not None:
-        question.retract()
-
-
-def _roots(uris: tuple[str, ...]) -> bytes:
-    return b'{"roots":[%b]}' % b",".join(b'{"uri":%b}' % envelope.quote(uri) for uri in uris)
-
-
-def _refuse(upstream: Upstream, ident: bytes, code: int, why: str) -> None:
-    upstream.answer(ident, result=None, error=codes.plain_error(code, why))

@@ -1,0 +1,95 @@
+"""The roots that a server is told: of its entry, of the session whose process it is, or theirs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from mcpd.core.mcp import codes, questions
+from mcpd.core.mux.entries import Sharing
+from mcpd.core.mux.question import Question, Register, able, refuse, refuse_undeclared
+from mcpd.core.mux.session import Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
+
+_UNHURRIED: Final = 0.5
+"""Of the start-up time: how long a session has to be initialized, and asked for its roots."""
+
+_LOOKS_EVERY: Final = 0.05
+"""Seconds between two looks whether it is."""
+
+_SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
+
+
+class Roots:
+    """Answers ``roots/list`` of servers whose entry has roots; nobody needs a turn for it."""
+
+    def __init__(self, tables: Tables, register: Register) -> None:
+        self._tables = tables
+        self._register = register
+
+    def answer(self, upstream: Upstream, ident: bytes) -> None:
+        """Tell a server the roots of its entry."""
+        upstream.answer(ident, result=_written(upstream.entry.roots), error=None)
+
+    def ask(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
+        """Ask the session whose process it is, in a call or outside of one."""
+        flying = upstream.requests.flying()
+        callers = able([p for p in flying if p.method.is_input_capable], "roots")
+        question = Question(upstream, ident, questions.ROOTS, params, callers)
+        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
+        session = users[0] if len(users) == 1 else None
+        if session is not None and "roots" in session.asker.answers:
+            question.is_of_call = False  # whatever becomes of its calls
+            question.owner = session.id
+            self._register.keep(question)
+            left = upstream.entry.startup_timeout * _UNHURRIED
+            self._ask_when_initialized(question, session, left)
+        elif len({p.owner for p in callers}) == 1:
+            self._register.keep(question)
+            self._register.put(question)
+        elif session is None:
+            self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
+        elif session.roots:
+            upstream.answer(ident, result=_written(session.roots), error=None)
+        else:
+            refuse_undeclared(upstream, ident, "roots", [])
+
+    def _ask_when_initialized(self, question: Question, session: Session, left: float) -> None:
+        """Ask a session in its time; else what it said when it attached must do."""
+
+        def look() -> None:
+            self._ask_when_initialized(question, session, left - _LOOKS_EVERY)
+
+        if session.is_initialized or question.callers:
+            self._register.put_to(question, session)
+        elif left > 0:
+            question.timer = self._tables.fx.after(_LOOKS_EVERY, look)
+        else:
+            self._register.answer(question, result=_written(session.roots), error=None)
+
+    def _answer_with_workspace(
+        self, upstream: Upstream, ident: bytes, users: list[Session]
+    ) -> None:
+        """Name what several sessions of one process have in common: their workspace."""
+        workspace = users[0].workspace if users else None
+        if upstream.entry.sharing is not Sharing.WORKSPACE or workspace is None:
+            why = "roots/list outside a call reaches no client"
+            refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
+            return
+        upstream.answer(ident, result=_written((_uri_of(workspace),)), error=None)
+
+
+def _written(uris: tuple[str, ...]) -> bytes:
+    return b'{"roots":[%b]}' % b",".join(b'{"uri":%b}' % envelope.quote(uri) for uri in uris)
+
+
+def _uri_of(path: str) -> str:
+    try:
+        raw = path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raw = path.encode("utf-8", "replace")
+    return "file://" + "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in raw)

@@ -1,0 +1,53 @@
+"""Who was asked to go to a page: when a server says that it is done, that session is told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import UNSET, Raw
+
+from mcpd.core.mux.session import Session
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
+
+_MOST: Final = 1000
+"""Of one process: elicitations at a URL whose end may still be told."""
+
+
+class Visits:
+    """The URL elicitations of legacy servers, by the name that the server gave them."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._by_server: dict[Upstream, dict[str, SessionId]] = {}
+
+    def note(self, upstream: Upstream, params: Raw, session: Session) -> None:
+        """A session was asked something; remember it if it is sent to a page."""
+        name = _name_in(params)
+        if name is not None:
+            visits = self._by_server.setdefault(upstream, {})
+            if len(visits) >= _MOST:
+                del visits[next(iter(visits))]
+            visits[name] = session.id
+
+    def completed(self, upstream: Upstream, params: Raw) -> None:
+        """A page says that it is done: whoever was sent there is told, and nobody else."""
+        name = _name_in(params)
+        visits = self._by_server.get(upstream, {})
+        ident = visits.pop(name, None) if name is not None else None
+        if ident is None and len(upstream.requests.users) == 1:
+            (user,) = upstream.requests.users  # it was sent there by an error
+            ident = SessionId(user)
+        session = None if ident is None else self._tables.sessions.get(ident)
+        if session is not None:
+            self._tables.notify(session, "notifications/elicitation/complete", params)
+
+    def server_gone(self, upstream: Upstream) -> None:
+        """The process is gone; another one knows nothing of its pages."""
+        self._by_server.pop(upstream, None)
+
+
+def _name_in(params: Raw) -> str | None:
+    return envelope.text((envelope.object_of(params) or {}).get("elicitationId", UNSET))
