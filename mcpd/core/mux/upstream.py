@@ -1,4 +1,4 @@
-"""One server's protocol side: its handshake, what it is asked, and what it says."""
+"""One server's protocol side: what outlives its processes, and what each is told at its start."""
 
 from __future__ import annotations
 
@@ -6,59 +6,35 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, Listing
-from mcpd.core.facts import Failure, ServerNoise, ServerWarning
-from mcpd.core.mcp import codes, legacy, modern
+from mcpd.core.facts import Failure, ServerWarning
+from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
-from mcpd.core.mcp.versions import MODERN, Era
-from mcpd.core.mux import ourselves, progress
+from mcpd.core.mcp.versions import Era
+from mcpd.core.mux import ourselves
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
-from mcpd.core.mux.failures import invalid_answer, too_large
 from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.handshake import Handshake
+from mcpd.core.mux.hearing import Hearing, Told
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.requests import Interpreted, Requests
 from mcpd.core.mux.subscriptions import Subscriptions
 from mcpd.core.mux.turns import Turns
-from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
-from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SlotId
 
-_CHANGES: Final = {
-    "notifications/tools/list_changed": (Kind.TOOLS,),
-    "notifications/prompts/list_changed": (Kind.PROMPTS,),
-    "notifications/resources/list_changed": (Kind.RESOURCES, Kind.TEMPLATES),
-}
-_CONTENT_LENGTH: Final = b"content-length:"
 
-
-class Audience(Protocol):
-    """Those to whom a server speaks without being asked."""
+class Audience(Told["Upstream"], Protocol):
+    """Those to whom a server speaks without being asked, and who know what its answers mean."""
 
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one now; ``everybody``: also for those who wait for it."""
-
-    def heard_update(self, upstream: Upstream, uri: str, params: Raw) -> None:
-        """A resource has changed."""
-
-    def heard_log(self, upstream: Upstream, params: Raw) -> None:
-        """The server logged something."""
-
-    def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
-        """The server asks; ``ident`` is its own id."""
-
-    def heard_completion(self, upstream: Upstream, params: Raw) -> None:
-        """What somebody was to do elsewhere is done."""
-
-    def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
-        """The server does not want to know any more."""
 
     def heard_answer(
         self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
@@ -112,6 +88,8 @@ class Upstream:
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(effects, requests, self._take_introduction)
         self._feeds = Feeds(effects, requests, self)
+        self.hear: Final = Hearing(effects, self, self._feeds, audience).hear
+        """React to one line of the process. Whatever it is, nobody's session ends of it."""
         self._fx = effects
         self._audience = audience
         self._start_steps = 0  # answers that are owed before the process is ready
@@ -324,140 +302,6 @@ class Upstream:
         """For a time the server told of no changes: look for some."""
         wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
         self.lists.compare(kind for kind in Kind if wanted[kind.capability])
-
-    # -- what the process says ------------------------------------------------------------------
-
-    def hear(self, frame: Frame | Oversized) -> None:
-        """React to one line of the process. Whatever it is, nobody's session ends of it."""
-        if isinstance(frame, Oversized):
-            self._hear_oversized(frame)
-            return
-        try:
-            message = envelope.decode(frame)
-        except envelope.Malformed as problem:
-            self._hear_malformed(frame, problem)
-            return
-        if message.method is UNSET:
-            self._hear_answer(message, frame)
-        elif message.id is UNSET:
-            self._hear_notification(str(message.method), message.params)
-        else:
-            params = message.params if message.params is not UNSET else Raw(b"{}")
-            self._hear_request(bytes(message.id), str(message.method), params)
-
-    def _hear_request(self, ident: bytes, method: str, params: Raw) -> None:
-        if not self.is_modern:
-            self._audience.heard_question(self, ident, method, params)
-        elif envelope.is_id(ident):
-            why = f"no request comes from a server in revision {MODERN[-1]}: {method}"
-            self.answer(ident, result=None, error=codes.plain_error(codes.METHOD_NOT_FOUND, why))
-
-    def _hear_answer(self, message: envelope.Message, frame: Frame) -> None:
-        wire_id = wire_id_of(message.id)
-        pending = None if wire_id is None else self.requests.take(wire_id)
-        if pending is None:
-            why = None if message.error is UNSET else message.error
-            if wire_id is not None and self._feeds.ended(wire_id, why):
-                return
-            if wire_id is None or not self.requests.was_used(wire_id):
-                self._hear_noise(frame, "no answer that anybody waits for")
-            return
-        result, error = message.result, message.error
-        if result is not UNSET and error is not UNSET:  # some libraries write one as null
-            if bytes(error) == b"null":
-                error = UNSET
-            elif bytes(result) == b"null":
-                result = UNSET
-        if result is not UNSET and error is UNSET:
-            self.requests.finish(pending, result, None, frame)
-        elif error is not UNSET and result is UNSET:
-            self.requests.finish(pending, None, error, frame)
-        else:
-            both = "both a result and an error"
-            if result is UNSET:
-                both = "neither a result nor an error"
-            self.requests.spoil(pending, invalid_answer(self.entry.name, f"its answer has {both}"))
-
-    def _hear_oversized(self, frame: Oversized) -> None:
-        ident = envelope.find_id(frame.head, frame.tail, of_answer=True)
-        wire_id = None if ident is None else wire_id_of(Raw(ident))
-        pending = None if wire_id is None else self.requests.take(wire_id)
-        if pending is None:
-            self.warn(f"a line of {frame.size_bytes} bytes was over max_message_bytes; skipped")
-            return
-        self.requests.spoil(pending, too_large(self.entry.name, frame.size_bytes, is_answer=True))
-
-    def _hear_malformed(self, frame: Frame, problem: envelope.Malformed) -> None:
-        batch = envelope.batch_of(frame) if problem.is_json else None
-        if batch and all(element.startswith(b"{") for element in batch):
-            for element in batch:  # 2025-03-26 allows it
-                self.hear(element)
-            return
-        ident = envelope.find_id(bytes(frame[:4096]), bytes(frame[-4096:]), of_answer=True)
-        wire_id = None if ident is None else wire_id_of(Raw(ident))
-        pending = None if wire_id is None else self.requests.take(wire_id)
-        if pending is not None:
-            why = f"its answer cannot be read: {problem.reason}"
-            self.requests.spoil(pending, invalid_answer(self.entry.name, why))
-            return
-        reason = "not JSON-RPC"
-        if frame[:15].lower() == _CONTENT_LENGTH:
-            reason = "Content-Length framing (LSP): MCP over stdio is one JSON message per line"
-        self._hear_noise(frame, reason)
-
-    def _hear_noise(self, frame: Frame, reason: str) -> None:
-        self.noise += 1
-        line = frame[:2000].decode("utf-8", "replace")
-        self._fx.tell(ServerNoise(self.entry.name, reason, line, self.noise == 1))
-
-    def _hear_notification(self, method: str, params: envelope.Bytes) -> None:
-        if method == "notifications/progress":
-            if params is not UNSET:
-                self._hear_progress(params)
-        elif (kinds := _CHANGES.get(method)) is not None:
-            if not self.is_modern or params is UNSET or self._feeds.carries(params):
-                self.lists.changed(kinds)
-        elif params is UNSET:
-            return
-        elif method == "notifications/message":
-            self._audience.heard_log(self, params)
-        elif method == "notifications/resources/updated":
-            self._hear_update(params)
-        elif method == "notifications/elicitation/complete":
-            self._audience.heard_completion(self, params)
-        elif method == "notifications/subscriptions/acknowledged":
-            self._feeds.acknowledged(params)
-        elif method == "notifications/cancelled":
-            found = envelope.params_of(params)
-            if found is None or found.request_id is UNSET:
-                return
-            if self.is_modern:
-                self._feeds.ended(wire_id_of(found.request_id) or 0)
-            else:
-                self._audience.heard_withdrawal(self, bytes(found.request_id))
-
-    def _hear_update(self, params: Raw) -> None:
-        found = envelope.params_of(params)
-        uri = envelope.text(found.uri) if found is not None else None
-        if uri is None:
-            return
-        if self.is_modern:
-            if not self._feeds.carries_update(params, uri):
-                return
-            params = Raw(modern.untagged(params)[0] or b"{}")
-        self._audience.heard_update(self, uri, params)
-
-    def _hear_progress(self, params: Raw) -> None:
-        found = envelope.params_of(params)
-        if found is None or found.progress_token is UNSET:
-            return
-        wire_id = progress.token_of(found.progress_token)
-        pending = None if wire_id is None else self.requests.get(wire_id)
-        if pending is None:
-            return  # finished or never given: real clients close the connection on one
-        self.requests.restart_timer(pending)
-        if pending.on_progress is not None:
-            pending.on_progress(params)
 
     def warn(self, text: str) -> None:
         """Say that the server did something odd."""
