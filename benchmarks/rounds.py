@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmarks import machine
 from benchmarks.client import Address, WrongAnswer, blob, echo
-from benchmarks.routes import ROUTES, Route
+from benchmarks.routes import Route
 
 MIB = 1 << 20
 LARGE = 16 * MIB
@@ -173,18 +173,19 @@ async def run(
     what the machine does meanwhile is much the same for all of them.
     """
     done: list[dict[str, dict[str, Figures]]] = []
+    names = tuple(routes)
     for number in range(rounds):
         this: dict[str, dict[str, Figures]] = {}
         for metric in only:
             measure, seconds = MEASURES[metric]
             figures: dict[str, Figures] = {}
-            for name in random.sample(ROUTES, len(ROUTES)):
+            for name in random.sample(names, len(names)):
                 await patience.wait_quiet()
                 noise = machine.Noise()
                 found = await measure(routes[name], env, seconds * scale)
                 figures[name] = {**found, "noise": noise.share()}
-            this[metric] = {name: figures[name] for name in ROUTES}
-            told = (f"{name} {next(iter(this[metric][name].values())):.4g}" for name in ROUTES)
+            this[metric] = {name: figures[name] for name in names}
+            told = (f"{name} {next(iter(this[metric][name].values())):.4g}" for name in names)
             say(f"round {number + 1}/{rounds}  {metric:9}  {'  '.join(told)}")
         done.append(this)
     return done
