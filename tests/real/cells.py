@@ -57,14 +57,9 @@ class Cell:
             whole["cancel"] |= {"name": long, "arguments": GIVEN_UP}
             whole["progress"] |= {"name": long, "arguments": {"duration": 0.9, "steps": 3}}
             whole["ask"] = {"do": "call", "name": "trigger-elicitation-request"}
-        elif "cancel" not in self.server.lacks:
+        else:
             whole["cancel"]["heard_by"] = "given_up"
-        return {action: whole[action] for action in ACTIONS if self.has(action)}
-
-    def has(self, action: str) -> bool:
-        """Say whether it is done here. What a cancellation breaks, mcpd mends."""
-        mended = action == "cancel" and self.bridged
-        return mended or action not in self.server.lacks
+        return {action: whole[action] for action in ACTIONS if action not in self.server.lacks}
 
     def asked(self) -> Json:
         """Return what the client reads."""
@@ -85,8 +80,7 @@ class Cell:
             case "progress":
                 return {"result": self.result("counted to 3"), "reports": self.reports()}
             case "cancel":
-                heard = None if "cancel" in self.server.lacks else True
-                return {"given_up": True, "heard": heard}
+                return {"given_up": True, "heard": True}
             case "ask" | "ask_back":
                 return self.result(f"Who is {own}? {own}")
             case "log":
