@@ -94,7 +94,7 @@ def main() -> int:
                 (r[metric][f"old {kind}"][figure], r[metric][f"new {kind}"][figure]) for r in found
             ]
             ratios = [old / new if is_gain else new / old for old, new in pairs]
-            low, middle, high = statistics.quantiles(ratios, n=4)
+            low, middle, high = statistics.quantiles(ratios * (2 if len(ratios) < 2 else 1), n=4)
             every.append(middle)
             old, new = (statistics.median(side) for side in zip(*pairs, strict=True))
             name = f"{metric} {figure}, {kind}"
