@@ -15,7 +15,7 @@ import hmac
 import itertools
 from typing import Final
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
