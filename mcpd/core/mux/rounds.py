@@ -143,11 +143,16 @@ class Rounds:
         needed = {questions.needed_for(m, p) for m, p in wanted.requests.values()}
         lacking = {need for need in needed if need is not None and need not in answers}
         if lacking:
-            why = f"{name} asks what this client has not said it can answer"
+            what = " and ".join(sorted({need.partition(".")[0] for need in lacking}))
+            why = f"{name} asks for {what}, which this client has not said it can give"
             if is_modern:
                 return None, _undeclared(lacking, why), None
+            hint = None
+            if pending.asker is None:
+                why = f"{name} asks for {what} before it answers, and nobody can be asked here"
+                hint = "call it from an MCP client that can be asked"
             details = {"requiredCapabilities": _capabilities(lacking)}
-            return None, None, Failure("unsupported", why, name, False, None, details)
+            return None, None, Failure("unsupported", why, name, False, hint, details)
         if is_modern:
             return result, None, None
         return self._begin_round(upstream, pending, wanted)
