@@ -115,8 +115,11 @@ _CODE: Final = re.compile(rb"-32[0-9]{3}\Z")
 def error_for_legacy(error: Raw | bytes) -> bytes:
     """Return a modern server's error as a legacy client takes it.
 
-    What is wrong with a header or a version is wrong between us and the server.
+    What is wrong with a header or a version is wrong between us and the server; a capability that
+    was not declared has no code of its own there.
     """
+    if _code_of(error) == codes.MISSING_CAPABILITY:
+        return splice.replace(error, "code", b"%d" % codes.INTERNAL_ERROR)
     if _code_of(error) in (codes.HEADER_MISMATCH, codes.UNSUPPORTED_VERSION):
         return _wrapped(error)
     return bytes(error)
