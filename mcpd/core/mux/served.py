@@ -113,7 +113,7 @@ class Served:
     def gather(
         self,
         session: Session,
-        kinds: Iterable[Kind],
+        kinds: tuple[Kind, ...],
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
         failures: list[Failure] | None = None,
@@ -138,29 +138,34 @@ class Served:
         wait = tables.fx.settings.list_wait
         timer = tables.fx.after(wait, finish) if servers is None else None
         is_asked = False
-        names = tables.aggregate.servers() if servers is None else servers
-        for part in itertools.product(names, kinds):
+
+        def ask(part: tuple[str, Kind]) -> None:
             server, kind = part
             entry = self.unlisted(server, kind)
             if entry is None:
-                continue
+                return
             missing.add(part)
             upstream = session.upstreams.get(server) or tables.control_upstream(entry)
 
-            def arrived(
-                listing: Listing | None,
-                failure: Failure | None,
-                part: tuple[str, Kind] = part,
-            ) -> None:
+            def arrived(listing: Listing | None, failure: Failure | None) -> None:
+                missing.discard(part)
                 if listing is not None:
                     tables.aggregate.forget(*part)
-                if failure is not None and failures is not None:
-                    failures.append(failure)
-                missing.discard(part)
+                if failure is not None:
+                    is_there = tables.sessions.get(session.id) is session
+                    if is_there and not is_done and tables.has_left(upstream):
+                        for kind in kinds:  # what the one that took its place lists counts
+                            ask((server, kind))
+                    elif failures is not None:
+                        failures.append(failure)
                 if not missing and is_asked:
                     finish()
 
             upstream.lists.listing(kind, arrived)
+
+        names = tables.aggregate.servers() if servers is None else servers
+        for part in itertools.product(names, kinds):
+            ask(part)
         is_asked = True
         if not missing:
             finish()
