@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
 from tests.integration.bridge.fakedaemon import Bridge, Connection, FakeDaemon, Json, line
-from tests.support.waiting import wait_until
+from tests.support.daemon import Box, binary
+from tests.support.waiting import scaled, wait_until
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -133,3 +135,26 @@ def test_a_lost_daemon_is_one_error_for_a_listen_too(daemon, bridge):
     assert bridge.read_line() == b""
     assert bridge.wait() == 3
     assert "2 in flight" in bridge.complaint()
+
+
+def test_a_modern_client_of_a_legacy_server_works_through_the_bridge(box: Box) -> None:
+    """
+    The real daemon translates; what the client still listens to at its end is not waited for.
+    """
+    box.fake().up()
+    asked = {"name": "echo", "arguments": {"text": "hi"}}
+    sent = modern("d", "server/discover") + modern(1, "tools/call", **asked) + listen("l")
+    done = subprocess.run(
+        [binary("mcpctl"), "connect", "--linger", "60", "fake"],
+        env=box.env,
+        input=sent,
+        capture_output=True,
+        timeout=scaled(30),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    answers = {one.get("id"): one for one in map(json.loads, done.stdout.splitlines())}
+    assert answers["d"]["result"]["supportedVersions"] == ["2026-07-28"]
+    assert answers[1]["result"]["resultType"] == "complete"
+    assert answers[1]["result"]["content"][0]["text"] == "hi"
+    assert "l" not in answers
