@@ -271,3 +271,25 @@ def test_as_many_starts_as_may_be_are_as_many_processes(box: Box) -> None:
     names = [(e["event"], e["server"]) for e in told(watch(box), "server.ready")]
     assert names[:2] == [("server.starting", "fake"), ("server.starting", "fake")]
     assert len(server.pids) == 2
+
+
+def test_a_listen_ends_with_a_result_when_the_daemon_does(box: Box) -> None:
+    """
+    And with nothing else: whatever becomes of the server, a client's listen is ours.
+    """
+    Scripted(box, {"era": "modern"})
+    box.up()
+    session = box.session(handshake=False)
+    key = "io.modelcontextprotocol/"
+    envelope = {key + "protocolVersion": MODERN, key + "clientCapabilities": {}}
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": envelope}
+    listen = session.start("subscriptions/listen", wanted, ident="mine")
+    told_it = session.take_notification("notifications/subscriptions/acknowledged", 30.0)
+    assert told_it["_meta"][key + "subscriptionId"] == "mine"
+    pid = pid_of(box)
+    box.peer().request("mcpd/restart", {"servers": ["fake"]}, 30.0)
+    assert not is_alive(pid)
+    assert box.down() == 0
+    ended = session.finish(listen)
+    assert ended["resultType"] == "complete"
+    assert ended["_meta"][key + "subscriptionId"] == "mine"

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from mcpd.core.wire.framing import Oversized
-from mcpd.upstreams.stdio import Pipes
+from mcpd.upstreams.stdio import TELLS_UNREAD, Pipes
 from tests.support.waiting import wait_until_async
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -234,3 +234,52 @@ def test_an_exception_of_a_listener_is_no_surprise_for_the_next_line(loop: str) 
         await wait_until_async(lambda: len(far.frames) == 3)
 
     assert play(loop, scenario).frames == [b"ab", b"cd", b"e"]
+
+
+@pytest.mark.skipif(not TELLS_UNREAD, reason="the pipe does not tell what is in it")
+@both
+def test_what_the_process_has_not_read_is_known(loop: str) -> None:
+    """
+    Also what is still on its way into the pipe: a process that starts cold has read nothing.
+    """
+
+    async def scenario(far: Far) -> None:
+        line = b"x" * 300_000 + b"\n"
+        assert far.pipes.unread_bytes() == 0
+        far.pipes.write(line)
+        assert far.pipes.unread_bytes() == len(line)
+        await asyncio.sleep(0)
+        assert far.pipes.unread_bytes() == len(line)
+        os.set_blocking(far.stdin, False)
+        left = len(line)
+        while left:
+            with contextlib.suppress(BlockingIOError):
+                left -= len(far.read(100_000))
+            await asyncio.sleep(0.001)
+            assert far.pipes.unread_bytes() == left
+
+    play(loop, scenario)
+
+
+@both
+def test_of_a_closed_pipe_nothing_is_unread(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        far.pipes.write(b"x\n")
+        far.pipes.close_stdin()
+        assert far.pipes.unread_bytes() == 0
+        far.pipes.close()
+        await asyncio.sleep(0)
+        assert far.pipes.unread_bytes() == 0
+
+    play(loop, scenario)
+
+
+@pytest.mark.parametrize("end", ["stdout", "stderr"])
+@both
+def test_a_process_that_has_written_anything_has_spoken(loop: str, end: str) -> None:
+    async def scenario(far: Far) -> None:
+        assert not far.pipes.has_spoken
+        os.write(getattr(far, end), b".")
+        await wait_until_async(lambda: far.pipes.has_spoken)
+
+    play(loop, scenario)
