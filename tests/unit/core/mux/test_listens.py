@@ -204,3 +204,15 @@ def test_when_the_daemon_ends_every_listen_ends_with_its_result():
     assert [(m["id"], m["result"]) for m in told] == [("l", result), ("l", result)]
     assert world.mux.table_sizes()["listens"] == 0
     assert world.handle(ev.Draining()) == []
+
+
+def test_a_notice_that_is_due_later_is_not_for_who_has_left_meanwhile():
+    world = Listeners()
+    world.run("!! attach 1 echo", "!! attach 2 echo")
+    for session in (1, 2):
+        world.listen(session, 1, toolsListChanged=True)
+    for deny in ("write", "echo"):
+        world.filters("legacy", deny)
+    world.run('>> 1 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}')
+    world.run("!! close 2")
+    assert world.run("!! +1") == []
