@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from mcpd.observe.logs import now
@@ -24,7 +24,7 @@ class Journal:
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
         self._events: deque[Event] = deque(maxlen=KEPT)
-        self._listeners: list[tuple[Listener, frozenset[str] | None]] = []
+        self._listeners: list[Listener] = []
         self.last = 0
         """The number of the newest event."""
 
@@ -34,31 +34,20 @@ class Journal:
         entry: Event = {"seq": self.last, "time": now(), "event": event}
         entry.update((name, value) for name, value in members.items() if value is not None)
         self._events.append(entry)
-        for listener, servers in list(self._listeners):
-            if _is_for(entry, servers):
-                listener(entry)
+        for listener in list(self._listeners):
+            listener(entry)
 
-    def since(self, seq: int, servers: Collection[str] | None = None) -> list[Event]:
+    def since(self, seq: int) -> list[Event]:
         """Return what is kept of the events after ``seq``."""
-        wanted = None if servers is None else frozenset(servers)
-        return [each for each in self._events if each["seq"] > seq and _is_for(each, wanted)]
+        return [each for each in self._events if each["seq"] > seq]
 
-    def listen(
-        self, listener: Listener, servers: Collection[str] | None = None
-    ) -> Callable[[], None]:
-        """Call ``listener`` with each event from now on; return what ends that.
-
-        ``servers`` narrows it to events of these; those of no server come too.
-        """
-        entry = (listener, None if servers is None else frozenset(servers))
-        self._listeners.append(entry)
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener`` with each event from now on; return what ends that."""
+        self._listeners.append(listener)
 
         def leave() -> None:
-            if entry in self._listeners:
-                self._listeners.remove(entry)
+            if listener in self._listeners:
+                self._listeners.remove(listener)
 
         return leave
 
-
-def _is_for(event: Event, servers: frozenset[str] | None) -> bool:
-    return servers is None or "server" not in event or event["server"] in servers

@@ -26,16 +26,6 @@ def test_a_listener_hears_what_comes_until_it_leaves() -> None:
     assert [each["event"] for each in heard] == ["now"]
 
 
-def test_what_concerns_other_servers_is_left_out() -> None:
-    journal, heard = Journal(), list[Event]()
-    journal.listen(heard.append, ["x"])
-    journal.add("server.ready", server="x")
-    journal.add("server.ready", server="y")
-    journal.add("config.reloaded")
-    assert [each["seq"] for each in heard] == [1, 3]
-    assert [each["seq"] for each in journal.since(0, ["y"])] == [2, 3]
-
-
 def test_only_so_many_are_kept() -> None:
     journal = Journal()
     for _ in range(KEPT + 5):
