@@ -215,8 +215,9 @@ class Forward:
         asker = owed.asker
         if asker is not None:
             token = owed.token
-            if session.server is None:
-                asker = _without_tasks(asker)
+            if session.server is None and (able := _without_tasks(asker)) is not asker:
+                asker = able
+                params = Raw(modern.with_envelope(params, asker))
         else:
             asker = session.asker
             if found.meta is not UNSET:
@@ -240,12 +241,17 @@ class Forward:
             is_modern = pending.is_modern
             pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
         owed.pending = pending
-        if tool is not None and entry.validates:
-            self._check(session, owed, entry, upstream, pending)
-        elif asker.level is not None and pending.is_modern:
-            self._with_level(session, owed, upstream, pending)
+
+        def send() -> None:
+            if tool is not None and entry.validates:
+                self._check(session, owed, entry, upstream, pending)
+            else:
+                upstream.requests.submit(pending)
+
+        if asker.level is not None and pending.is_modern:
+            self._with_level(session, owed, upstream, send)
         else:
-            upstream.requests.submit(pending)
+            send()
 
     def _progress_to(
         self, session: Session, token: bytes, *, is_modern: bool
@@ -260,19 +266,19 @@ class Forward:
         return on_progress
 
     def _with_level(
-        self, session: Session, owed: Owed, upstream: Upstream, pending: Pending
+        self, session: Session, owed: Owed, upstream: Upstream, send: Callable[[], None]
     ) -> None:
         """Have a legacy process log as much as a modern request wants, before it is sent."""
 
-        def submit(_: object) -> None:
+        def go_on(_: object) -> None:
             if session.owed.get(owed.key) is owed:
-                upstream.requests.submit(pending)
+                send()
 
         def ready(failure: Failure | None) -> None:
             if failure is None and upstream.requests.era is Era.LEGACY:
-                self._wishes.apply_levels(upstream, submit)
+                self._wishes.apply_levels(upstream, go_on)
             else:
-                submit(failure)
+                go_on(failure)
 
         upstream.requests.when_ready(ready)
 

@@ -78,6 +78,8 @@ class Upstream:
         self.has_asked = entry.has_asked
         """Whether a call was seen to cause a question, in this life or an earlier one."""
         self._level_sent: str | None = None
+        self._levels_due = 0  # answers to that
+        self._level_waiters: list[Callable[[Raw | bytes | None], None]] = []
         self.requests = requests = Requests(effects, slot, entry)
         version = effects.settings.version
         requests.ours = ourselves.listing_asker(entry, version)
@@ -255,14 +257,22 @@ class Upstream:
                     then(error)
 
             self._send_level(level, answered)
+        elif then is not None and self._levels_due and self.phase is Phase.READY:
+            self._level_waiters.append(then)  # it has been sent for somebody else
         elif then is not None:
             then(None)
 
     def _send_level(self, level: str, then: Callable[[Raw | bytes | None], None] | None) -> None:
         def answered(error: Raw | bytes | None) -> None:
+            self._levels_due -= 1
             if then is not None:
                 then(error)
+            if not self._levels_due:
+                waiters, self._level_waiters = self._level_waiters, []
+                for waiter in waiters:
+                    waiter(error)
 
+        self._levels_due += 1
         self._level_sent = level
         self.requests.ask(
             CLIENT_REQUESTS["logging/setLevel"],
