@@ -50,4 +50,3 @@ class Journal:
                 self._listeners.remove(listener)
 
         return leave
-
