@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint test check demo bench stress transcripts real clean
+.PHONY: help setup fmt lint test check demo bench stress transcripts real matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
@@ -57,7 +57,7 @@ transcripts: setup ## rewrite the expected side of tests/transcripts; read the d
 # their tests say why they skip elsewhere.
 $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	mkdir -p $(REAL)
-	for list in servers sdk1 old; do \
+	for list in servers sdk1 sdk126 old; do \
 		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
 		$(REAL)/$$list/bin/python -m pip install --quiet --disable-pip-version-check \
 			-r tests/real/packages/$$list.txt || exit; \
@@ -68,7 +68,11 @@ $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	@touch $@
 
 real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (downloads them)
-	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m real -n 0 $(PYTEST_ARGS)
+	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m 'real and not matrix' -n 0 $(PYTEST_ARGS)
+
+matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
+	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
+		-m real -n 0 --no-skips $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,6 +13,7 @@ Json = dict[str, Any]
 Caller = Callable[[Call], Json]
 
 TIMEOUT_S = 30.0
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
 def over(peer: Peer) -> Caller:
@@ -27,7 +28,7 @@ def over(peer: Peer) -> Caller:
 def answer(peer: Peer, method: str, params: Json) -> Json:
     """Return what a request is answered, be it a result or an error."""
     try:
-        return {"result": peer.request(method, params, TIMEOUT_S)}
+        return {"result": unsigned(peer.request(method, params, TIMEOUT_S))}
     except RpcError as error:
         told: Json = {"code": error.code, "message": error.message}
         return {"error": told if error.data is None else {**told, "data": error.data}}
@@ -43,9 +44,20 @@ def by_command(box: Box, server: str) -> Caller:
         printed = json.loads(ran.stdout)
         failed = set(printed) == {"error"}
         assert ran.returncode == (failed or bool(printed.get("isError"))), (ran, printed)
-        return printed if failed else {"result": printed}
+        return printed if failed else {"result": unsigned(printed)}
 
     return call
+
+
+def unsigned(result: Json) -> Json:
+    """Return a result without the name of the server, which modern servers put into each.
+
+    A server of both eras is used as modern by mcpd, and what it says is passed on; a client that
+    speaks to it directly in the legacy era gets none.
+    """
+    meta = {key: value for key, value in result.get("_meta", {}).items() if key != SERVER_INFO}
+    bare = {key: value for key, value in result.items() if key != "_meta"}
+    return {**bare, "_meta": meta} if meta else bare
 
 
 def _word(name: str, value: object) -> str:

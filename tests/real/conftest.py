@@ -18,6 +18,13 @@ from tests.support.daemon import Box, Peer
 FROM_NPM = ("everything", "filesystem", "memory")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marker that is of this directory alone."""
+    config.addinivalue_line(
+        "markers", "matrix: a cell that `make matrix` tests, and no change does"
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All that is below this directory needs what `make real` installs."""
     for item in items:

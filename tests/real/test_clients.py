@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.real.calling import masked
+from tests.real.calling import masked, unsigned
+from tests.real.peers import CLIENTS, MODERN
 from tests.real.servers import CAPABILITIES, Server
 from tests.support.daemon import Box, Peer, binary
 from tests.support.waiting import scaled, wait_until
@@ -24,12 +25,10 @@ QUESTIONS: Json = {
 }
 """The calls in which the server asks its client: these clients answer."""
 
-CLIENTS = Path(__file__).with_name("clients")
-ENVIRONMENTS = {"sdk1": "sdk1", "sdk2": "servers"}
-"""Which of the environments of `make real` each client is run by."""
+PYTHON = ("python-1.30", "python-2.3-auto")
 
 
-@pytest.fixture(params=list(ENVIRONMENTS))
+@pytest.fixture(params=PYTHON)
 def client(request: pytest.FixtureRequest) -> str:
     """Each generation of the Python SDK in turn."""
     chosen: str = request.param
@@ -44,12 +43,11 @@ def run(real: Path, box: Box) -> Run:
     """Run a client on a command, and return what it got."""
 
     def run(client: str, command: list[str], asked: Json) -> Json:
-        python = real / ENVIRONMENTS[client] / "bin" / "python"
         ran = subprocess.run(
-            [str(python), str(CLIENTS / f"{client}.py"), *command],
+            [*CLIENTS[client].command(real), *command],
             env=box.env,
             cwd=box.env["HOME"],
-            input=json.dumps(asked),
+            input=json.dumps({"mode": CLIENTS[client].mode, **asked}),
             text=True,
             capture_output=True,
             timeout=scaled(50),
@@ -62,11 +60,16 @@ def run(real: Path, box: Box) -> Run:
     return run
 
 
+def call(name: str, **arguments: Any) -> Json:
+    """Return the step that calls a tool."""
+    return {"do": "call", "name": name, "arguments": arguments}
+
+
 def asking(server: Server) -> Json:
     """Return what a client is asked to do with a server."""
-    asked = {"name": server.at_once.tool, "arguments": server.at_once.arguments}
-    questions = [{"name": name, "arguments": QUESTIONS[name]} for name in server.left_out]
-    return {"calls": [asked, *questions]}
+    questions = [call(name, **QUESTIONS[name]) for name in server.left_out]
+    once = call(server.at_once.tool, **server.at_once.arguments)
+    return {"steps": [{"do": "list"}, once, *questions]}
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +82,7 @@ def without(run: Run, box: Box, servers: dict[str, Server]) -> Callable[[str], J
             entry = servers[name].entry
             assignments = [f"{key}={value}" for key, value in entry["env"].items()]
             command = ["env", *assignments, entry["command"], *entry["args"]]
-            known[name] = run("sdk1", command, asking(servers[name]))
+            known[name] = run("python-1.30", command, asking(servers[name]))
         return known[name]
 
     return ask
@@ -90,13 +93,16 @@ def test_a_client_of_the_python_sdk_gets_what_the_server_says(
     client: str, name: str, house: Box, run: Run, servers: dict[str, Server], without: Any
 ) -> None:
     """
-    Of both generations; the second asks for the newer era first and falls back. It can use the
-    server on the SDK 1.8.1, too, which dies of that question when it is asked directly.
+    Of both generations; the second is of the newer era, and none of these servers is but git's. It
+    can use the server on the SDK 1.8.1, too, which dies of its first question when asked directly.
     """
     command = [binary("mcpctl"), "connect", name]
     mask = servers[name].at_once.mask
     got = run(client, command, asking(servers[name]))
-    assert masked(got, mask) == masked(without(name), mask)
+    wanted = without(name)
+    if CLIENTS[client].is_modern:
+        wanted = {**wanted, "version": MODERN}
+    assert masked(got, mask) == masked(wanted, mask)
 
 
 def test_a_client_of_the_python_sdk_uses_the_aggregate(
@@ -107,11 +113,12 @@ def test_a_client_of_the_python_sdk_uses_the_aggregate(
     """
     started = house.ctl("start", "--all")  # a list does not wait for all that start slowly
     assert started.returncode == 0, started.stderr
-    asked = {"calls": [{"name": "old__divide", "arguments": {"a": 1, "b": 8}}]}
+    asked = {"steps": [{"do": "list"}, call("old__divide", a=1, b=8)]}
     got = run(client, [binary("mcpctl"), "connect"], asked)
-    assert got["server"]["name"] == "mcpd"
-    assert got["calls"][0]["content"] == [{"type": "text", "text": "0.125"}]
-    prefixes = {tool["name"].split("__")[0] for tool in got["tools"]}
+    assert got["server"] == "mcpd"
+    listed, divided = got["results"]
+    assert divided["content"] == [{"type": "text", "text": "0.125"}]
+    prefixes = {tool["name"].split("__")[0] for tool in listed}
     assert prefixes == {*servers, "fake"}
 
 
@@ -121,23 +128,25 @@ def test_a_client_of_the_python_sdk_sees_progress_and_cancels(
     """
     The first generation sends its cancellation when told to, the second by itself.
     """
-    asked: Json = {
-        "calls": [{"name": "echo", "arguments": {"text": "still here"}}],
-        "progress": {"name": "progress", "arguments": {"steps": 3}},
-        "cancel": {"name": "progress", "arguments": {"steps": 100_000}},
-    }
+    endless = {"steps": 100_000}
+    steps = [
+        {"do": "progress", "name": "progress", "arguments": {"steps": 3}},
+        {"do": "cancel", "name": "progress", "arguments": endless},
+        call("echo", text="still here"),
+    ]
     before = len(house.messages(method="notifications/cancelled"))
-    got = run(client, [binary("mcpctl"), "connect", "fake"], asked)
-    steps = [[1, 3, "step 1"], [2, 3, "step 2"], [3, 3, "step 3"]]
-    done = {"content": [{"type": "text", "text": "done"}]}
-    assert got["progress"] == {"result": done, "steps": steps}
-    assert got["cancelled"] is True
-    assert got["calls"][0]["structuredContent"] == {"text": "still here"}
+    got = run(client, [binary("mcpctl"), "connect", "fake"], {"steps": steps})
+    progress, cancelled, echoed = got["results"]
+    reports = [[1, 3, "step 1"], [2, 3, "step 2"], [3, 3, "step 3"]]
+    done = {"content": [{"type": "text", "text": "done"}], "isError": False}
+    assert progress == {"result": done, "reports": reports}
+    assert cancelled["given_up"] is True
+    assert echoed["structuredContent"] == {"text": "still here"}
 
     heard = house.messages(method="notifications/cancelled")[before:]
-    endless = house.messages(method="tools/call")
-    endless = [m for m in endless if m["params"]["arguments"] == asked["cancel"]["arguments"]]
-    assert [note["params"]["requestId"] for note in heard] == [endless[-1]["id"]]
+    called = house.messages(method="tools/call")
+    called = [m for m in called if m["params"]["arguments"] == endless]
+    assert [note["params"]["requestId"] for note in heard] == [called[-1]["id"]]
     assert house.status()["in_flight"] == 0
     wait_until(lambda: house.status()["sessions"] == 0, what="the end of the client's session")
 
@@ -171,8 +180,12 @@ def test_the_inspector_lists_and_calls_through_the_bridge(
 
     peer = direct(servers["everything"])
     peer.initialize(capabilities=CAPABILITIES)
-    assert inspect("--method", "tools/list") == peer.request("tools/list", {})
+    listed = peer.request("tools/list", {})
+    if era == "auto":
+        for tool in listed["tools"]:
+            del tool["execution"]  # says how a tool wants tasks of 2025-11-25; later tools do not
+    assert inspect("--method", "tools/list") == listed
     arguments: Json = {"messageType": "success", "includeImage": True}
     call = ["--method", "tools/call", "--tool-name", "get-annotated-message"]
-    got = inspect(*call, "--tool-args-json", json.dumps(arguments))
+    got = unsigned(inspect(*call, "--tool-args-json", json.dumps(arguments)))
     assert got == peer.call("get-annotated-message", **arguments)

@@ -8,48 +8,23 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.real.cells import ACTIONS, GIVEN_UP, Cell, check
+from tests.real.matrix import DIRECT_CANNOT, USED, cannot, pairs
 from tests.real.peers import CLIENTS, MODERN, SERVERS, environment
-from tests.support.daemon import Box, binary
+from tests.real.table import NOTES, table
+from tests.support.daemon import Box, RpcError, binary
 from tests.support.waiting import scaled, wait_until
 
 Json = dict[str, Any]
 
 TEE = Path(__file__).with_name("tee.py")
-
-MODERN_ONLY = ("python-2.3-modern", "typescript-2.4-modern")
-LEGACY_ONLY = tuple(name for name, server in SERVERS.items() if server.speaks == server.speaks[:1])
-
-NO_MODERN = f"the client speaks {MODERN} alone, the SDK of the server no revision as new"
-DIRECT_CANNOT: Final = {
-    **{(client, server): NO_MODERN for client in MODERN_ONLY for server in LEGACY_ONLY},
-    ("python-2.3-auto", "python-1.8.1"): "the server dies of `server/discover`",
-}
-"""The pairs that do not come together without mcpd, and why. All of them do with it."""
-
-NO_BACK_CHANNEL: Final = {
-    "python-2.3": "no back-channel for server-initiated requests",
-    "typescript-2.4": "Server-to-client requests are not available on protocol revision 2026-07-28",
-}
-"""What the SDK of a server says of a request to the client in its modern era."""
-
-USED: Final = {
-    **{name: (name, MODERN in server.speaks) for name, server in SERVERS.items()},
-    "python-2.3 as legacy": ("python-2.3", False),
-    "typescript-2.4 as legacy": ("typescript-2.4", False),
-}
-"""The entries of mcpd's configuration: a server, and whether it is used as modern."""
-
-
-def cannot(server: str, modern: bool) -> dict[str, str]:
-    """Return the actions that a server cannot do in an era, and what its SDK says then."""
-    return {"ask_back": NO_BACK_CHANNEL[server]} if modern else {}
-
+OLDEST: Final = "python-1.8.1"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -90,6 +65,7 @@ def cancelled(record: Path, arguments: Json) -> bool:
     return calls[-1] in [note["requestId"] for note in notes]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_and_a_server_speak_directly(
@@ -125,8 +101,13 @@ def house(box: Box, real: Path) -> Box:
     return box.up()
 
 
-@pytest.mark.parametrize("server", USED)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [
+        pytest.param(*pair, id=" on ".join(pair), marks=[] if is_one else pytest.mark.matrix)
+        for pair, is_one in pairs().items()
+    ],
+)
 def test_a_client_and_a_server_speak_through_mcpd(
     client: str, server: str, house: Box, run: Run
 ) -> None:
@@ -156,6 +137,38 @@ def test_each_server_was_one_process_in_its_era(house: Box) -> None:
         assert now["protocol_version"] == (MODERN if modern else SERVERS[server].speaks[0]), name
 
 
+@pytest.mark.matrix
+def test_the_oldest_server_ends_when_a_call_is_cancelled(real: Path, run: Run) -> None:
+    """
+    Why cancellation is no part of its cells: the next call finds nobody, with or without mcpd.
+    """
+    kept = {action: why for action, why in SERVERS[OLDEST].lacks.items() if action != "cancel"}
+    server = replace(SERVERS[OLDEST], lacks=kept)
+    cell = Cell("python-1.30", CLIENTS["python-1.30"], OLDEST, server, modern=False, bridged=False)
+    with pytest.raises((subprocess.TimeoutExpired, AssertionError)):
+        results(run(cell, server.command(real), 8.0))
+
+
+def test_a_server_that_a_cancellation_ended_is_there_again(house: Box) -> None:
+    """
+    Its next caller may get an error, and then it works, for whoever calls.
+    """
+    with house.session(OLDEST) as one, house.session(OLDEST) as other:
+        hang = {"name": "hang", "arguments": {"label": "x"}, "_meta": {"progressToken": "p"}}
+        given_up = one.start("tools/call", hang)
+        one.take_notification("notifications/progress")
+        one.notify("notifications/cancelled", {"requestId": given_up})
+
+        def works() -> bool:
+            try:
+                return other.text("echo", text="hello") == "hello"
+            except RpcError:
+                return False
+
+        wait_until(works, what="the server")
+        assert one.text("echo", text="hello") == "hello"
+
+
 def test_what_a_server_lacks_is_said() -> None:
     """
     A cell is left out for a reason alone, and every action of the matrix is some server's.
@@ -165,3 +178,13 @@ def test_what_a_server_lacks_is_said() -> None:
         assert all(server.lacks.values())
     for action in ACTIONS:
         assert any(action not in server.lacks for server in SERVERS.values())
+
+
+def test_the_documentation_shows_what_is_tested() -> None:
+    """
+    The tables of docs/revisions.md are made from what the tests expect: ``tests/real/table.py``.
+    """
+    page = (Path(__file__).parents[2] / "docs" / "revisions.md").read_text("utf-8")
+    assert table(bridged=True) in page
+    assert table(bridged=False) in page
+    assert all(f"- {letter}: {note}" in page for letter, note in NOTES.items())
