@@ -14,6 +14,7 @@ from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.requests import Interpreted
 from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Session
+from mcpd.core.mux.subscriptions import Topic
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
@@ -57,13 +58,13 @@ class Hearers:
             session.changes.tell(tables.fx, method, lambda: tables.notify(session, method, None))
         self._listens.tell_change(session, kind)
 
-    def heard_update(self, upstream: Upstream, uri: str, params: Raw) -> None:
-        """An update goes to the subscribers of the URI, or of a parent of it."""
-        for who in upstream.subscriptions.subscribers(uri):
+    def heard_update(self, upstream: Upstream, topic: Topic, params: Raw) -> None:
+        """An update goes to the subscribers of a resource or a parent of it, or of a task."""
+        for who in upstream.subscriptions.subscribers(topic):
             ident, key = who if isinstance(who, tuple) else (who, None)
             session = self._session(ident)
             if session is not None and key is not None:
-                self._listens.tell_update(session, key, uri, params)
+                self._listens.tell_update(session, key, topic, params)
             elif session is not None:
                 self._tables.notify(session, "notifications/resources/updated", params)
 

@@ -1,19 +1,22 @@
-"""Our listens at one modern process: one for its lists, one for each resource somebody follows."""
+"""Our listens at one modern process: one for its lists, one for each thing somebody follows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mux.commands import ToServer
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.requests import OURS, Requests
+from mcpd.core.mux.subscriptions import Task, Topic, covers
 from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
 
@@ -21,7 +24,7 @@ Opened = Callable[[Raw | bytes | None], None]
 """Called once: with an error, or with ``None`` when the listen stands."""
 
 ACKNOWLEDGE_S: Final = 10.0
-"""Seconds that the server has to acknowledge the listen for a resource."""
+"""Seconds that the server has to acknowledge the listen for a resource or a task."""
 
 AGAIN_S: Final = 1.0
 AGAIN_MOST_S: Final = 60.0
@@ -38,9 +41,9 @@ class FeedHost(Protocol):
 
 
 class _Feed:
-    def __init__(self, listen: modern.Listen, uri: str | None, opened: Opened | None) -> None:
+    def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
         self.listen = listen
-        self.uri = uri
+        self.topic = topic
         self.opened = opened  # until it was called
         self.wire_id = 0  # 0: it is not open
         self.stands = False  # the server has acknowledged it
@@ -67,27 +70,30 @@ class Feeds:
         self._requests = requests
         self._host = host
         self._open: dict[int, _Feed] = {}
-        self._resources: dict[str, _Feed] = {}
+        self._topics: dict[Topic, _Feed] = {}
         self._lists: _Feed | None = None
 
     def __len__(self) -> int:
-        return len(self._resources) + (self._lists is not None)
+        return len(self._topics) + (self._lists is not None)
 
     def follow_lists(self, listen: modern.Listen) -> None:
         """Hear when lists change."""
         self._lists = _Feed(listen, None, None)
         self._send(self._lists)
 
-    def follow(self, uri: str, opened: Opened) -> None:
-        """Hear when a resource changes."""
-        listen = modern.Listen(tools=False, prompts=False, resources=False, uris=(uri,))
-        feed = self._resources[uri] = _Feed(listen, uri, opened)
+    def follow(self, topic: Topic, opened: Opened) -> None:
+        """Hear when a resource or a task changes."""
+        if isinstance(topic, Task):
+            listen = modern.Listen(tasks=(topic.id,))
+        else:
+            listen = modern.Listen(uris=(topic,))
+        feed = self._topics[topic] = _Feed(listen, topic, opened)
         feed.timer = self._fx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
         self._send(feed)
 
-    def leave(self, uri: str) -> None:
-        """Hear no more of a resource."""
-        feed = self._resources.pop(uri, None)
+    def leave(self, topic: Topic) -> None:
+        """Hear no more of a resource or a task."""
+        feed = self._topics.pop(topic, None)
         if feed is not None:
             self._close(feed)
 
@@ -96,7 +102,7 @@ class Feeds:
         for feed in self._all():
             feed.drop_timer()
         self._open.clear()
-        self._resources.clear()
+        self._topics.clear()
         self._lists = None
 
     # -- what the server says ----------------------------------------------------------------------
@@ -110,8 +116,9 @@ class Feeds:
             honoured = modern.read_listen(params)
         except ValueError:
             honoured = feed.listen  # it stands, whatever the server says of it
-        if feed.uri is not None and feed.uri not in honoured.uris:
-            self._refused(feed, f"the server does not tell of changes of {feed.uri}")
+        heard = (*honoured.uris, *(Task(ident) for ident in honoured.tasks))
+        if feed.topic is not None and feed.topic not in heard:
+            self._refused(feed, f"the server does not tell of changes of {_name(feed.topic)}")
             return
         is_again, feed.stands, feed.has_stood = feed.has_stood, True, True
         feed.stood_at = self._fx.now
@@ -149,7 +156,7 @@ class Feeds:
         wire_id = self._id_in(params)
         return wire_id is None or wire_id in self._open
 
-    def carries_update(self, params: Raw, uri: str) -> bool:
+    def carries_update(self, params: Raw, topic: Topic) -> bool:
         """Tell likewise, and that it is the one of several listens that counts.
 
         An update of a part comes by the listen for it and by those for what it is a part of.
@@ -161,14 +168,14 @@ class Feeds:
         if feed is None:
             return False
         covering = [
-            own for own, other in self._resources.items() if other.stands and _covers(own, uri)
+            own for own, other in self._topics.items() if other.stands and covers(own, topic)
         ]
-        return feed.uri is None or feed.uri == max(covering, key=len, default=feed.uri)
+        return feed.topic is None or feed.topic == max(covering, key=_length, default=feed.topic)
 
     # -- inside ------------------------------------------------------------------------------------
 
     def _all(self) -> list[_Feed]:
-        return [*self._resources.values(), *([] if self._lists is None else [self._lists])]
+        return [*self._topics.values(), *([] if self._lists is None else [self._lists])]
 
     def _send_again(self, feed: _Feed) -> None:
         feed.timer = None
@@ -176,10 +183,12 @@ class Feeds:
 
     def _send(self, feed: _Feed) -> None:
         pending = Pending(OURS, _LISTEN, modern.listen_params(feed.listen), _nobody)
+        if feed.listen.tasks:
+            pending.asker = _with_tasks(self._requests.ours)
         self._requests.place(pending)
         self._requests.take(pending.wire_id)  # it is here that its answer is expected
         if pending.is_over:
-            self._refused(feed, "its URI is too long to be sent")
+            self._refused(feed, "it is too long to be sent")
             return
         feed.wire_id = pending.wire_id
         self._open[feed.wire_id] = feed
@@ -206,8 +215,8 @@ class Feeds:
     def _forget(self, feed: _Feed) -> None:
         if feed is self._lists:
             self._lists = None
-        elif feed.uri is not None and self._resources.get(feed.uri) is feed:
-            del self._resources[feed.uri]
+        elif feed.topic is not None and self._topics.get(feed.topic) is feed:
+            del self._topics[feed.topic]
 
     def _id_in(self, params: Raw | bytes | None) -> int | None:
         found = envelope.params_of(params) if params is not None else None
@@ -231,5 +240,16 @@ def _code_of(error: Raw | bytes) -> int | None:
     return int(code) if code.removeprefix(b"-").isdigit() else None
 
 
-def _covers(own: str, uri: str) -> bool:
-    return uri == own or uri.startswith(own.rstrip("/") + "/")
+def _name(topic: Topic) -> str:
+    return f"task {topic.id}" if isinstance(topic, Task) else topic
+
+
+def _length(topic: Topic) -> int:
+    return 0 if isinstance(topic, Task) else len(topic)
+
+
+def _with_tasks(asker: Asker) -> Asker:
+    """Return who declares the extension as well: without that a server refuses to tell."""
+    members = envelope.object_of(asker.capabilities) or {}
+    members["extensions"] = Raw(envelope.object_from({modern.TASKS: b"{}"}))
+    return msgspec.structs.replace(asker, capabilities=envelope.object_from(members))

@@ -17,6 +17,7 @@ from mcpd.core.mux.failures import invalid_answer, too_large
 from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.requests import Requests
+from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
@@ -53,8 +54,8 @@ S_contra = TypeVar("S_contra", bound=Speaker, contravariant=True)
 class Told(Protocol[S_contra]):
     """Those to whom what a server says unasked is told."""
 
-    def heard_update(self, upstream: S_contra, uri: str, params: Raw) -> None:
-        """A resource has changed."""
+    def heard_update(self, upstream: S_contra, topic: Topic, params: Raw) -> None:
+        """A resource, or a task, has changed."""
 
     def heard_log(self, upstream: S_contra, params: Raw) -> None:
         """The server logged something."""
@@ -182,6 +183,8 @@ class Hearing(Generic[S]):
             self._told.heard_log(self._upstream, params)
         elif method == "notifications/resources/updated":
             self._hear_update(params)
+        elif method == "notifications/tasks":
+            self._hear_task(params)
         elif method == "notifications/elicitation/complete":
             self._told.heard_completion(self._upstream, params)
         elif method == "notifications/subscriptions/acknowledged":
@@ -205,6 +208,14 @@ class Hearing(Generic[S]):
                 return
             params = Raw(modern.untagged(params)[0] or b"{}")
         self._told.heard_update(self._upstream, uri, params)
+
+    def _hear_task(self, params: Raw) -> None:
+        found = envelope.params_of(params)
+        ident = envelope.text(found.task_id) if found is not None else None
+        if ident is None or not self._feeds.carries_update(params, Task(ident)):
+            return
+        told = Raw(modern.untagged(params)[0] or b"{}")
+        self._told.heard_update(self._upstream, Task(ident), told)
 
     def _hear_progress(self, params: Raw) -> None:
         found = envelope.params_of(params)

@@ -9,6 +9,7 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.mcp import modern
 from mcpd.core.mux.changes import Changes
+from mcpd.core.mux.subscriptions import Topic
 from mcpd.core.mux.upstream import Upstream
 
 _FLAGS: Final = {
@@ -29,18 +30,18 @@ class Listener:
         self.ident = ident
         self.key = key
         self.wanted = wanted
-        self.honoured = modern.Listen(tools=False, prompts=False, resources=False, uris=())
+        self.honoured = modern.Listen()
         """What its client was, or will be, told that it hears."""
         self.is_acknowledged = False
-        self.owners: dict[str, str] = {}
-        """The server of each resource that it follows."""
-        self.places: dict[str, Upstream] = {}
+        self.owners: dict[Topic, str] = {}
+        """The server of each resource and task that it follows."""
+        self.places: dict[Topic, Upstream] = {}
         """Where it is subscribed to each of these."""
-        self.awaited: set[str] = set()
-        """Resources without which it cannot be acknowledged yet."""
+        self.awaited: set[Topic] = set()
+        """Those of them without which it cannot be acknowledged yet."""
         self.changes = Changes()
         self.missed_changes: dict[Kind, None] = {}
-        self.missed_updates: dict[str, Raw] = {}
+        self.missed_updates: dict[Topic, Raw] = {}
         """What it is to hear once it is acknowledged."""
 
     def hears(self, kind: Kind) -> bool:

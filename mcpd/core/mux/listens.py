@@ -16,6 +16,7 @@ from mcpd.core.mux.commands import ToSession
 from mcpd.core.mux.entries import Entry, Sharing
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Phase, Upstream
 from mcpd.core.wire import envelope
@@ -25,6 +26,7 @@ Owners = Callable[[Session, tuple[str, ...], Callable[[Mapping[str, Entry]], Non
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _UPDATED: Final = "notifications/resources/updated"
+_TASKS: Final = "notifications/tasks"
 
 
 class Listens:
@@ -85,8 +87,8 @@ class Listens:
             if session.server is not None and session.server not in entries:
                 self._end(session, self._tables.not_found(session.server))
             for listener in list(session.listens.values()):
-                for uri in list(listener.owners):
-                    self._move(session, listener, uri, gone)
+                for topic in list(listener.owners):
+                    self._move(session, listener, topic, gone)
 
     # -- what listeners are told -----------------------------------------------------------------
 
@@ -96,16 +98,17 @@ class Listens:
             if listener.hears(kind):
                 self._tell_change(session, listener, kind)
 
-    def tell_update(self, session: Session, key: bytes, uri: str, params: Raw) -> None:
-        """Tell one listen of a session that a resource that it follows has changed."""
+    def tell_update(self, session: Session, key: bytes, topic: Topic, params: Raw) -> None:
+        """Tell one listen of a session that a resource or a task that it follows has changed."""
         listener = session.listens.get(key)
         if listener is None:
             return
         if listener.is_acknowledged:
             told = modern.tagged(params, listener.ident)
-            self._tables.notify_modern(session, _UPDATED, told)
+            method = _TASKS if isinstance(topic, Task) else _UPDATED
+            self._tables.notify_modern(session, method, told)
         else:
-            listener.missed_updates[uri] = params
+            listener.missed_updates[topic] = params
 
     def _tell_change(self, session: Session, listener: Listener, kind: Kind) -> None:
         if not listener.is_acknowledged:
@@ -124,9 +127,9 @@ class Listens:
         tables, wanted = self._tables, listener.wanted
         entry = tables.entry(server)
         known = self._introduction(session, server)
-        uris = wanted.uris if known is None or known.has("resources", "subscribe") else ()
+        topics = () if known is None else _topics(wanted, known)
         if isinstance(entry, Failure):
-            if entry.kind != "server_stopped" or known is None or uris:
+            if entry.kind != "server_stopped" or known is None or topics:
                 self._refuse(session, listener, entry)
                 return
         elif known is None:
@@ -136,9 +139,8 @@ class Listens:
             tools=wanted.tools and known.has("tools"),
             prompts=wanted.prompts and known.has("prompts"),
             resources=wanted.resources and known.has("resources"),
-            uris=(),
         )
-        owners = {} if isinstance(entry, Failure) else dict.fromkeys(uris, entry)
+        owners = {} if isinstance(entry, Failure) else dict.fromkeys(topics, entry)
         self._follow(session, listener, owners)
 
     def _open_when_introduced(self, session: Session, listener: Listener, entry: Entry) -> None:
@@ -160,7 +162,9 @@ class Listens:
 
         def found(owners: Mapping[str, Entry]) -> None:
             if session.listens.get(listener.key) is listener:
-                followed = {u: e for u, e in owners.items() if self._has_updates(session, e)}
+                followed: dict[Topic, Entry] = {
+                    uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
+                }
                 self._follow(session, listener, followed)
 
         if wanted.uris:
@@ -177,39 +181,41 @@ class Listens:
         known = self._introduction(session, entry.name)
         return known is None or known.has("resources", "subscribe")
 
-    def _follow(self, session: Session, listener: Listener, owners: Mapping[str, Entry]) -> None:
+    def _follow(self, session: Session, listener: Listener, owners: Mapping[Topic, Entry]) -> None:
         if not owners:
             self._acknowledge(session, listener)
             return
         listener.awaited.update(owners)
-        for uri, entry in owners.items():
+        for topic, entry in owners.items():
             if session.listens.get(listener.key) is not listener:
                 return  # refused: its server does not come
-            listener.owners[uri] = entry.name
-            self._subscribe(session, listener, uri, self._place(session, entry))
+            listener.owners[topic] = entry.name
+            self._subscribe(session, listener, topic, self._place(session, entry))
 
     def _followed(
         self,
         session: Session,
         listener: Listener,
-        uri: str,
+        topic: Topic,
         error: Raw | bytes | None,
         failure: Failure | None,
     ) -> None:
-        """Go on once a server has said whether a resource can be followed."""
+        """Go on once a server has said whether something can be followed."""
         if failure is not None and session.server is not None:
             self._refuse(session, listener, failure)
             return
         if error is not None or failure is not None:
-            listener.owners.pop(uri, None)
-            listener.places.pop(uri, None)
-        listener.awaited.discard(uri)
+            listener.owners.pop(topic, None)
+            listener.places.pop(topic, None)
+        listener.awaited.discard(topic)
         if not listener.awaited:
             self._acknowledge(session, listener)
 
     def _acknowledge(self, session: Session, listener: Listener) -> None:
-        uris = tuple(uri for uri in listener.wanted.uris if uri in listener.owners)
-        listener.honoured = msgspec.structs.replace(listener.honoured, uris=uris)
+        wanted, owners = listener.wanted, listener.owners
+        uris = tuple(uri for uri in wanted.uris if uri in owners)
+        tasks = tuple(ident for ident in wanted.tasks if Task(ident) in owners)
+        listener.honoured = msgspec.structs.replace(listener.honoured, uris=uris, tasks=tasks)
         listener.is_acknowledged = True
         params = modern.acknowledged(listener.ident, listener.honoured)
         line = envelope.notification(envelope.quote(_ACKNOWLEDGED), params)
@@ -218,8 +224,8 @@ class Listens:
         for kind in changes:
             self._tell_change(session, listener, kind)
         updates, listener.missed_updates = listener.missed_updates, {}
-        for uri, told in updates.items():
-            self.tell_update(session, listener.key, uri, told)
+        for topic, told in updates.items():
+            self.tell_update(session, listener.key, topic, told)
 
     def _refuse(self, session: Session, listener: Listener, failure: Failure) -> None:
         self.cancel(session, listener.key)
@@ -233,40 +239,44 @@ class Listens:
             return self._tables.control_upstream(entry)
         return self._tables.upstream_for(session, entry)
 
-    def _subscribe(self, session: Session, listener: Listener, uri: str, place: Upstream) -> None:
-        listener.places[uri] = place
-        is_awaited = uri in listener.awaited
+    def _subscribe(
+        self, session: Session, listener: Listener, topic: Topic, place: Upstream
+    ) -> None:
+        listener.places[topic] = place
+        is_awaited = topic in listener.awaited
 
         def told(error: Raw | bytes | None, failure: Failure | None) -> None:
             is_open = session.listens.get(listener.key) is listener
-            if is_open and listener.places.get(uri) is place:
-                self._followed(session, listener, uri, error, failure)
+            if is_open and listener.places.get(topic) is place:
+                self._followed(session, listener, topic, error, failure)
 
         who = (session.id, listener.key)
-        place.subscriptions.add(uri, who, told if is_awaited else None, is_up=place.is_ready)
+        place.subscriptions.add(topic, who, told if is_awaited else None, is_up=place.is_ready)
         if is_awaited and not place.is_ready:
             place.requests.when_ready(_nobody)
 
-    def _move(self, session: Session, listener: Listener, uri: str, gone: list[Upstream]) -> None:
-        """Have a resource followed where its server is now, if it is somewhere."""
-        tables, server = self._tables, listener.owners[uri]
-        before = listener.places.get(uri)
+    def _move(
+        self, session: Session, listener: Listener, topic: Topic, gone: list[Upstream]
+    ) -> None:
+        """Have something followed where its server is now, if it is somewhere."""
+        tables, server = self._tables, listener.owners[topic]
+        before = listener.places.get(topic)
         entry = tables.entries.get(server)
         why = tables.not_found(server) if entry is None else entry.unavailable
         place = None if entry is None or why is not None else self._place(session, entry)
         if place is before:
             return
-        listener.places.pop(uri, None)
+        listener.places.pop(topic, None)
         if place is not None:
-            self._subscribe(session, listener, uri, place)
+            self._subscribe(session, listener, topic, place)
             was_up = before is not None and before.phase is not Phase.DOWN
             if was_up and not place.is_ready and server not in tables.held:
                 place.requests.when_ready(_nobody)
-        elif uri in listener.awaited:
-            self._followed(session, listener, uri, None, why)
+        elif topic in listener.awaited:
+            self._followed(session, listener, topic, None, why)
         if before is not None:
             is_up = before.is_ready and before not in gone
-            before.subscriptions.remove(uri, (session.id, listener.key), is_up=is_up)
+            before.subscriptions.remove(topic, (session.id, listener.key), is_up=is_up)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -282,8 +292,15 @@ class Listens:
     def _close(self, session: Session, listener: Listener) -> None:
         listener.changes.stop()
         who = (session.id, listener.key)
-        for uri, place in listener.places.items():
-            place.subscriptions.remove(uri, who, is_up=place.is_ready)
+        for topic, place in listener.places.items():
+            place.subscriptions.remove(topic, who, is_up=place.is_ready)
+
+
+def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
+    """Return what a server can be asked to tell of."""
+    uris = wanted.uris if known.has("resources", "subscribe") else ()
+    tasks = wanted.tasks if modern.has_tasks(known) else ()
+    return (*uris, *(Task(ident) for ident in tasks))
 
 
 def _has_tasks(owed: Owed) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import UNSET
@@ -113,7 +113,7 @@ class Served:
     def gather(
         self,
         session: Session,
-        kinds: tuple[Kind, ...],
+        kinds: Collection[Kind],
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
         failures: list[Failure] | None = None,

@@ -1,12 +1,23 @@
-"""Who is subscribed to which resource of one upstream: the first opens, the last closes."""
+"""Who is subscribed to what of one upstream: the first opens, the last closes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, KeysView
 
+import msgspec
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
+
+
+class Task(msgspec.Struct, frozen=True):
+    """A task of a modern server, by its id; whoever knows that may hear of it."""
+
+    id: str
+
+
+Topic = str | Task
+"""What can be followed: a resource, by its URI, or a task."""
 
 Subscriber = int | tuple[int, bytes]
 """A session, by its id, or one listen of a session, by its key as well."""
@@ -15,7 +26,14 @@ Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 """Called when a subscription stands: with the server's error, with a failure, or with neither."""
 
 
-class _Resource:
+def covers(own: Topic, topic: Topic) -> bool:
+    """Tell whether who follows ``own`` hears of ``topic``: it is that, or a part of it."""
+    if isinstance(own, Task) or isinstance(topic, Task):
+        return own == topic
+    return topic == own or topic.startswith(own.rstrip("/") + "/")
+
+
+class _Followed:
     def __init__(self) -> None:
         self.subscribers: dict[Subscriber, None] = {}  # in their order
         self.waiters: list[tuple[Subscriber, Waiter]] = []
@@ -30,108 +48,110 @@ class Subscriptions:
     called with what came of it. Requests about one URI never overlap.
     """
 
-    def __init__(self, send: Callable[[str, bool], None]) -> None:
+    def __init__(self, send: Callable[[Topic, bool], None]) -> None:
         self._send = send
-        self._resources: dict[str, _Resource] = {}
+        self._topics: dict[Topic, _Followed] = {}
 
-    def add(self, uri: str, subscriber: Subscriber, waiter: Waiter | None, *, is_up: bool) -> None:
+    def add(
+        self, topic: Topic, subscriber: Subscriber, waiter: Waiter | None, *, is_up: bool
+    ) -> None:
         """Subscribe somebody; ``waiter`` is called once the process has.
 
         Who has no waiter stays subscribed where no process comes for now.
         """
-        resource = self._resources.setdefault(uri, _Resource())
-        resource.subscribers[subscriber] = None
-        if resource.is_open and not resource.is_moving:
+        followed = self._topics.setdefault(topic, _Followed())
+        followed.subscribers[subscriber] = None
+        if followed.is_open and not followed.is_moving:
             if waiter is not None:
                 waiter(None, None)
             return
         if waiter is not None:
-            resource.waiters.append((subscriber, waiter))
+            followed.waiters.append((subscriber, waiter))
         if is_up:
-            self._settle(uri, resource)
+            self._settle(topic, followed)
 
-    def remove(self, uri: str, subscriber: Subscriber, *, is_up: bool) -> None:
+    def remove(self, topic: Topic, subscriber: Subscriber, *, is_up: bool) -> None:
         """Unsubscribe somebody; harmless where they are not subscribed."""
-        resource = self._resources.get(uri)
-        if resource is None:
+        followed = self._topics.get(topic)
+        if followed is None:
             return
-        resource.subscribers.pop(subscriber, None)
-        waiters = resource.waiters
+        followed.subscribers.pop(subscriber, None)
+        waiters = followed.waiters
         mine = [waiter for own, waiter in waiters if own == subscriber]
-        resource.waiters = [(own, waiter) for own, waiter in waiters if own != subscriber]
+        followed.waiters = [(own, waiter) for own, waiter in waiters if own != subscriber]
         for waiter in mine:
             waiter(None, None)
         if is_up:
-            self._settle(uri, resource)
-        self._forget(uri, resource)
+            self._settle(topic, followed)
+        self._forget(topic, followed)
 
     def leave(self, subscriber: Subscriber, *, is_up: bool) -> None:
         """Unsubscribe somebody from everything."""
-        for uri in self.of(subscriber):
-            self.remove(uri, subscriber, is_up=is_up)
+        for topic in self.of(subscriber):
+            self.remove(topic, subscriber, is_up=is_up)
 
-    def subscribers(self, uri: str) -> KeysView[Subscriber]:
-        """Return who wants an update of ``uri``: subscribed to it or to a parent of it."""
+    def subscribers(self, topic: Topic) -> KeysView[Subscriber]:
+        """Return who wants an update: subscribed to it or, for a resource, to a parent of it."""
         found: dict[Subscriber, None] = {}
-        for own, resource in self._resources.items():
-            if uri == own or uri.startswith(own.rstrip("/") + "/"):
-                found |= resource.subscribers
+        for own, followed in self._topics.items():
+            if covers(own, topic):
+                found |= followed.subscribers
         return found.keys()
 
-    def of(self, subscriber: Subscriber) -> list[str]:
+    def of(self, subscriber: Subscriber) -> list[Topic]:
         """Return what somebody is subscribed to."""
-        return [uri for uri, r in self._resources.items() if subscriber in r.subscribers]
+        return [topic for topic, r in self._topics.items() if subscriber in r.subscribers]
 
     def down(self) -> None:
         """The process is gone: nothing is open any more, everything wanted is to be renewed."""
-        for uri, resource in list(self._resources.items()):
-            resource.is_open = resource.is_moving = False
-            self._forget(uri, resource)
+        for topic, followed in list(self._topics.items()):
+            followed.is_open = followed.is_moving = False
+            self._forget(topic, followed)
 
     def fail(self, failure: Failure) -> None:
         """No process will come for those who wait: they are told, and not subscribed."""
-        for uri, resource in list(self._resources.items()):
-            waiters, resource.waiters = resource.waiters, []
+        for topic, followed in list(self._topics.items()):
+            waiters, followed.waiters = followed.waiters, []
             for subscriber, waiter in waiters:
-                resource.subscribers.pop(subscriber, None)
+                followed.subscribers.pop(subscriber, None)
                 waiter(None, failure)
-            self._forget(uri, resource)
+            self._forget(topic, followed)
 
     def renew(self) -> None:
         """A new process is there: subscribe to what is wanted."""
-        for uri, resource in list(self._resources.items()):
-            self._settle(uri, resource)
+        for topic, followed in list(self._topics.items()):
+            self._settle(topic, followed)
 
-    def moved(self, uri: str, wanted: bool, error: Raw | bytes | None) -> None:
+    def moved(self, topic: Topic, wanted: bool, error: Raw | bytes | None) -> None:
         """The process has answered; ``error`` is its refusal."""
-        resource = self._resources.get(uri)
-        if resource is None:
+        followed = self._topics.get(topic)
+        if followed is None:
             return
-        resource.is_moving = False
+        followed.is_moving = False
         if error is None:
-            resource.is_open = wanted
+            followed.is_open = wanted
         if wanted:
-            waiters, resource.waiters = resource.waiters, []
+            waiters, followed.waiters = followed.waiters, []
             for subscriber, waiter in waiters:
                 if error is not None:
-                    resource.subscribers.pop(subscriber, None)
+                    followed.subscribers.pop(subscriber, None)
                 waiter(error, None)
             if error is not None:
-                resource.subscribers.clear()
+                followed.subscribers.clear()
         else:
-            resource.is_open = False
-        self._settle(uri, resource)
-        self._forget(uri, resource)
+            followed.is_open = False
+        self._settle(topic, followed)
+        self._forget(topic, followed)
 
     def __len__(self) -> int:
-        return len(self._resources)
+        return len(self._topics)
 
-    def _settle(self, uri: str, resource: _Resource) -> None:
-        wanted = bool(resource.subscribers)
-        if not resource.is_moving and wanted != resource.is_open:
-            resource.is_moving = True
-            self._send(uri, wanted)
+    def _settle(self, topic: Topic, followed: _Followed) -> None:
+        wanted = bool(followed.subscribers)
+        if not followed.is_moving and wanted != followed.is_open:
+            followed.is_moving = True
+            self._send(topic, wanted)
 
-    def _forget(self, uri: str, resource: _Resource) -> None:
-        if not (resource.subscribers or resource.waiters or resource.is_open or resource.is_moving):
-            self._resources.pop(uri, None)
+    def _forget(self, topic: Topic, followed: _Followed) -> None:
+        if not (followed.subscribers or followed.waiters or followed.is_open or followed.is_moving):
+            self._topics.pop(topic, None)

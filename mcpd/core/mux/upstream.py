@@ -24,7 +24,7 @@ from mcpd.core.mux.hearing import Hearing, Told
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.requests import Interpreted, Requests
-from mcpd.core.mux.subscriptions import Subscriptions
+from mcpd.core.mux.subscriptions import Subscriptions, Task, Topic
 from mcpd.core.mux.turns import Turns
 from mcpd.core.wire import envelope
 from mcpd.ids import SlotId
@@ -281,23 +281,25 @@ class Upstream:
             lost=lambda: answered(None),  # the next process will be told
         )
 
-    def _move_subscription(self, uri: str, wanted: bool) -> None:
+    def _move_subscription(self, topic: Topic, wanted: bool) -> None:
         if self.phase is Phase.STARTING:
             self._start_steps += 1
 
         def moved(error: Raw | bytes | None) -> None:
-            self.subscriptions.moved(uri, wanted, error)
+            self.subscriptions.moved(topic, wanted, error)
             self._started_step()
 
-        if not self.is_modern:
-            method = "resources/subscribe" if wanted else "resources/unsubscribe"
-            params = b'{"uri":%b}' % envelope.quote(uri)
-            self.requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
-        elif wanted:
-            self._feeds.follow(uri, moved)
-        else:
-            self._feeds.leave(uri)
+        if self.is_modern and wanted:
+            self._feeds.follow(topic, moved)
+        elif self.is_modern:
+            self._feeds.leave(topic)
             moved(None)
+        elif isinstance(topic, Task):
+            moved(None)  # a legacy process, in the place of a modern one, has none to tell of
+        else:
+            method = "resources/subscribe" if wanted else "resources/unsubscribe"
+            params = b'{"uri":%b}' % envelope.quote(topic)
+            self.requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
 
     def _follow_lists(self, introduction: Introduction) -> None:
         tools, prompts, resources = (
