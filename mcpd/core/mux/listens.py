@@ -13,12 +13,13 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux.commands import ToSession
-from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.following import Following
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.tables import Tables
-from mcpd.core.mux.upstream import Phase, Upstream
+from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 
 Owners = Callable[[Session, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
@@ -38,6 +39,7 @@ class Listens:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
+        self._following = Following(tables, self._followed)
 
     def open(self, session: Session, owed: Owed, params: Raw, owners: Owners) -> None:
         """Take a ``subscriptions/listen``; it is acknowledged once its resources are followed."""
@@ -66,7 +68,8 @@ class Listens:
         listener = session.listens.pop(key, None)
         if listener is None:
             return False
-        self._close(session, listener)
+        listener.changes.stop()
+        self._following.end(session, listener)
         return True
 
     def session_gone(self, session: Session) -> None:
@@ -88,7 +91,8 @@ class Listens:
                 self._end(session, self._tables.not_found(session.server))
             for listener in list(session.listens.values()):
                 for topic in list(listener.owners):
-                    self._move(session, listener, topic, gone)
+                    if session.listens.get(listener.key) is listener:  # not refused by now
+                        self._following.move(session, listener, topic, gone)
 
     # -- what listeners are told -----------------------------------------------------------------
 
@@ -144,7 +148,7 @@ class Listens:
         self._follow(session, listener, owners)
 
     def _open_when_introduced(self, session: Session, listener: Listener, entry: Entry) -> None:
-        place = self._place(session, entry)
+        place = self._following.place(session, entry)
 
         def ready(failure: Failure | None) -> None:
             if session.listens.get(listener.key) is not listener:
@@ -189,8 +193,7 @@ class Listens:
         for topic, entry in owners.items():
             if session.listens.get(listener.key) is not listener:
                 return  # refused: its server does not come
-            listener.owners[topic] = entry.name
-            self._subscribe(session, listener, topic, self._place(session, entry))
+            self._following.begin(session, listener, topic, entry)
 
     def _followed(
         self,
@@ -231,53 +234,6 @@ class Listens:
         self.cancel(session, listener.key)
         self._tables.refuse(session, Owed(listener.ident, listener.key), failure)
 
-    # -- where resources are followed --------------------------------------------------------------
-
-    def _place(self, session: Session, entry: Entry) -> Upstream:
-        """Return where a server speaks to a session; to listen there is no use that keeps it."""
-        if entry.sharing is Sharing.SHARED:
-            return self._tables.control_upstream(entry)
-        return self._tables.upstream_for(session, entry)
-
-    def _subscribe(
-        self, session: Session, listener: Listener, topic: Topic, place: Upstream
-    ) -> None:
-        listener.places[topic] = place
-        is_awaited = topic in listener.awaited
-
-        def told(error: Raw | bytes | None, failure: Failure | None) -> None:
-            is_open = session.listens.get(listener.key) is listener
-            if is_open and listener.places.get(topic) is place:
-                self._followed(session, listener, topic, error, failure)
-
-        who = (session.id, listener.key)
-        place.subscriptions.add(topic, who, told if is_awaited else None, is_up=place.is_ready)
-        if is_awaited and not place.is_ready:
-            place.requests.when_ready(_nobody)
-
-    def _move(
-        self, session: Session, listener: Listener, topic: Topic, gone: list[Upstream]
-    ) -> None:
-        """Have something followed where its server is now, if it is somewhere."""
-        tables, server = self._tables, listener.owners[topic]
-        before = listener.places.get(topic)
-        entry = tables.entries.get(server)
-        why = tables.not_found(server) if entry is None else entry.unavailable
-        place = None if entry is None or why is not None else self._place(session, entry)
-        if place is before:
-            return
-        listener.places.pop(topic, None)
-        if place is not None:
-            self._subscribe(session, listener, topic, place)
-            was_up = before is not None and before.phase is not Phase.DOWN
-            if was_up and not place.is_ready and server not in tables.held:
-                place.requests.when_ready(_nobody)
-        elif topic in listener.awaited:
-            self._followed(session, listener, topic, None, why)
-        if before is not None:
-            is_up = before.is_ready and before not in gone
-            before.subscriptions.remove(topic, (session.id, listener.key), is_up=is_up)
-
     # -- the end -----------------------------------------------------------------------------------
 
     def _end(self, session: Session, failure: Failure) -> None:
@@ -288,12 +244,6 @@ class Listens:
                 self._tables.reply(session, owed, modern.listen_result(listener.ident))
             else:
                 self._refuse(session, listener, failure)
-
-    def _close(self, session: Session, listener: Listener) -> None:
-        listener.changes.stop()
-        who = (session.id, listener.key)
-        for topic, place in listener.places.items():
-            place.subscriptions.remove(topic, who, is_up=place.is_ready)
 
 
 def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
@@ -307,7 +257,3 @@ def _has_tasks(owed: Owed) -> bool:
     capabilities = b"{}" if owed.asker is None else owed.asker.capabilities
     extensions = (envelope.object_of(capabilities) or {}).get("extensions", Raw(b"{}"))
     return modern.TASKS in (envelope.object_of(extensions) or {})
-
-
-def _nobody(failure: Failure | None) -> None:
-    """Nobody waits for the process: it is told what is followed as soon as it is there."""
