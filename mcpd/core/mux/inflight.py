@@ -30,10 +30,11 @@ class Pending:
 
     ``owner`` tells whose it is (a session's id; ours are 0), for fairness and attribution.
     ``token`` is the requester's progress token as it came. ``is_written`` says that a process
-    may have seen it. ``asker`` is the client, ``None`` for requests of ours and control calls.
-    ``is_modern`` says that the client speaks a revision without a handshake, ``is_asking`` that the
-    server may ask it something before it answers; ``lacked``
-    is what it asked and its client had not declared (see ``core.mcp.questions``).
+    may have seen it, ``is_given_up`` that nobody waited for its answer. ``asker`` is the client,
+    ``None`` for requests of ours and control calls. ``is_modern`` says that the client speaks a
+    revision without a handshake, ``is_asking`` that the server may ask it something before it
+    answers; ``lacked`` is what it asked and its client had not declared (see
+    ``core.mcp.questions``).
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
@@ -48,6 +49,7 @@ class Pending:
     tries = 0
     is_written = False
     is_over = False
+    is_given_up = False
     timeout = 0.0
     most = 0.0
     left = 0.0

@@ -179,16 +179,27 @@ class Questions:
             question.timer = self._tables.fx.after(wait, give_up)
 
     def _caller_over(self, question: Question) -> None:
-        """A call that can have caused a question has ended, in whatever way."""
+        """A call that can have caused a question has ended, in whatever way.
+
+        One that was answered has caused none that is open. One that was given up may have: its
+        server asks on, and what it asks is for nobody else.
+        """
         if not question.is_open:
             return
-        left = [p for p in question.callers if not p.is_over]
+        possible = [p for p in question.callers if p.is_given_up or not p.is_over]
+        left = [p for p in possible if not p.is_over]
         if not left:
             question.take_back()
             self.answer(question, result=None, error=None)
-        elif not question.owner and len({p.owner for p in left}) == 1:
+        elif question.owner or len({p.owner for p in left}) > 1:
+            return
+        elif len({p.owner for p in possible}) == 1:
             self._narrow(question, left)
             self.put(question)
+        else:
+            self._close(question)
+            why = f"{question.method} may be of a call that was given up, and is not guessed"
+            refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
 
     def _narrow(self, question: Question, callers: list[Pending]) -> None:
         for pending in question.callers:

@@ -156,7 +156,7 @@ class Requests:
         """
         if pending.is_over:
             return
-        pending.is_over = True
+        pending.is_over = pending.is_given_up = True
         pending.drop_timers()
         if pending.wire_id and self._inflight.close(pending.wire_id) is not None:
             if pending.method.route is not Route.INITIALIZE:
