@@ -359,6 +359,8 @@ class Mux:
         self._questions.session_gone(session)
         self._parked.session_gone(session)
         self._listens.session_gone(session)
+        for owed in session.owed.values():
+            owed.batch = None  # there is nobody to take the rest of its answers
         # the newest first: a call that waits must not be sent because another has made room
         for key in [*reversed(session.owed), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')

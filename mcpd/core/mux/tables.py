@@ -94,7 +94,10 @@ class Tables:
         if shared is not None:
             return shared.introduction
         known = self.memory.get(entry.launch)
-        return entry.introduction if known is None else known.introduction
+        if known is not None:
+            return known.introduction
+        said = (own.introduction for own in self.upstreams_of(name))  # nobody shares these
+        return next((each for each in said if each is not None), entry.introduction)
 
     def upstreams_of(self, name: str) -> list[Upstream]:
         """Return the processes, or places for one, that a server has."""
