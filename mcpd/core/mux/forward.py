@@ -248,8 +248,15 @@ class Forward:
             else:
                 upstream.requests.submit(pending)
 
+        def again() -> None:
+            now = tables.entry(entry.name)
+            if isinstance(now, Failure):
+                tables.refuse(session, owed, now)
+            else:
+                self._forward(session, owed, now, rule, params, found, tool)
+
         if asker.level is not None and pending.is_modern:
-            self._with_level(session, owed, upstream, send)
+            self._with_level(session, owed, upstream, send, again)
         else:
             send()
 
@@ -266,19 +273,30 @@ class Forward:
         return on_progress
 
     def _with_level(
-        self, session: Session, owed: Owed, upstream: Upstream, send: Callable[[], None]
+        self,
+        session: Session,
+        owed: Owed,
+        upstream: Upstream,
+        send: Callable[[], None],
+        again: Callable[[], None],
     ) -> None:
         """Have a legacy process log as much as a modern request wants, before it is sent."""
 
-        def go_on(_: object) -> None:
+        def leveled(_: object) -> None:
             if session.owed.get(owed.key) is owed:
                 send()
 
         def ready(failure: Failure | None) -> None:
-            if failure is None and upstream.requests.era is Era.LEGACY:
-                self._wishes.apply_levels(upstream, go_on)
+            if session.owed.get(owed.key) is not owed:
+                return
+            if failure is not None and self._tables.has_left(upstream):
+                again()
+            elif failure is not None:
+                self._tables.refuse(session, owed, failure)
+            elif upstream.requests.era is Era.LEGACY:
+                self._wishes.apply_levels(upstream, leveled)
             else:
-                go_on(failure)
+                send()
 
         upstream.requests.when_ready(ready)
 
