@@ -7,11 +7,14 @@ it has withdrawn or the session is gone.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcpd.core.mcp import codes
 from mcpd.core.mux import progress
 from mcpd.core.mux.commands import ToSession
 from mcpd.core.mux.effects import Effects, Timer
@@ -21,6 +24,13 @@ from mcpd.ids import SessionId
 
 Heard = Callable[[Raw | None, Raw | None], None]
 """Called once, with a result or an error; with neither where no answer came in time."""
+
+_INTEGER: Final = re.compile(rb"-?[0-9]+\Z")
+
+_UNREADABLE: Final = Raw(
+    codes.plain_error(codes.INTERNAL_ERROR, "the client's answer could not be read")
+)
+"""What stands for an answer that a server would not take for one: it would wait for ever."""
 
 
 class Asked:
@@ -87,7 +97,7 @@ class Asking:
         self._fx.emit(ToSession(asked.session, line, is_notification=True))
 
     def hear_answer(self, session: Session, message: envelope.Message) -> None:
-        """Pass on an answer, if this session owes one."""
+        """Pass on an answer, if this session owes one, or say that it cannot be read."""
         if message.id is UNSET:
             return
         result = None if message.result is UNSET else message.result
@@ -95,14 +105,22 @@ class Asking:
         if result is not None and error is not None:  # some libraries write one as null
             result = None if bytes(result) == b"null" else result
             error = None if bytes(error) == b"null" else error
-        if (result is None) == (error is None):
+        if result is None and error is None:
             return
-        key = envelope.id_key(bytes(message.id))
-        number = int(key) if key.isdigit() and len(key) < 20 else 0
-        asked = self._take(session.id, number)
+        asked = self._take(session.id, _number_of(bytes(message.id)))
         if asked is None:
             return
-        asked.then(result, error)
+        if error is None and envelope.object_of(result or b"") is not None:
+            asked.then(result, None)
+        else:
+            is_error = result is None and error is not None and _is_error(error)
+            asked.then(None, error if is_error else _UNREADABLE)
+
+    def spoil(self, session: Session, ident: bytes) -> None:
+        """An answer has come that could not be read, or not be kept."""
+        asked = self._take(session.id, _number_of(ident))
+        if asked is not None:
+            asked.then(None, _UNREADABLE)
 
     def hear_progress(self, session: Session, params: Raw) -> None:
         """Pass on how far a client is with its answer."""
@@ -127,6 +145,20 @@ class Asking:
         if asked is not None and asked.timer is not None:
             asked.timer.cancel()
         return asked
+
+
+def _number_of(ident: bytes) -> int:
+    return int(ident) if ident.isdigit() and len(ident) < 20 else 0
+
+
+def _is_error(error: Raw) -> bool:
+    """Tell whether this has the form of an error (JSON-RPC 2.0): servers take nothing else."""
+    members = envelope.object_of(error) or {}
+    code = bytes(members.get("code", b""))
+    return (
+        _INTEGER.match(code) is not None
+        and envelope.text(members.get("message", UNSET)) is not None
+    )
 
 
 def _token_in(params: Raw | bytes) -> bytes | None:

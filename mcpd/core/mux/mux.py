@@ -184,6 +184,8 @@ class Mux:
                 if elements:
                     self._hear_batch(session, elements)
                     return
+            if self._spoil_answer(session, frame[:4096], frame[-4096:], problem.reason):
+                return
             code = codes.INVALID_REQUEST if problem.is_json else codes.PARSE_ERROR
             self._refuse_frame(session, problem.id, code, problem.reason, batch)
             return
@@ -294,8 +296,20 @@ class Mux:
         elif owed.is_control:
             self.effects.emit(ControlCancelled(session.id, key))
 
+    def _spoil_answer(self, session: Session, head: Frame, tail: Frame, why: str) -> bool:
+        """Tell whether a frame that cannot be taken is an answer: its id is not of the client's."""
+        ident = envelope.find_id(bytes(head), bytes(tail), of_answer=True)
+        if ident is None or not head.lstrip().startswith(b"{"):
+            return False
+        self.effects.tell(FrameRejected(session.id, why))
+        self._questions.spoil_answer(session, ident)
+        return True
+
     def _refuse_oversized(self, session: Session, frame: Oversized) -> None:
         limit = self.effects.settings.max_request_bytes
+        why = f"an answer of {frame.size_bytes} bytes is larger than max_request_bytes"
+        if self._spoil_answer(session, frame.head, frame.tail, why):
+            return
         failure = too_large("", limit)
         failure = Failure(failure.kind, failure.message, None, False, failure.hint, failure.details)
         ident = envelope.find_id(frame.head, frame.tail)

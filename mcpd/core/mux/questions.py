@@ -128,6 +128,10 @@ class Questions:
         """An answer counts only from the session that was asked."""
         self.asking.hear_answer(session, message)
 
+    def spoil_answer(self, session: Session, ident: bytes) -> None:
+        """What came as an answer could not be read."""
+        self.asking.spoil(session, ident)
+
     def hear_progress(self, session: Session, params: Raw) -> None:
         """A client says how far it is with an answer."""
         self.asking.hear_progress(session, params)

@@ -69,7 +69,6 @@ def test_an_answer_counts_once_and_only_from_who_was_asked() -> None:
     for session, ident in ((desk.two, "1"), (desk.one, '"1"'), (desk.one, "0"), (desk.one, "-1")):
         desk.hear(session, f'{{"jsonrpc":"2.0","id":{ident},"result":{{}}}}')
     desk.hear(desk.one, '{"jsonrpc":"2.0","id":1}')
-    desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}')
     desk.hear(desk.one, '{"jsonrpc":"2.0","result":{}}')
     assert desk.heard == []
     desk.hear(desk.one, '{"jsonrpc":"2.0","id":1,"result":{"n":1e400}}')
@@ -81,9 +80,9 @@ def test_an_answer_counts_once_and_only_from_who_was_asked() -> None:
 @pytest.mark.parametrize(
     ("said", "heard"),
     [
-        ('"error":{"code":-1}', (None, b'{"code":-1}')),
+        ('"error":{"code":-1,"message":""}', (None, b'{"code":-1,"message":""}')),
         ('"error":null,"result":{}', (b"{}", None)),
-        ('"error":{},"result":null', (None, b"{}")),
+        ('"error":{"code":1,"message":"no"},"result":null', (None, b'{"code":1,"message":"no"}')),
     ],
 )
 def test_an_answer_whose_other_half_is_null_is_an_answer(
@@ -93,6 +92,40 @@ def test_an_answer_whose_other_half_is_null_is_an_answer(
     desk.ask(desk.one)
     desk.hear(desk.one, f'{{"jsonrpc":"2.0","id":1,{said}}}')
     assert desk.heard == [heard]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '"result":{},"error":{"code":1,"message":"both"}',
+        '"result":5',
+        '"result":null',
+        '"result":[]',
+        '"error":"no"',
+        '"error":{"code":-1}',
+        '"error":{"code":"-1","message":"no"}',
+        '"error":{"code":1.5,"message":"no"}',
+    ],
+)
+def test_what_a_server_would_not_take_for_an_answer_is_an_error(said: str) -> None:
+    """Real servers drop such a line, and their tool waits for ever, with everybody's turn."""
+    desk = Desk()
+    desk.ask(desk.one)
+    desk.hear(desk.one, f'{{"jsonrpc":"2.0","id":1,{said}}}')
+    ((result, error),) = desk.heard
+    assert result is None and b"could not be read" in (error or b"")
+    assert len(desk.asking) == 0
+
+
+def test_what_could_not_be_kept_is_an_error_likewise() -> None:
+    desk = Desk()
+    desk.ask(desk.one)
+    for session, ident in ((desk.two, b"1"), (desk.one, b'"1"'), (desk.one, b"2")):
+        desk.asking.spoil(session, ident)
+    assert desk.heard == []
+    desk.asking.spoil(desk.one, b"1")
+    desk.asking.spoil(desk.one, b"1")
+    assert len(desk.heard) == 1 and desk.heard[0][0] is None
 
 
 def test_silence_is_told_of_in_time_and_the_client_that_nobody_waits() -> None:
