@@ -114,6 +114,7 @@ class Conversation:
         self.entries: dict[str, Entry] = {}
         self.shown: set[str] = set()
         self.slots: dict[str, str] = {}
+        self.deaf: set[str] = set()
 
     # -- the file ------------------------------------------------------------------------------
 
@@ -164,10 +165,16 @@ class Conversation:
     # -- what happens --------------------------------------------------------------------------
 
     def handle(self, event: ev.Event) -> list[cmd.Command]:
-        """Have the mux react; control requests that need servers are passed on as the daemon does."""
+        """Have the mux react; control requests that need servers are passed on as the daemon does.
+
+        Pings are answered at once, and not written down.
+        """
         done: list[cmd.Command] = []
         for command in self.mux.handle(event, self.now):
-            known = _control_event(command) if isinstance(command, cmd.Control) else None
+            if isinstance(command, cmd.Control):
+                known = _control_event(command)
+            else:
+                known = self._pong(command)
             if isinstance(command, cmd.OpenSlot):
                 self.slots[command.server if command.key is None else str(command.slot)] = (
                     command.slot
@@ -177,6 +184,15 @@ class Conversation:
             else:
                 done += self.handle(known)
         return done
+
+    def _pong(self, command: cmd.Command) -> ev.Event | None:
+        if not isinstance(command, cmd.ToServer) or self._name(command.slot) in self.deaf:
+            return None
+        message = json.loads(command.data) if b'"ping"' in command.data[:80] else {}
+        if message.get("method") != "ping":
+            return None
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": {}}
+        return ev.FrameFromServer(command.slot, json.dumps(answer).encode())
 
     def say(self, who: str, data: bytes | Oversized) -> list[cmd.Command]:
         """A session (a number) or a server sends a line."""
@@ -266,6 +282,11 @@ class Conversation:
         """``!! up echo``: its process runs."""
         done = self.handle(ev.Reserve(server))  # as for one that starts with the daemon
         return done + self.handle(ev.ServerUp(self.slot(server)))
+
+    def do_deaf(self, server: str) -> list[cmd.Command]:
+        """``!! deaf echo``: it reads nothing for now, so that pings are shown, and not answered."""
+        self.deaf.add(server)
+        return []
 
     def do_read(self, server: str) -> list[cmd.Command]:
         """``!! read echo``: it has read what it was asked, or has written something."""

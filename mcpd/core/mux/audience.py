@@ -76,6 +76,7 @@ class Hearers:
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
         owners = upstream.requests.owners_in_flight()
+        owners |= {pending.owner for pending in upstream.turns.possible()}
         if len(owners) > 1 or (not owners and upstream.is_modern):
             text = bytes(params).decode("utf-8", "replace")[:2000]
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))

@@ -81,7 +81,8 @@ class Questions:
         flying = upstream.requests.flying()
         causes = [p for p in flying if p.owner and p.method.is_input_capable]
         takes_turns = upstream.turns.is_exclusive
-        if causes:
+        given_up = upstream.turns.possible()
+        if causes or given_up:
             upstream.turns.mark_asked()
             upstream.mark_asked()
         if upstream.entry.interactive is Interactive.OFF:
@@ -98,6 +99,9 @@ class Questions:
         question = Question(upstream, ident, method, params, candidates)
         if not owners:
             refuse_undeclared(upstream, ident, need, causes)
+        elif {p.owner for p in able(given_up, need)} - owners:
+            why = f"{method} may be of a call that was given up, and is not guessed"
+            refuse(upstream, ident, codes.INTERNAL_ERROR, why)
         elif len(owners) == 1:
             self.keep(question)
             self.put(question)

@@ -44,6 +44,9 @@ class Gate(Protocol):
     def admits(self, pending: Pending) -> bool:
         """Tell whether it may go now; else it is kept, and handed to ``Requests.place`` later."""
 
+    def given_up(self, pending: Pending) -> None:
+        """The process was told that a request which it works on is given up; ``over`` follows."""
+
     def over(self, pending: Pending) -> None:
         """A request that was admitted is over."""
 
@@ -164,6 +167,8 @@ class Requests:
                 params = b'{"requestId":%d%b}' % (pending.wire_id, why)
                 line = envelope.notification(b'"notifications/cancelled"', params)
                 self._fx.emit(ToServer(self.slot, line))
+            if pending.is_asking and self.gate is not None:
+                self.gate.given_up(pending)
             self._next_from_queue()
         elif pending in self.between:
             del self.between[pending]

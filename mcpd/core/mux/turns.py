@@ -4,7 +4,8 @@ A legacy server's question does not say which call caused it. With the calls of 
 in flight there is nothing to guess. So the condition to send one is "whatever is in flight that
 can cause a question is mine", not "I hold a token": several sessions may be in flight when a
 server turns out to ask. A session whose question is open for a while lends its turn; its own
-further requests never wait, because answering may need the server.
+further requests never wait, because answering may need the server. A call that is given up keeps
+its turn until the process has read that: what it asks before is for nobody else.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 import msgspec
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Interactive
@@ -23,6 +25,11 @@ from mcpd.core.mux.requests import Requests
 
 LENDS_AFTER: Final = 2.0
 """Seconds that a question is open before others' calls go ahead."""
+
+READS_IN: Final = 2.0
+"""Seconds for which others' calls wait until a process has read that a call was given up."""
+
+_PING: Final = CLIENT_REQUESTS["ping"]
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -86,6 +93,8 @@ class Turns:
         """Who waits, whoever came first in front; a session goes with all that it has."""
         self._open: dict[int, _Open] = {}
         self._watched: dict[Pending, list[Callable[[], None]]] = {}
+        self._given_up: dict[Pending, Timer] = {}
+        """Calls that were given up, until the process has read it; with the end of their turn."""
 
     @property
     def mode(self) -> Interactive:
@@ -117,14 +126,48 @@ class Turns:
         self._run(pending)
         return True
 
-    def over(self, pending: Pending) -> None:
-        """A request is over, whether it had its turn or not."""
+    def given_up(self, pending: Pending) -> None:
+        """The process was told that a request is given up; it may have asked something before."""
+        if (
+            self._requests.era is not Era.LEGACY
+            or self._requests.entry.interactive is Interactive.OFF
+        ):
+            return
+        self._given_up[pending] = self._fx.after(READS_IN, lambda: self._pass_on(pending))
+        # it reads in order: when it has answered this, it has read what came before
+        self._requests.ask(
+            _PING,
+            None,
+            lambda result, error: self._has_read(pending),
+            lost=lambda: self._has_read(pending),
+        )
+
+    def possible(self) -> list[Pending]:
+        """Return calls that were given up, and that what is asked now may be of all the same."""
+        return list(self._given_up)
+
+    def _has_read(self, pending: Pending) -> None:
+        timer = self._given_up.pop(pending, None)
+        if timer is not None:
+            timer.cancel()
+            self._pass_on(pending)
+
+    def _pass_on(self, pending: Pending) -> None:
+        self._run_no_more(pending)
+        self._advance()
+
+    def _run_no_more(self, pending: Pending) -> None:
         if pending in self._running:
             del self._running[pending]
             holder = self._holders[pending.owner]
             holder.count -= 1
             if not holder.count:
                 del self._holders[pending.owner]
+
+    def over(self, pending: Pending) -> None:
+        """A request is over, whether it had its turn or not."""
+        if pending not in self._given_up:
+            self._run_no_more(pending)
         if self._watched:
             for act in self._watched.pop(pending, ()):
                 act()
