@@ -149,11 +149,17 @@ def test_the_oldest_server_ends_when_a_call_is_cancelled(real: Path, run: Run) -
         results(run(cell, server.command(real), 8.0))
 
 
-def test_a_server_that_a_cancellation_ended_is_there_again(house: Box) -> None:
+def test_a_server_that_a_cancellation_ended_is_there_again(
+    real: Path, make_box: Callable[[], Box]
+) -> None:
     """
     Its next caller may get an error, and then it works, for whoever calls.
     """
-    with house.session(OLDEST) as one, house.session(OLDEST) as other:
+    box = make_box()
+    command = SERVERS[OLDEST].command(real)
+    box.servers[OLDEST] = {"command": command[0], "args": command[1:]}
+    box.up()
+    with box.session(OLDEST) as one, box.session(OLDEST) as other:
         hang = {"name": "hang", "arguments": {"label": "x"}, "_meta": {"progressToken": "p"}}
         given_up = one.start("tools/call", hang)
         one.take_notification("notifications/progress")
