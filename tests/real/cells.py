@@ -62,8 +62,13 @@ class Cell:
         return {action: whole[action] for action in ACTIONS if action not in self.server.lacks}
 
     def asked(self) -> Json:
-        """Return what the client reads."""
+        """Return what the client reads.
+
+        One that probes waits a minute for an answer before it takes the server for a legacy one:
+        mcpd, which may have a process to start twice, can use it; silence need not take so long.
+        """
         return {
+            "probe_ms": 60_000 if self.bridged else 4_000,
             "mode": self.client.mode,
             "answer": self.client_name,
             "steps": list(self.steps().values()),

@@ -15,6 +15,8 @@ from tests.real.ground import Ground, Site
 from tests.real.servers import NAMES, Server, server
 from tests.support.daemon import Box, Peer
 
+pytest.register_assert_rewrite("tests.real.cells")
+
 FROM_NPM = ("everything", "filesystem", "memory")
 
 

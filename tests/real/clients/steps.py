@@ -1,8 +1,8 @@
 """What a client of the Python SDKs is told to do, step by step, whichever generation it is of.
 
-Usage: ``sdkN.py COMMAND ARG...``, with ``{"steps": [STEP...], "answer"?: TEXT, "mode"?: MODE}`` as
-standard input. Every client here, of Python or not, takes the same steps, and prints what came of
-them in the same form, as JSON. A STEP's ``do`` is one of
+Usage: ``sdkN.py COMMAND ARG...``, with ``{"steps": [STEP...], "answer"?: TEXT, "mode"?: MODE,
+"probe_ms"?: N}`` as standard input. Every client here, of Python or not, takes the same steps, and
+prints what came of them in the same form, as JSON. A STEP's ``do`` is one of
 
 ``list``      the tools
 ``call``      call ``name`` with ``arguments``; with ``times`` that often, ``at_once`` at a time, every

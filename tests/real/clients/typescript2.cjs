@@ -15,7 +15,7 @@ class Session extends Steps {
             {
                 capabilities: { sampling: {}, elicitation: { form: {}, url: {} } },
                 versionNegotiation: {
-                    probe: { timeoutMs: 4000 }, // what silence at the probe may cost; the SDK's own is a minute
+                    probe: { timeoutMs: asked.probe_ms },
                     mode: ['auto', 'legacy'].includes(mode) ? mode : { pin: mode }
                 }
             }
