@@ -34,7 +34,8 @@ class Pending:
     ``None`` for requests of ours and control calls. ``is_modern`` says that the client speaks a
     revision without a handshake, ``is_asking`` that the server may ask it something before it
     answers; ``lacked`` is what it asked and its client had not declared (see
-    ``core.mcp.questions``).
+    ``core.mcp.questions``). ``anew`` are the parameters of a call that was made again with answers
+    to a modern process, without these.
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
@@ -45,6 +46,7 @@ class Pending:
     is_asking = False
     is_modern = False
     lacked: str | None = None
+    anew: Raw | bytes | None = None
     wire_id = 0
     tries = 0
     is_written = False

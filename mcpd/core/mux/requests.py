@@ -300,6 +300,8 @@ class Requests:
         entry = pending.entry
         if self._is_modern or pending.is_modern:
             params = bridge.params_up(params, pending.asker or self._we(pending), self._era)
+        elif pending.anew is not None:
+            params = pending.anew  # a legacy process has come, and has asked nothing
         is_timed = entry is not None and (pending.timeout > 0 or entry.call_timeout > 0)
         if pending.token is not None or is_timed or pending.on_progress is not None:
             params = progress.with_token(params, wire_id)

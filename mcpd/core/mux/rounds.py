@@ -217,7 +217,12 @@ class Rounds:
     def _end_round(self, loop: _Loop) -> None:
         """Call again, with all the answers."""
         pending, upstream = loop.pending, loop.upstream
+        entry = None if pending.entry is None else self._tables.entry(pending.entry.name)
+        if isinstance(entry, Failure):  # a person has stopped it, or there is none any more
+            upstream.requests.end_between(pending, codes.error_object(entry))
+            return
         responses = {key: loop.responses[key] for key in loop.methods}
+        pending.anew = loop.params
         pending.params = Raw(modern.retry_params(loop.params, responses, loop.state))
         loop.begin()
         upstream.requests.between.pop(pending, None)
