@@ -40,10 +40,14 @@ class Listens:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._following = Following(tables, self._followed)
+        self._draining: Failure | None = None
 
     def open(self, session: Session, owed: Owed, params: Raw, owners: Owners) -> None:
         """Take a ``subscriptions/listen``; it is acknowledged once its resources are followed."""
         tables = self._tables
+        if self._draining is not None:  # nobody would end it
+            tables.refuse(session, owed, self._draining)
+            return
         try:
             wanted = modern.read_listen(params)
         except ValueError as problem:
@@ -79,7 +83,7 @@ class Listens:
 
     def end_all(self) -> None:
         """The daemon is about to end, and every listen with it."""
-        failure = Failure("draining", "the daemon is about to end", None, True)
+        self._draining = failure = Failure("draining", "the daemon is about to end", None, True)
         for session in self._tables.sessions.values():
             self._end(session, failure)
 
