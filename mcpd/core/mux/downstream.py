@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, modern, shapes
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mux import progress
@@ -54,6 +54,7 @@ class Downstream:
                 and found.meta is UNSET
                 and found.task is UNSET
                 and found.name is not UNSET
+                and shapes.is_object(found.arguments)
                 and session.version is not None
                 and not session.is_opening
             ):  # the usual call, past the rest
@@ -95,7 +96,7 @@ class Downstream:
             self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
         elif rule.route is Route.DISCOVER:
             self._greeting.discover(session, owed)
-        elif self._has_required(session, owed, rule, found):
+        elif self._is_whole(session, owed, rule, found):
             self._route(session, owed, rule, params, found)
 
     def _request_legacy(
@@ -130,7 +131,7 @@ class Downstream:
             why = "the session is not initialized: send initialize first"
             self._tables.reject(session, owed, codes.INVALID_REQUEST, why)
             return
-        if not self._has_required(session, owed, rule, found):
+        if not self._is_whole(session, owed, rule, found):
             return
         if found.task is not UNSET and params is not None:
             params = Raw(progress.without(params, "task"))  # tasks are not relayed
@@ -140,14 +141,17 @@ class Downstream:
         why = f"{method} needs {modern.VERSION_KEY!r} in the _meta of its params"
         self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
 
-    def _has_required(self, session: Session, owed: Owed, rule: Method, found: Params) -> bool:
+    def _is_whole(self, session: Session, owed: Owed, rule: Method, found: Params) -> bool:
         for name in rule.required:
             value = getattr(found, name)
             if value is UNSET or (len(value) == 4 and bytes(value) == b"null"):
                 why = f"{rule.name} needs {_spelling(name)!r} in its params"
                 self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
                 return False
-        return True
+        wrong = shapes.misfit(rule.name, found)
+        if wrong is not None:
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, wrong)
+        return wrong is None
 
     def _route(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
