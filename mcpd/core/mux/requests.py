@@ -47,6 +47,9 @@ class Gate(Protocol):
     def given_up(self, pending: Pending) -> None:
         """The process was told that a request which it works on is given up; ``over`` follows."""
 
+    def is_asked(self, owner: int) -> bool:
+        """Tell whether a session has a question to answer, for which it may need the server."""
+
     def over(self, pending: Pending) -> None:
         """A request that was admitted is over."""
 
@@ -128,11 +131,18 @@ class Requests:
 
     def place(self, pending: Pending) -> None:
         """Send a request that has its turn as soon as there is room for it."""
-        limit = self.entry.max_concurrency
-        if limit and pending.owner and len(self._inflight) >= limit:
+        if pending.owner and not (self._has_room() or self._is_asked(pending.owner)):
             self._enqueue(pending)
             return
         self._send(pending)
+
+    def _has_room(self) -> bool:
+        """Tell whether one more request may go; ours take up nobody's place."""
+        limit = self.entry.max_concurrency
+        return not limit or sum(1 for p in self._inflight.all() if p.owner) < limit
+
+    def _is_asked(self, owner: int) -> bool:
+        return self.gate is not None and self.gate.is_asked(owner)
 
     def ask_between(self, pending: Pending) -> None:
         """Keep a request whose client is asked for input; ``submit`` it again with the answers."""
@@ -285,8 +295,7 @@ class Requests:
         return self.entry.name if pending.entry is None else pending.entry.name
 
     def _next_from_queue(self) -> None:
-        limit = self.entry.max_concurrency
-        while self._queue and self.is_ready and (not limit or len(self._inflight) < limit):
+        while self._queue and self.is_ready and self._has_room():
             pending = self._queue.pop()
             if pending is None:
                 return

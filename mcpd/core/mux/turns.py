@@ -214,6 +214,10 @@ class Turns:
         self._open[owner] = _Open(self._fx.after(LENDS_AFTER, lambda: self._lend(owner)))
         self._send(self._lines.pop(owner, None))
 
+    def is_asked(self, owner: int) -> bool:
+        """Tell whether a session has an open question: nothing of it waits."""
+        return owner in self._open
+
     def question_closed(self, owner: int) -> None:
         """One of its questions is answered, or nobody wants to know any more."""
         known = self._open[owner]
