@@ -235,9 +235,10 @@ class Conversation:
             values["verdict"] = None  # nothing is known: it is asked which it speaks
         else:
             values["verdict"] = Era(known_era or "legacy")
-        for key, kind in (("sharing", Sharing), ("interactive", Interactive)):
-            if key in given:
-                values[key] = kind(given.pop(key))
+        if "sharing" in given:
+            values["sharing"] = Sharing(given.pop("sharing"))
+        if "interactive" in given:
+            values["interactive"] = Interactive(given.pop("interactive"))
         values |= {key: json.loads(value) for key, value in given.items()}
         self.entries[name] = Entry(**values)
         return self.handle(ev.EntriesChanged(tuple(self.entries.values())))
