@@ -171,7 +171,9 @@ class Acting(World):
         call.params = dumps({"name": tool, "arguments": arguments})
         params = {"server": server, "tool": tool, "progress": True, "timeout": timeout}
         if envelope.id_key(ident) not in client.owed:
-            self.ask(client, ident, "mcpd/call", dumps({**params, "arguments": arguments}), call=call)
+            self.ask(
+                client, ident, "mcpd/call", dumps({**params, "arguments": arguments}), call=call
+            )
             call.sent = call.params
 
     def give_up(self, client: Client, ident: bytes) -> None:
@@ -190,7 +192,9 @@ class Acting(World):
                 del client.owed[key]
             if asked.call is not None:
                 self.end(asked.call)
-        self.send(client.session, notification("notifications/cancelled", b'{"requestId":%b}' % ident))
+        self.send(
+            client.session, notification("notifications/cancelled", b'{"requestId":%b}' % ident)
+        )
 
     def go(self, client: Client) -> None:
         del self.clients[client.session]
@@ -396,7 +400,9 @@ class Acting(World):
         if has_state or not kinds:
             call.state = body["requestState"] = b'"state \\u00e9 %d"' % next(self.numbers)
         value = wire.written(body)
-        self.say_answer(slot, call, Answer(is_modern=True, result=value), result(b"%d" % number, value))
+        self.say_answer(
+            slot, call, Answer(is_modern=True, result=value), result(b"%d" % number, value)
+        )
 
     def enquire(self, slot: SlotId, work: Work | None, kind: str, *, token: bytes | None) -> None:
         """A legacy server asks, in the middle of a call or out of the blue."""

@@ -307,7 +307,9 @@ class Downward(Ground):
             case "notifications/progress":
                 nonce = json.loads(found["message"])
                 assert any(
-                    a.token == found["progressToken"] and a.call is not None and a.call.nonce == nonce
+                    a.token == found["progressToken"]
+                    and a.call is not None
+                    and a.call.nonce == nonce
                     for a in client.owed.values()
                 ), "progress for nothing that is in flight here"
             case "notifications/message":
@@ -372,4 +374,3 @@ class Downward(Ground):
         assert listening.may_end or self.is_draining, "a listen ended that was to go on"
         found = members(bytes(message.result))  # type: ignore[arg-type]
         assert members(found["_meta"])[SUBSCRIPTION] == listening.ident
-

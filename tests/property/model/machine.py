@@ -465,7 +465,9 @@ class Machine(Acting, RuleBasedStateMachine):
     @precondition(lambda self: self.works())
     @rule(
         data=st.data(),
-        how=st.sampled_from(["result"] * 8 + ["error", "error", "both", "large", "bad", "odd", "task"]),
+        how=st.sampled_from(
+            ["result"] * 8 + ["error", "error", "both", "large", "bad", "odd", "task"]
+        ),
         code=st.sampled_from(ERRORS),
         times=st.integers(1, 4),
     )
@@ -707,9 +709,23 @@ class Machine(Acting, RuleBasedStateMachine):
     def left(self) -> list[object]:
         """Return what is owed to anybody."""
         return [
-            *((c.session, a.ident, a.method) for c in self.clients.values() for a in c.owed.values() if not a.is_optional),
-            *((c.session, x) for c in self.clients.values() for x in c.listens.values() if x.granted is None),
-            *(("question", q.number, q.method) for p in self.processes.values() for q in p.questions.values()),
+            *(
+                (c.session, a.ident, a.method)
+                for c in self.clients.values()
+                for a in c.owed.values()
+                if not a.is_optional
+            ),
+            *(
+                (c.session, x)
+                for c in self.clients.values()
+                for x in c.listens.values()
+                if x.granted is None
+            ),
+            *(
+                ("question", q.number, q.method)
+                for p in self.processes.values()
+                for q in p.questions.values()
+            ),
             *(("work", n) for p in self.processes.values() for n in p.open),
         ]
 
@@ -734,4 +750,3 @@ class Machine(Acting, RuleBasedStateMachine):
         self.time_passes(1000.0)
         assert self.mux.next_deadline() is None
         assert self.mux.in_flight_count() == 0
-

@@ -173,7 +173,9 @@ class Listening(Shown):
             case "notifications/resources/list_changed":
                 return bool(granted.get("resourcesListChanged"))
             case "notifications/resources/updated":
-                return any(covers(own, uri or "") for own in granted.get("resourceSubscriptions", []))
+                return any(
+                    covers(own, uri or "") for own in granted.get("resourceSubscriptions", [])
+                )
         return False
 
 

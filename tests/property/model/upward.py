@@ -307,4 +307,3 @@ class Upward(Ground):
         entry = self.entries.get(server)
         is_so = entry is not None and entry.interactive is Interactive.EXCLUSIVE
         return is_so and server not in self.mixed
-
