@@ -375,8 +375,9 @@ class Mux:
         self._listens.session_gone(session)
         for owed in session.owed.values():
             owed.batch = None  # there is nobody to take the rest of its answers
-        # the newest first: a call that waits must not be sent because another has made room
-        for key in [*reversed(session.owed), *session.streams]:
+        # the newest first, and what waits: it must not be sent because another has made room
+        waits = sorted(reversed(session.owed.values()), key=_is_in_flight)
+        for key in [*(owed.key for owed in waits), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]
         session.changes.stop()
@@ -488,6 +489,10 @@ class Mux:
             self._tables.held[event.server] = event.failure
         if event.server not in self._tables.entries:
             self.effects.tell(ServerWarning(event.server, "held, and in no configuration"))
+
+
+def _is_in_flight(owed: Owed) -> bool:
+    return owed.pending is not None and owed.pending.is_written
 
 
 def _nobody(failure: object) -> None:
