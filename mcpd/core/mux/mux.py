@@ -376,8 +376,9 @@ class Mux:
         for owed in session.owed.values():
             owed.batch = None  # there is nobody to take the rest of its answers
         # the newest first, and what waits: it must not be sent because another has made room
-        waits = sorted(reversed(session.owed.values()), key=_is_in_flight)
-        for key in [*(owed.key for owed in waits), *session.streams]:
+        given_up = [*reversed(session.owed.values())]
+        given_up.sort(key=_is_in_flight)
+        for key in [*(owed.key for owed in given_up), *session.streams]:
             self._cancel(session, key, b'"its client is gone"')
         del self._tables.sessions[event.session]
         session.changes.stop()
