@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
 
+_BRACE: Final = ord("{")
 _REFERENCES: Final = {"ref/prompt": "name", "ref/resource": "uri"}
 """What completes, by the type of its reference, and what names it there."""
 
@@ -35,7 +36,7 @@ def misfit(method: str, found: Params) -> str | None:
 
 def is_object(member: envelope.Bytes) -> bool:
     """Tell whether a member is an object, or says nothing."""
-    return member is UNSET or bytes(memoryview(member)[:1]) == b"{" or bytes(member) == b"null"
+    return member is UNSET or memoryview(member)[0] == _BRACE or bytes(member) == b"null"
 
 
 def _is_of_texts(member: envelope.Bytes) -> bool:

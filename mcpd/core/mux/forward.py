@@ -242,23 +242,18 @@ class Forward:
             pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
         owed.pending = pending
 
-        def send() -> None:
-            if tool is not None and entry.validates:
-                self._check(session, owed, entry, upstream, pending)
-            else:
-                upstream.requests.submit(pending)
-
-        def again() -> None:
-            now = tables.entry(entry.name)
-            if isinstance(now, Failure):
-                tables.refuse(session, owed, now)
-            else:
-                self._forward(session, owed, now, rule, params, found, tool)
-
         if asker.level is not None and pending.is_modern:
-            self._with_level(session, owed, upstream, send, again)
+            self._with_level(session, owed, entry, upstream, pending, found)
         else:
-            send()
+            self._submit(session, owed, entry, upstream, pending)
+
+    def _submit(
+        self, session: Session, owed: Owed, entry: Entry, upstream: Upstream, pending: Pending
+    ) -> None:
+        if pending.tool is not None and entry.validates:
+            self._check(session, owed, entry, upstream, pending)
+        else:
+            upstream.requests.submit(pending)
 
     def _progress_to(
         self, session: Session, token: bytes, *, is_modern: bool
@@ -276,15 +271,24 @@ class Forward:
         self,
         session: Session,
         owed: Owed,
+        entry: Entry,
         upstream: Upstream,
-        send: Callable[[], None],
-        again: Callable[[], None],
+        pending: Pending,
+        found: Params,
     ) -> None:
         """Have a legacy process log as much as a modern request wants, before it is sent."""
 
         def leveled(_: object) -> None:
             if session.owed.get(owed.key) is owed:
-                send()
+                self._submit(session, owed, entry, upstream, pending)
+
+        def again() -> None:
+            now = self._tables.entry(entry.name)
+            params = None if pending.params is None else Raw(pending.params)
+            if isinstance(now, Failure):
+                self._tables.refuse(session, owed, now)
+            else:
+                self._forward(session, owed, now, pending.method, params, found, pending.tool)
 
         def ready(failure: Failure | None) -> None:
             if session.owed.get(owed.key) is not owed:
@@ -296,7 +300,7 @@ class Forward:
             elif upstream.requests.era is Era.LEGACY:
                 self._wishes.apply_levels(upstream, leveled)
             else:
-                send()
+                self._submit(session, owed, entry, upstream, pending)
 
         upstream.requests.when_ready(ready)
 
