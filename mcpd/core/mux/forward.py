@@ -290,6 +290,14 @@ class Forward:
             else:
                 self._forward(session, owed, now, pending.method, params, found, pending.tool)
 
+        def leveled(_: object) -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if self._tables.has_left(upstream):
+                again()
+            else:
+                self._submit(session, owed, entry, upstream, pending)
+
         def ready(failure: Failure | None) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
