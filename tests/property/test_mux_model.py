@@ -1,5 +1,7 @@
 """The mux against a simple model: many sessions, a few servers, and everything that goes wrong.
 
+Here are the legacy revisions alone, and no turns; both eras are in ``test_era_model``.
+
 The model knows who asked what and which process saw it. Every message that the mux sends is held
 against it the moment it is sent:
 
@@ -29,7 +31,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from mcpd.core.facts import Failure
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Settings, Sharing
+from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
@@ -40,7 +42,10 @@ EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "200"))
 ALPHA = Entry(name="alpha", launch="alpha-1", max_concurrency=2, queue_timeout=20.0)
 BETA = Entry(name="beta", launch="beta-1", call_timeout=15.0, call_timeout_max=40.0)
 GAMMA = Entry(name="gamma", launch="gamma-1", sharing=Sharing.SESSION, validates=True)
-ENTRIES = {entry.name: entry for entry in (ALPHA, BETA, GAMMA)}
+ENTRIES = {
+    entry.name: msgspec.structs.replace(entry, interactive=Interactive.SHARED)  # nobody takes turns
+    for entry in (ALPHA, BETA, GAMMA)
+}
 
 IDS = [b"0", b"1", b"-1", b"9007199254740993", b'"1"', b'""', b'"a"', b'"\\u00e9\\ud800"']
 TOKENS = [None, b"0", b"1", b"3", b"1.5", b'"1"', b'"\\ud83d"', b"-0"]

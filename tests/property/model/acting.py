@@ -186,7 +186,7 @@ class Acting(World):
         if asked is not None:
             if asked.batch is not None:
                 asked.batch.keys.discard(key)
-            if asked.batch is not None and asked.call is None:
+            if asked.batch is not None:
                 asked.is_optional = True  # it may have been answered, and wait for the others
             else:
                 del client.owed[key]

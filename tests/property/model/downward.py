@@ -101,7 +101,9 @@ class Downward(Ground):
         assert asked.batch is batch, "an answer apart from its array"
         if batch is not None:
             batch.keys.discard(key)
-        if message.error is UNSET:
+        if asked.is_optional:
+            assert message.error is not UNSET or asked.call is None or asked.answer is not None
+        elif message.error is UNSET:
             value = bytes(message.result)  # type: ignore[arg-type]
             assert line == result(ident, value)
             self.hear_result(client, asked, value)
@@ -188,6 +190,8 @@ class Downward(Ground):
         if asked.code is not None:
             assert code == asked.code, f"{asked.method} was to be refused with {asked.code}"
             return
+        if asked.method == "mcpd/attach":
+            client.server = None  # what it says is for the aggregate
         call = asked.call
         answer = asked.answer or (call.kept if call is not None else None)
         if call is not None:

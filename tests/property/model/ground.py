@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 from typing import Any, NamedTuple
 
 from mcpd.core.facts import Failure
@@ -13,6 +13,10 @@ from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
 from tests.property.model.peers import Call, Client, Process, Question
+
+
+TALLY: Counter[str] = Counter()
+"""How often each kind of message was seen, over all worlds: that a rule never applies is a fault."""
 
 
 class Said(NamedTuple):

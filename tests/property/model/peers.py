@@ -224,6 +224,8 @@ class Client(Shown):
         floors = [a.level for a in self.owed.values() if a.is_modern and a.level is not None]
         if self.is_initialized:
             floors.append(self.level or "info")
+            if any(a.method == "logging/setLevel" for a in self.owed.values()):
+                floors.append(self.tried_level or "info")  # on its way
         return self.uses(server) and any(
             LEVELS.index(level) >= LEVELS.index(floor) for floor in floors
         )
