@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
+import msgspec
 from msgspec import UNSET
 
 from mcpd.core.catalog.model import Kind, Listing
@@ -84,7 +85,11 @@ class Served:
         page = shown.page()
         if owed.asker is not None:
             known = self._tables.introduction_of(entry.name)
-            info = known.info if known is not None else envelope.object_from({})
+            info = (
+                known.info
+                if known is not None
+                else msgspec.json.encode({"name": entry.name, "version": "0"})
+            )
             page = modern.list_page(page, info, *self._hints(session, entry.name, kind))
         self._tables.reply(session, owed, page)
 
@@ -105,9 +110,10 @@ class Served:
 
     def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
         """Return for how many milliseconds a list may be kept, and by whom."""
-        entry = self._tables.entries[server]
+        entry = self._tables.entries.get(server)  # it may have been removed meanwhile
         upstream = session.upstreams.get(server)
-        upstream = upstream or self._tables.upstreams.get(SlotId(entry.launch))
+        if upstream is None and entry is not None:
+            upstream = self._tables.upstreams.get(SlotId(entry.launch))
         return _NO_HINTS if upstream is None else upstream.hints(kind)
 
     def gather(
