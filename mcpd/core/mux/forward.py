@@ -278,10 +278,6 @@ class Forward:
     ) -> None:
         """Have a legacy process log as much as a modern request wants, before it is sent."""
 
-        def leveled(_: object) -> None:
-            if session.owed.get(owed.key) is owed:
-                self._submit(session, owed, entry, upstream, pending)
-
         def again() -> None:
             now = self._tables.entry(entry.name)
             params = None if pending.params is None else Raw(pending.params)

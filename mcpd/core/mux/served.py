@@ -17,7 +17,6 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.greeting import aggregate_info
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
-from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
 from mcpd.ids import SlotId
 

@@ -11,6 +11,7 @@ import collections
 import json
 import os
 import random
+import selectors
 import subprocess
 import sys
 import time
@@ -87,7 +88,7 @@ def work(seed: int, job: int, steps: int) -> None:
     while Counted.steps < steps:
         try:
             try_chunk(seed, job, chunk)
-        except BaseException:
+        except BaseException:  # noqa: BLE001 - whatever it is, whoever started us is to be told
             text = traceback.format_exc()
             say({"steps": Counted.steps, "found": text, "chunk": chunk})
             raise SystemExit(1) from None
@@ -149,8 +150,6 @@ def run(seed: int, steps: int, jobs: int) -> int:
 
 def lines_of(processes: list[subprocess.Popen[str]]) -> Any:
     """Yield each line of each process, as it comes."""
-    import selectors  # noqa: PLC0415
-
     with selectors.DefaultSelector() as selector:
         for job, process in enumerate(processes):
             selector.register(process.stdout, selectors.EVENT_READ, job)  # type: ignore[arg-type]

@@ -14,7 +14,6 @@ from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
 from tests.property.model.peers import Call, Client, Process, Question
 
-
 TALLY: Counter[str] = Counter()
 """How often each kind of message was seen, over all worlds: that a rule never applies is a fault."""
 
