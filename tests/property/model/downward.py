@@ -196,7 +196,7 @@ class Downward(Ground):
         answer = asked.answer or (call.kept if call is not None else None)
         if call is not None:
             assert call.asked is asked
-            is_held = call.is_parked and call.place is not None
+            is_held = call.is_parked and self.is_current(call)
             self.end(call)
             is_told = answer is not None and answer.error is not None
             if is_told and not (asked.is_modern and code == -32021 and not answer.is_modern):
@@ -217,6 +217,11 @@ class Downward(Ground):
         kind = data.get("kind") if isinstance(data, dict) else None
         assert kind in KINDS if kind is not None else code in PLAIN, said
         assert not asked.is_modern or code != -32002
+
+    def is_current(self, call: Call) -> bool:
+        """Tell whether its server still is where it is parked."""
+        entry = self.entries.get(call.server)
+        return call.place is not None and entry is not None and call.place[0].startswith(entry.launch)
 
     def as_told(self, said: dict[str, Any], answer: Answer, asked: Asked) -> dict[str, Any]:
         """Return a process's error as a client of the other era is told it."""

@@ -624,9 +624,13 @@ class Machine(Acting, RuleBasedStateMachine):
     ) -> None:
         entry = self.entries.get(name)
         match what:
-            case "hold" | "release":
-                held = failure("server_stopped") if what == "hold" else None
-                self.handle(ev.Hold(name, held))
+            case "hold":
+                self.handle(ev.Hold(name, failure("server_stopped")))
+                for slot in [*self.places]:
+                    if slot in self.places and self.places[slot][0] == name:
+                        self.lose(slot, is_planned=True, comes_back=False)
+            case "release":
+                self.handle(ev.Hold(name, None))
             case "upgrade":  # in place: nothing tells that it is another program
                 self.upgrade(name, nature)
             case "remove" if entry is not None:
