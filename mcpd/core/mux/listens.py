@@ -17,7 +17,7 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.following import Following
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.subscriptions import Task, Topic
+from mcpd.core.mux.subscriptions import Task, Topic, covers
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
@@ -232,7 +232,8 @@ class Listens:
             self._tell_change(session, listener, kind)
         updates, listener.missed_updates = listener.missed_updates, {}
         for topic, told in updates.items():
-            self.tell_update(session, listener.key, topic, told)
+            if any(covers(own, topic) for own in owners):  # else it was refused meanwhile
+                self.tell_update(session, listener.key, topic, told)
 
     def _refuse(self, session: Session, listener: Listener, failure: Failure) -> None:
         self.cancel(session, listener.key)
