@@ -383,6 +383,7 @@ class Acting(World):
         assert call is not None
         call.place = None
         call.round += 1
+        call.is_between = True
         call.wants = {}
         wishes: dict[str, bytes] = {}
         for kind in kinds:
@@ -530,6 +531,13 @@ class Acting(World):
             for call in client.calls
             if call.is_modern and call.wants_more
         ]
+
+    def is_at_a_legacy_process(self, call: Call) -> bool:
+        """Tell whether its server runs, and is one that speaks the older era."""
+        entry = self.entries.get(call.server)
+        slot = SlotId(entry.launch) if entry is not None else None
+        process = self.processes.get(slot) if slot is not None else None
+        return process is not None and process.lock == "legacy" and self.is_up(process)
 
     def is_up(self, process: Process) -> bool:
         return process.is_introduced and not process.own_open()

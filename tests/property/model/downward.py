@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
-from tests.property.model.ground import Ground
+from tests.property.model.ground import TALLY, Ground
 from tests.property.model.peers import Answer, Asked, Batch, Call, Client, Question
 from tests.property.model.wire import (
     SERVER,
@@ -145,13 +145,16 @@ class Downward(Ground):
                 answer.result, top=STAMPS, meta=[SERVER]
             )
         elif asked.is_modern is answer.is_modern:
+            TALLY[f"results in their own era ({'modern' if asked.is_modern else 'legacy'})"] += 1
             assert value == answer.result
         elif asked.is_modern:
+            TALLY["results of legacy servers for modern clients"] += 1
             assert found["resultType"] == b'"complete"'
             assert SERVER in members(found["_meta"])
             assert ("ttlMs" in found) is ("cacheScope" in found) is (asked.method in CACHED)
             assert rest(value, top=STAMPS, meta=[SERVER]) == rest(answer.result, meta=[SERVER])
         else:
+            TALLY["results of modern servers for legacy clients"] += 1
             assert not set(STAMPS) & set(found)
             assert rest(value) == rest(answer.result, top=STAMPS)
 
@@ -162,6 +165,7 @@ class Downward(Ground):
         call.asked = None
         call.handle = found.get("requestState")
         if asked.answer is not None and asked.answer.is_modern:
+            TALLY["wishes of modern servers passed on"] += 1
             assert value == asked.answer.result
             for question in call.wants.values():
                 self.may_reach(question, client)
@@ -182,12 +186,14 @@ class Downward(Ground):
             assert call.can_be_asked(question.need), "a wish that the request did not allow for"
             call.wants[key] = question
         call.is_parked = True
+        TALLY["calls parked"] += 1
         self.handles.append((call, call.handle))
 
     def hear_error(self, client: Client, asked: Asked, value: bytes) -> None:
         said = json.loads(value)
         code = said["code"]
         if asked.code is not None:
+            TALLY["wrong retries refused"] += 1
             assert code == asked.code, f"{asked.method} was to be refused with {asked.code}"
             return
         if asked.method == "mcpd/attach":
@@ -221,7 +227,9 @@ class Downward(Ground):
     def is_current(self, call: Call) -> bool:
         """Tell whether its server still is where it is parked."""
         entry = self.entries.get(call.server)
-        return call.place is not None and entry is not None and call.place[0].startswith(entry.launch)
+        return (
+            call.place is not None and entry is not None and call.place[0].startswith(entry.launch)
+        )
 
     def as_told(self, said: dict[str, Any], answer: Answer, asked: Asked) -> dict[str, Any]:
         """Return a process's error as a client of the other era is told it."""
@@ -275,6 +283,9 @@ class Downward(Ground):
         assert rest(params, top=skipped, meta=meta) == rest(question.params, meta=meta)
         if question.token is not None:
             assert "progressToken" in members(members(params)["_meta"])
+        TALLY[
+            "input requests put to legacy clients" if question.key else "questions delivered"
+        ] += 1
         client.questions[key] = question
 
     def may_reach(self, question: Question, client: Client) -> None:
@@ -312,6 +323,7 @@ class Downward(Ground):
         if subscription is not None:
             self.hear_by_listen(client, method, params, subscription)
             return
+        TALLY[f"{method} heard"] += 1
         match method:
             case "notifications/progress":
                 nonce = json.loads(found["message"])
@@ -360,6 +372,7 @@ class Downward(Ground):
         found = members(params)
         if method == "notifications/subscriptions/acknowledged":
             assert listening.granted is None, "acknowledged twice"
+            TALLY["listens acknowledged"] += 1
             listening.granted = json.loads(found["notifications"])
             for name, value in listening.granted.items():
                 wanted = listening.wants.get(name)
@@ -369,6 +382,7 @@ class Downward(Ground):
                     assert value is not True or wanted is True
             return
         assert listening.granted is not None, f"{method} before the acknowledgement"
+        TALLY["notices of listens"] += 1
         uri = json.loads(found["uri"]) if "uri" in found else None
         assert listening.hears(method, uri), f"{method} {uri} was not asked for"
         if method == "notifications/resources/updated":

@@ -92,6 +92,8 @@ class Call(Shown):
     handle: bytes | None = None
     """What the client was given to come back with, where it has to come back."""
     is_parked: bool = False
+    is_between: bool = False
+    """Whether a modern server waits for input, and has not got it."""
     is_over: bool = False
     kept: Answer | None = None
     """What the server answered while the client was to come back."""

@@ -12,7 +12,7 @@ from mcpd.core.mux import events as ev
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.ids import SlotId
-from tests.property.model.ground import Ground, nonce_of
+from tests.property.model.ground import TALLY, Ground, nonce_of
 from tests.property.model.peers import TOOLS, Call, Process, Question, Work
 from tests.property.model.wire import (
     CAPABILITIES,
@@ -148,10 +148,17 @@ class Upward(Ground):
         assert call.place is None, f"{call.nonce} is in flight twice"
         assert process.server in self.names_of(call.server)
         if not set(ANSWERS) & set(members(work.params)):
+            if call.round and call.is_between and process.lock == "legacy":
+                call.seen = {}  # whoever wanted input is no more, and this one cannot be told
             call.round = 0  # after a crash it begins anew
+        call.is_between = False
         count = call.seen[call.round] = call.seen.get(call.round, 0) + 1
         assert count == 1 or (count == 2 and call.may_repeat), f"{call.nonce} was repeated"
         work.round = call.round
+        whose = "modern" if call.is_modern else "legacy"
+        TALLY[f"calls of {whose} clients sent to {process.lock} servers"] += 1
+        if call.round:
+            TALLY[f"further rounds of {whose} clients"] += 1
         call.place = (slot, work.wire_id)
         if work.method == "tools/call":
             assert json.loads(members(work.params)["name"]) in TOOLS
@@ -270,6 +277,7 @@ class Upward(Ground):
         question = process.questions.pop(bytes(message.id))  # type: ignore[arg-type]
         value = message.result if message.error is UNSET else message.error
         if question.result is not None:
+            TALLY["answers of clients passed on"] += 1
             assert bytes(value) == question.result and message.error is UNSET  # type: ignore[arg-type]
         elif question.error is not None:
             assert bytes(value) == question.error and message.result is UNSET  # type: ignore[arg-type]
@@ -282,6 +290,7 @@ class Upward(Ground):
     ) -> None:
         """Nobody has answered: the mux may refuse, cancel, or tell the roots that it was given."""
         entry = self.entries.get(process.server)
+        TALLY["questions that the mux answered"] += 1
         if message.error is UNSET:
             found: Any = json.loads(bytes(message.result))  # type: ignore[arg-type]
             if question.method == "elicitation/create":

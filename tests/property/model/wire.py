@@ -26,6 +26,9 @@ ODD = b'"n":1.0e400 , "s":"\\ud800"'
 """What a decoder would damage: it has to come as it went."""
 
 
+id_key = envelope.id_key
+
+
 def dumps(value: Any) -> bytes:
     return json.dumps(value).encode()
 

@@ -113,3 +113,11 @@ class World(Downward, Upward):
         if comes_back:
             self.wanted.add(slot)
         self.handle(ev.ServerDown(slot, failure(kind), is_planned, comes_back))
+
+    def time_passes(self, seconds: float) -> None:
+        """Wait, and have everything happen that is due."""
+        until = self.now + seconds
+        while (due := self.mux.next_deadline()) is not None and due <= until:
+            self.now = max(self.now, due)
+            self.handle(ev.Tick())
+        self.now = until
