@@ -241,7 +241,7 @@ class Turns:
         return any(other != owner and not self._is_lent(other) for other in self._holders)
 
     def _advance(self) -> None:
-        while self._lines:
+        while self._lines and self._requests.is_ready:
             owner = next(iter(self._lines))
             if self.is_exclusive and self._blocks(owner):
                 return

@@ -171,6 +171,7 @@ class Upstream:
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """There is no process: fail what it owed, and keep what may go to the next one."""
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
+        self.requests.is_ready = False  # whoever gets a turn now waits for the next process
         self._audience.heard_end(self)
         self.phase = Phase.DOWN
         self._start_steps = 0

@@ -420,9 +420,10 @@ class Acting(World):
         question = Question(
             number, method, need, params, call, slot, self.now, is_strict, ident, token=token
         )
+        possible = [*process.open.values(), *(unread for _, unread in process.unread)]
         question.rivals = [
             other.call
-            for other in process.open.values()
+            for other in possible
             if other.call is not None and other.call.is_asking and other.call.can_be_asked(need)
         ]
         self.questions[number] = process.questions[ident] = question
