@@ -9,10 +9,10 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint test check demo bench stress transcripts real matrix clean
+.PHONY: help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
 
 setup: $(SETUP) ## a virtual environment with mcpd and its tools, in .venv
 
@@ -37,9 +37,15 @@ lint: setup ## ruff, mypy, import contracts, spelling
 	$(BIN)/codespell
 
 test: setup ## every test that needs no network and takes no minutes
-	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress'
+	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress and not long'
 
 check: lint test ## what CI runs first
+
+faults: setup ## what the world does to us, with the tests that take longer
+	$(BIN)/python -m pytest tests/faults -n $(JOBS) $(PYTEST_ARGS)
+
+faults-prove: setup ## remove what each of these tests protects, and see it fail (CASE=B143: of one case)
+	$(BIN)/python -m tests.faults.prove --jobs $(JOBS) $(if $(CASE),--case $(CASE))
 
 demo: setup ## twenty sessions on two example servers, and nothing left behind
 	$(BIN)/python examples/demo.py

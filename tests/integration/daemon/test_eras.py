@@ -90,7 +90,7 @@ def told(watcher: Peer, last: str) -> list[Json]:
 
 def test_a_death_by_the_probe_costs_nothing_but_a_process(box: Box) -> None:
     """
-    Python SDK servers up to 1.8.1 do that: no backoff, no crash, and nothing in the status.
+    B079: Python SDK servers up to 1.8.1 do that: no backoff, no crash, nothing in the status.
     """
     server = Scripted(box, {"probe": "die"}, {})
     box.up()

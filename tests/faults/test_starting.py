@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.field.ground import Watch, installed
+from tests.faults.ground import Watch, installed
 from tests.support.daemon import Box, RpcError
 from tests.support.waiting import scaled, wait_until
 

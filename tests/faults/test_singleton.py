@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.field.ground import Watch, tree
+from tests.faults.ground import Watch, tree
 from tests.support.daemon import Box, binary, is_alive
 from tests.support.waiting import scaled, wait_until
 

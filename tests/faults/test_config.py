@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.field.ground import installed
+from tests.faults.ground import installed
 from tests.support.daemon import FAKE_SERVER, Box, Json, RpcError, binary, is_alive
 from tests.support.waiting import scaled, wait_until
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.field.ground import Watch, events, installed, take_event
+from tests.faults.ground import Watch, events, installed, take_event
 from tests.support.daemon import Box, Peer, RpcError, is_alive
 from tests.support.waiting import scaled, wait_until
 

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.integration.field.ground import events, take_event
+from tests.faults.ground import events, take_event
 from tests.support.daemon import Box, RpcError, binary
 
 SENTINELS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.field.ground import (
+from tests.faults.ground import (
     Watch,
     children_of,
     events,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.field.ground import answered, installed, notes, odd, text_result
+from tests.faults.ground import answered, installed, notes, odd, text_result
 from tests.support.daemon import Box, Json, Peer
 from tests.support.waiting import wait_until
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.field.ground import descriptors, installed, memory_kib
+from tests.faults.ground import descriptors, installed, memory_kib
 from tests.support.daemon import Box, RpcError
 from tests.support.waiting import wait_until
 
