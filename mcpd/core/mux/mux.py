@@ -451,7 +451,7 @@ class Mux:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
             if wanted and name not in self._tables.held:
                 new.requests.when_ready(_nobody)
-            if session.level is not None:
+            if session.levels():  # of modern requests too, which move with it
                 self._downstream.wishes.apply_levels(new)
 
     def _tell_changes(self, before: dict[str, Entry]) -> None:
