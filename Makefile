@@ -47,6 +47,13 @@ faults: setup ## what the world does to us, with the tests that take longer
 faults-prove: setup ## remove what each of these tests protects, and see it fail (CASE=B143: of one case)
 	$(BIN)/python -m tests.faults.prove --jobs $(JOBS) $(if $(CASE),--case $(CASE))
 
+STEPS ?= 1000000
+model: setup ## both models of the mux, for STEPS steps [SEED=...]
+	$(BIN)/python -m tests.property.model --steps $(STEPS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+
+model-mutants: setup ## mistakes put into the mux: the model is to find each
+	$(BIN)/python -m tests.property.mutants
+
 demo: setup ## twenty sessions on two example servers, and nothing left behind
 	$(BIN)/python examples/demo.py
 

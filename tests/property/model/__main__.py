@@ -118,7 +118,10 @@ def run(seed: int, steps: int, jobs: int) -> int:
     heard: list[dict[str, Any]] = [{"steps": 0, "examples": 0, "tally": {}} for _ in processes]
     try:
         for job, line in lines_of(processes):
-            said = json.loads(line) if line.startswith("{") else {"found": line}
+            if not line.startswith("{"):  # hypothesis, which takes its time with something
+                print(line, end="", file=sys.stderr)
+                continue
+            said = json.loads(line)
             if "found" in said:
                 print(said["found"], file=sys.stderr)
                 where = f"{job}/{said.get('chunk', '?')}"
@@ -140,6 +143,9 @@ def run(seed: int, steps: int, jobs: int) -> int:
     for what, count in sorted(tally.items()):
         print(f"  {count:>10,}  {what}")
     done, examples = (sum(each[name] for each in heard) for name in ("steps", "examples"))
+    if done < steps:
+        print(f"model: seed {seed}, a job ended early, after {done:,} steps in all")
+        return 1
     seconds = time.monotonic() - began
     print(
         f"model: seed {seed}, {done:,} steps in {examples:,} examples, {seconds:.0f} s: "
