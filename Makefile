@@ -9,7 +9,7 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
+.PHONY: soak help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -62,6 +62,10 @@ bench: setup ## the benchmark of benchmarks/README.md
 
 stress: setup ## 100,000 calls with a server that crashes every 1,000
 	$(BIN)/python -m pytest tests -m stress -n 0 -s
+
+MINUTES ?= 30
+soak: setup ## servers and sessions that misbehave for MINUTES; what the daemon holds then
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
 	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q

@@ -18,6 +18,8 @@ class DaemonStatus(TypedDict):
     socket: str
     sessions: int
     """All sessions, on whatever endpoint."""
+    tables: dict[str, int]
+    """What is remembered for requests, questions and subscriptions under way; idle, nothing is."""
 
 
 class InstanceStatus(TypedDict):

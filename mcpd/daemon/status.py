@@ -63,6 +63,7 @@ class Snapshot:
             "uptime_s": round(uptime_s, 3),
             "socket": socket,
             "sessions": self._mux.session_count(),
+            "tables": self._mux.table_sizes(),
         }
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:

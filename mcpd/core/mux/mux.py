@@ -148,7 +148,7 @@ class Mux:
         return sum(upstream.requests.load() for upstream in self._tables.places())
 
     def table_sizes(self) -> dict[str, int]:
-        """Return how much each table holds, for a test that nothing stays behind."""
+        """Return how much each table holds: with nobody there and nothing under way, nothing."""
         sessions = self._tables.sessions.values()
         upstreams = self._tables.places()
         return {

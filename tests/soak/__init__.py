@@ -1,0 +1,1 @@
+"""A long run: servers and sessions that misbehave at random, and a daemon that must not notice."""
