@@ -92,6 +92,16 @@ def size(count: int | None) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
 
 
+def moment(stamp: str) -> str:
+    """Return an instant of the daemon's as a person has it: ``14:02:11 (2 min 3 s ago)``."""
+    from datetime import UTC, datetime  # few tables have one
+
+    then = datetime.fromisoformat(stamp).astimezone()
+    now = datetime.now(UTC).astimezone()
+    day = "" if then.date() == now.date() else f"{then:%Y-%m-%d} "
+    return f"{day}{then:%H:%M:%S} ({duration(max((now - then).total_seconds(), 0))} ago)"
+
+
 def era(name: str | None, revision: str | None) -> str:
     """Return what a server speaks, as far as that is known: ``legacy 2025-11-25``."""
     return " ".join(filter(None, [name, revision])) or "-"
@@ -121,6 +131,44 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]
     return "".join(line + "\n" for line in lines)
 
 
+def lacking(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    stream: IO[str],
+    spare: Sequence[str],
+) -> list[str]:
+    """Return which of the columns in ``spare`` are to be left out for the others to fit whole.
+
+    The first of them goes first, but none before those that say nothing (see ``table``).
+    """
+    room = width_of(stream)
+    if room is None:
+        return []
+    left_out: list[str] = []
+    plain = [[_text(cell, stream) for cell in row] for row in rows]
+    widths = [max(map(columns, column)) for column in zip(header, *plain, strict=True)]
+    at_all = [
+        at
+        for at in range(len(header))
+        if at == 0 or not rows or any(row[at] not in ("", "0", "-") for row in plain)
+    ]
+    for name in spare:
+        if sum(widths[at] + len(GAP) for at in at_all) - len(GAP) <= room:
+            break
+        if header.index(name) in at_all:
+            at_all.remove(header.index(name))
+            left_out.append(name)
+    return left_out
+
+
+def without(
+    header: Sequence[str], rows: Sequence[Sequence[Cell]], names: Sequence[str]
+) -> tuple[list[str], list[list[Cell]]]:
+    """Return a table without the columns of these names."""
+    kept = [at for at, name in enumerate(header) if name not in names]
+    return [header[at] for at in kept], [[row[at] for at in kept] for row in rows]
+
+
 def _that_fit(widths: Sequence[int], rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """Return which columns are shown: the first, the last, and what says something or fits."""
     kept = list(range(len(widths)))
@@ -128,7 +176,7 @@ def _that_fit(widths: Sequence[int], rows: Sequence[Sequence[str]], room: int) -
     for at in reversed(range(1, len(widths) - 1)):
         if sum(widths[each] + len(GAP) for each in kept[:-1]) + last <= room:
             break
-        if rows and all(row[at] in ("0", "-") for row in rows):
+        if rows and all(row[at] in ("", "0", "-") for row in rows):
             kept.remove(at)
     return kept
 

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from mcpd.api.messages import Reached
     from mcpd.client.control import Control
 
+STEPS = {
+    "eof": "ended by itself at the end of its input",
+    "term": "ended at SIGTERM: the end of its input was not enough",
+    "kill": "was killed with SIGKILL: neither the end of its input nor SIGTERM was enough",
+}
+"""What a stop took, by the ``step`` that the daemon tells."""
+
 NOT_RUNNABLE = ("disabled", "misconfigured")
 
 
@@ -31,7 +38,8 @@ def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
 @options.command("stop", starts=False)
 @options.servers
 @options.all_servers
-def stop_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
+@click.option("-v", "--verbose", is_flag=True, help="Say what it took to end each one.")
+def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool) -> None:
     """Stop servers, and return when all their processes are gone.
 
     They stay stopped until start or restart, a change of their entry, or a new daemon. Two
@@ -40,7 +48,7 @@ def stop_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
     \b
     mcpctl stop files
     """
-    _change(app, "stop", servers, is_all)
+    _change(app, "stop", servers, is_all, is_verbose=verbose)
 
 
 @options.command("restart", starts=True)
@@ -65,7 +73,9 @@ def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bo
     bring_up(app)
 
 
-def _change(app: App, verb: str, servers: tuple[str, ...], is_all: bool) -> None:
+def _change(
+    app: App, verb: str, servers: tuple[str, ...], is_all: bool, *, is_verbose: bool = False
+) -> None:
     if is_all == bool(servers):
         raise click.UsageError(f"Name the servers to {verb}, or say --all.")
     with app.connect() as control:
@@ -86,6 +96,8 @@ def _change(app: App, verb: str, servers: tuple[str, ...], is_all: bool) -> None
     for one in reached:
         if one.get("goes_on_for"):
             app.say(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
+        elif is_verbose:
+            app.say(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
 
 
 def _all(control: Control) -> list[str]:

@@ -12,7 +12,7 @@ from mcpctl import options, render
 from mcpd import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mcpctl.context import App
     from mcpd.api.status import InteractiveStatus, ServerStatus, Status
@@ -27,6 +27,14 @@ COLOURS = {
     "failed": "red", "misconfigured": "red", "stopped": "dim", "disabled": "dim",
 }  # fmt: skip
 CLEAR = "\x1b[H\x1b[J"
+SPARE = [
+    "LAST ERROR", "ERA", "RESTARTS", "ERRORS", "IN FLIGHT", "PID", "CALLS", "MEMORY", "SESSIONS",
+]  # fmt: skip
+"""Columns that a narrow terminal does without, the first of them first."""
+
+SILENT_FROM_S = 30
+"""A server that owes an answer and has said nothing for so long is told so."""
+
 NAMED_WAITERS = 5
 """How many of those who wait for a turn are named."""
 
@@ -70,9 +78,10 @@ def _show_again(app: App, found: Status, is_asked: bool) -> None:
 def _show(app: App, found: Status, is_asked: bool) -> None:
     """Print a table and what does not fit into it; ``is_asked``: for these servers alone."""
     daemon = found["daemon"]
+    sessions = "1 session" if daemon["sessions"] == 1 else f"{daemon['sessions']} sessions"
     app.say(
         f"mcpd {daemon['version']}, pid {daemon['pid']}, up {render.duration(daemon['uptime_s'])}, "
-        f"sessions {daemon['sessions']}, {daemon['socket']}"
+        f"{sessions}, {daemon['socket']}"
     )
     if daemon["version"] != __version__:
         app.note(f"this is mcpctl {__version__}; after an upgrade: mcpctl restart --daemon")
@@ -80,22 +89,31 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
         app.say("no servers; to see which files are read: mcpctl list")
         return
     app.say("")
-    app.table(HEADER, [row for server in found["servers"] for row in _rows(server)])
+    rows = [row for server in found["servers"] for row in _rows(server)]
+    left_out = render.lacking(HEADER, rows, sys.stdout, SPARE)
+    app.table(*render.without(HEADER, rows, left_out))
     notes = [
         f"{server['name']}: {note}"
         for server in found["servers"]
-        for note in _notes(server, found["servers"], is_asked)
+        for note in _notes(server, found["servers"], is_asked, left_out)
     ]
     if notes:
         app.say("\n" + "\n".join(notes))
+    narrow = [name for name in left_out if name != SPARE[0]]
+    if narrow and not is_asked:
+        app.say(f"\nno room for {', '.join(narrow)}: mcpctl status SERVER, or a wider terminal")
 
 
-def _notes(server: ServerStatus, everybody: list[ServerStatus], is_asked: bool) -> Iterator[str]:
+def _notes(
+    server: ServerStatus, everybody: list[ServerStatus], is_asked: bool, left_out: Collection[str]
+) -> Iterator[str]:
     """Say of a server what the table does not; more where somebody ``is_asked`` about it."""
-    if is_asked and server["server_info"] is not None:
-        info = server["server_info"]
-        tools = "" if server["tools"] is None else f", tools {server['tools']}"
-        yield f"it is {info.get('title') or info.get('name')} {info.get('version')}{tools}"
+    yield from _trouble(server)
+    error = _last_error(server)
+    if error and (is_asked or "LAST ERROR" in left_out):
+        yield error
+    if is_asked:
+        yield from _details(server)
     if server["sharing_reason"]:
         yield f"sharing {server['sharing']}: {server['sharing_reason']}"
     elif is_asked:
@@ -112,6 +130,70 @@ def _notes(server: ServerStatus, everybody: list[ServerStatus], is_asked: bool) 
         queue = queue_text(interactive)
         if queue and (is_asked or interactive["waiting"]):
             yield queue
+
+
+def _trouble(server: ServerStatus) -> Iterator[str]:
+    """Say what is wrong with a server whose process lives."""
+    stopped = server.get("stopped_pids")
+    if stopped:
+        pids = " ".join(map(str, stopped))
+        which = (
+            "a process of it is" if len(stopped) == 1 else f"{len(stopped)} of its processes are"
+        )
+        yield (
+            f"unresponsive: {which} stopped by a signal; to let it go on: kill -CONT {pids}, "
+            f"or: mcpctl restart {server['name']}"
+        )
+    elif (silent := _silence(server)) is not None:
+        yield f"{silent}, and owes an answer since; if it is stuck: mcpctl restart {server['name']}"
+    if server.get("noise"):
+        reason = server.get("noise_reason")
+        yield (
+            f"{server['noise']} lines on its stdout were no messages of MCP"
+            f"{f' ({reason})' if reason else ''}; to see them: mcpctl logs {server['name']}"
+        )
+
+
+def _details(server: ServerStatus) -> Iterator[str]:
+    """Say of a server what somebody who asks for it alone may want to know."""
+    if server["server_info"] is not None:
+        info = server["server_info"]
+        tools = "" if server["tools"] is None else f", {server['tools']} tools"
+        yield f"it is {info.get('title') or info.get('name')} {info.get('version')}{tools}"
+    if server["era"] is not None:
+        yield f"speaks {render.era(server['era'], server['protocol_version'])}"
+    if server["pids"]:
+        of_tree = "" if len(server["pids"]) == 1 else f", {len(server['pids'])} in its tree"
+        yield (
+            f"process {' '.join(map(str, server['pids']))}{of_tree}; "
+            f"the {_nth(server['generation'])} so far, {server['restarts']} restarted unplanned"
+        )
+    yield (
+        f"calls {server['calls']}, failed {server['errors']}, in flight {server['in_flight']}, "
+        f"sessions {server['sessions']}"
+    )
+
+
+def _nth(number: int) -> str:
+    endings = {1: "st", 2: "nd", 3: "rd"}
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
+
+
+def _silence(server: ServerStatus) -> str | None:
+    silent_s = server.get("silent_s")
+    if silent_s is None or silent_s < SILENT_FROM_S:
+        return None
+    return f"silent for {render.duration(silent_s)}"
+
+
+def _last_error(server: ServerStatus) -> str:
+    """Return the last error with its time, less the server's name, which stands beside it."""
+    text = server["last_error"]
+    if text is None:
+        return ""
+    text = render.one_line(text).removeprefix(f"{server['name']} ")
+    at = server.get("last_error_at")
+    return text if at is None else f"{text}, {render.moment(at)}"
 
 
 def queue_text(interactive: InteractiveStatus) -> str | None:
@@ -134,12 +216,18 @@ def _is_gone(server: ServerStatus) -> bool:
 
 
 def _rows(server: ServerStatus) -> list[list[render.Cell]]:
-    state = server["state"] + (" (held)" if server.get("held") else "")
     is_gone = _is_gone(server)
+    state, colour = str(server["state"]), COLOURS.get(server["state"], "dim")
+    if server.get("responsive") is False and not is_gone:
+        state, colour = "unresponsive", "red"
+    elif _silence(server) is not None:
+        state, colour = f"{state}, silent", "yellow"
+    elif server.get("held"):
+        state += " (held)"
     rows: list[list[render.Cell]] = [
         [
             server["name"],
-            (state, COLOURS.get(server["state"], "dim")),
+            (state, colour),
             render.era(server["era"], server["protocol_version"]),
             _or_dash(None if is_gone else server["pid"]),
             render.duration(None if is_gone else server["uptime_s"]),
@@ -149,15 +237,17 @@ def _rows(server: ServerStatus) -> list[list[render.Cell]]:
             str(server["calls"]),
             str(server["errors"]),
             render.size(None if is_gone else server["rss_bytes"]),
-            server["last_error"] or "",
+            _last_error(server),
         ]
     ]
     for one in server.get("instances") or ():
-        state = one["state"]
+        state, colour = str(one["state"]), COLOURS.get(one["state"], "dim")
+        if one.get("responsive") is False:
+            state, colour = "unresponsive", "red"
         rows.append(
             [
                 f"  {one['key']}",
-                (state, COLOURS.get(state, "dim")),
+                (state, colour),
                 "",
                 _or_dash(one["pid"]),
                 render.duration(one["uptime_s"]),

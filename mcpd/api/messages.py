@@ -74,6 +74,8 @@ class Reached(TypedDict):
     pid: int | None
     goes_on_for: NotRequired[list[str]]
     """Servers with the same launch parameters, for whom the process of this one still runs."""
+    step: NotRequired[str]
+    """How far a stop had to go: ``eof``, ``term`` or ``kill``."""
 
 
 class Reloaded(TypedDict):

@@ -31,6 +31,7 @@ class InstanceStatus(TypedDict):
     sessions: int
     uptime_s: float | None
     rss_bytes: int | None
+    responsive: NotRequired[bool | None]
 
 
 class TurnStatus(TypedDict):
@@ -92,7 +93,21 @@ class ServerStatus(TypedDict):
     rss_bytes: int | None
     """Of the whole tree."""
     tools: int | None
+    noise: NotRequired[int]
+    """Lines on its stdout that were no messages."""
+    noise_reason: NotRequired[str | None]
+    """What was wrong with the last of them."""
+    responsive: NotRequired[bool | None]
+    """``False`` while a signal has stopped one of its processes; ``None`` while it has none."""
+    stopped_pids: NotRequired[list[int]]
+    """Those that it has stopped."""
+    silent_s: NotRequired[float | None]
+    """For how long it has said nothing while it owes an answer."""
     last_error: str | None
+    last_error_at: NotRequired[str | None]
+    """When that was: RFC 3339, UTC, milliseconds."""
+    last_error_kind: NotRequired[str | None]
+    """As the ``kind`` of an error."""
     instances: NotRequired[list[InstanceStatus]]
 
 

@@ -194,6 +194,8 @@ class Answers:
             told: Json = {key: found[key] for key in ("name", "state", "pid")}
             if found["state"] == "stopped" and found["pid"] is not None:
                 told |= {"pid": None, "goes_on_for": self._operator.others_of(server)}
+            elif is_held and (step := seen.step(server)) is not None:
+                told["step"] = step
             reached.append(told)
         return {"servers": reached}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -21,6 +22,7 @@ from mcpd.api.status import (
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
+from mcpd.observe.logs import stamp
 from mcpd.supervise import memory
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import Stat
@@ -37,6 +39,11 @@ _BUSIEST_FIRST: tuple[State, ...] = (
 )
 """Which state stands for a server with several processes."""
 
+STOPPED = "T"
+"""The state of a process that a signal has stopped, and that goes on with SIGCONT (proc(5))."""
+
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
+
 
 class Snapshot:
     """What is true now, with the memory of all process trees read off the loop."""
@@ -45,7 +52,7 @@ class Snapshot:
         self,
         mux: Mux,
         supervisor: Supervisor,
-        trees: Mapping[Child, Sequence[int]],
+        trees: Mapping[Child, Sequence[Stat]],
         rss: Mapping[Child, int],
         now: float,
     ) -> None:
@@ -77,6 +84,7 @@ class Snapshot:
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
         is_shared = sharing == "shared"
+        error = _last_error(server, slots)
         status: ServerStatus = {
             "name": server.name,
             "state": self._state(server, slots, is_held=is_held),
@@ -90,7 +98,7 @@ class Snapshot:
             "protocol_version": _version(report),
             "server_info": _info(report),
             "pid": self._pid(main) if is_shared else None,
-            "pids": [pid for child in children for pid in self._trees.get(child, (child.pid,))],
+            "pids": [pid for child in children for pid in self._pids(child)],
             "generation": sum(slot.machine.generation for slot in slots),
             "uptime_s": self._uptime(main) if is_shared else None,
             "restarts": sum(slot.machine.restarts for slot in slots),
@@ -100,12 +108,25 @@ class Snapshot:
             "errors": report.errors,
             "rss_bytes": sum(self._rss.get(c, 0) for c in children) if children else None,
             "tools": report.tools,
-            "last_error": _last_error(server, slots),
+            "noise": report.noise,
+            "noise_reason": report.noise_reason,
+            "responsive": self._responds(children),
+            "stopped_pids": [pid for child in children for pid in self._stopped(child)],
+            "silent_s": _longest(each.silent_s for each in report.slots),
+            "last_error": error.text,
+            "last_error_at": error.at,
+            "last_error_kind": error.kind,
         }
         if not is_shared:
             instances = [self._instance(each, slot) for each, slot in found if slot is not None]
             status["instances"] = instances
         return status
+
+    def step(self, server: Server) -> str | None:
+        """Return how far the last stop of a server had to go, ``None`` where it had no process."""
+        slots = (self._supervisor.get(each.slot) for each in self._mux.report(server.name).slots)
+        steps = {slot.step for slot in slots if slot is not None}
+        return next((step for step in ("kill", "term", "eof") if step in steps), None)
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
         child = None if slot.run is None else slot.run.child
@@ -116,6 +137,7 @@ class Snapshot:
             "sessions": report.sessions,
             "uptime_s": self._uptime(slot),
             "rss_bytes": None if child is None else self._rss.get(child, 0),
+            "responsive": self._responds([] if child is None else [child]),
         }
 
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
@@ -127,6 +149,16 @@ class Snapshot:
         if is_held and "stopping" not in states:
             return "stopped"
         return next((state for state in _BUSIEST_FIRST if state in states), "stopped")
+
+    def _pids(self, child: Child) -> list[int]:
+        return [each.pid for each in self._trees.get(child, ())] or [child.pid]
+
+    def _responds(self, children: Sequence[Child]) -> bool | None:
+        """Tell whether none of the processes is one that a signal has stopped."""
+        return not any(map(self._stopped, children)) if children else None
+
+    def _stopped(self, child: Child) -> list[int]:
+        return [each.pid for each in self._trees.get(child, ()) if each.state == STOPPED]
 
     def _pid(self, slot: Slot | None) -> int | None:
         if slot is None or slot.run is None or slot.run.child.returncode is not None:
@@ -145,15 +177,13 @@ async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {}, loop.time())
     looked = await supervisor.reaper.look()
-    trees, rss = await asyncio.to_thread(_measure, looked)
-    return Snapshot(mux, supervisor, trees, rss, loop.time())
+    rss = await asyncio.to_thread(_measure, looked)
+    return Snapshot(mux, supervisor, looked, rss, loop.time())
 
 
-def _measure(
-    looked: Mapping[Child, Sequence[Stat]],
-) -> tuple[dict[Child, list[int]], dict[Child, int]]:
+def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:
     trees = {child: [each.pid for each in members] for child, members in looked.items()}
-    return trees, {child: memory.tree_usage(pids) for child, pids in trees.items()}
+    return {child: memory.tree_usage(pids) for child, pids in trees.items()}
 
 
 def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
@@ -196,7 +226,29 @@ def _info(report: EntryReport) -> Any:
     return None if report.introduction is None else Raw(report.introduction.info)
 
 
-def _last_error(server: Server, slots: Sequence[Slot]) -> str | None:
+class _LastError(NamedTuple):
+    text: str | None = None
+    at: str | None = None
+    kind: str | None = None
+
+
+def _last_error(server: Server, slots: Sequence[Slot]) -> _LastError:
+    """Return what an entry has wrong, else the newest of what its processes ended with."""
     if server.configured.error is not None:
-        return server.configured.error
-    return next((s.machine.last_error for s in slots if s.machine.last_error is not None), None)
+        return _LastError(server.configured.error, kind="config_invalid")
+    ended = [slot for slot in slots if slot.machine.last_error is not None]
+    ended.sort(key=lambda slot: slot.failed_at or _LONG_AGO)
+    if not ended:
+        return _LastError()
+    newest = ended[-1]
+    failure = newest.machine.last_failure
+    return _LastError(
+        newest.machine.last_error,
+        None if newest.failed_at is None else stamp(newest.failed_at),
+        None if failure is None else failure.kind,
+    )
+
+
+def _longest(times_s: Iterable[float | None]) -> float | None:
+    longest = max((each for each in times_s if each is not None), default=None)
+    return None if longest is None else round(longest, 3)

@@ -137,7 +137,12 @@ class DaemonLog(logging.Handler):
 
 def now() -> str:
     """Return the time of day as the product writes it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return stamp(datetime.now(UTC))
+
+
+def stamp(instant: datetime) -> str:
+    """Return an instant in UTC as the product writes it: RFC 3339, with milliseconds."""
+    return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def install(log: DaemonLog) -> None:

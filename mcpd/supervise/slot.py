@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Literal, Protocol
 
 import msgspec
@@ -113,6 +114,8 @@ class Slot:
         """Why it is being stopped."""
         self.version = ""
         """The revision of MCP that its process speaks."""
+        self.failed_at: datetime | None = None
+        """When ``machine.last_error`` happened, by the wall clock."""
         self.step: str | None = None
         """How far the last stop had to go."""
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[Failure | None]]] = []

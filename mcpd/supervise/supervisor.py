@@ -8,6 +8,7 @@ import random
 import signal
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, Protocol, assert_never
 
 import msgspec
@@ -238,7 +239,10 @@ class Supervisor:
 
     def stop(self, ident: SlotId, failure: Failure) -> None:
         """A person says stop; ``failure`` is what requests under way get."""
-        self._stop(self._slots[ident], failure)
+        slot = self._slots[ident]
+        if slot.run is None:
+            slot.step = None  # that of an earlier stop
+        self._stop(slot, failure)
 
     def forgive(self, ident: SlotId, reason: str) -> None:
         """Take a server out of ``failed``: its entry is another one now."""
@@ -353,6 +357,8 @@ class Supervisor:
         tell, server = self._host.tell, slot.server
         generation = slot.machine.generation
         failure = None if note.failure is None else _with_tail(slot, note.failure)
+        if failure is not None:
+            slot.failed_at = datetime.now(UTC)
         is_clean = note.state is State.STOPPED and _is_clean(failure)
         if failure is not None and not is_clean:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))

@@ -35,7 +35,9 @@ class Speaker(Protocol):
 
     requests: Requests
     lists: Lists
+    heard_at: float
     noise: int
+    noise_reason: str | None
 
     @property
     def entry(self) -> Entry: ...
@@ -86,6 +88,7 @@ class Hearing(Generic[S]):
 
     def hear(self, frame: Frame | Oversized) -> None:
         """React to one line of the process. Whatever it is, nobody's session ends of it."""
+        self._upstream.heard_at = self._fx.now
         if isinstance(frame, Oversized):
             self._hear_oversized(frame)
             return
@@ -167,6 +170,7 @@ class Hearing(Generic[S]):
 
     def _hear_noise(self, frame: Frame, reason: str) -> None:
         self._upstream.noise += 1
+        self._upstream.noise_reason = reason
         line = frame[:2000].decode("utf-8", "replace")
         self._fx.tell(ServerNoise(self._name, reason, line, self._upstream.noise == 1))
 

@@ -33,7 +33,8 @@ class Pending:
     may have seen it, ``is_given_up`` that nobody waited for its answer. ``asker`` is the client,
     ``None`` for requests of ours and control calls. ``is_modern`` says that the client speaks a
     revision without a handshake, ``is_asking`` that the server may ask it something before it
-    answers; ``lacked`` is what it asked and its client had not declared (see
+    answers, ``is_paused`` that it does just now; ``sent_at`` is when it last went upstream, in
+    monotonic seconds. ``lacked`` is what it asked and its client had not declared (see
     ``core.mcp.questions``). ``anew`` are the parameters of a call that was made again with answers
     to a modern process, without these.
     """
@@ -45,9 +46,11 @@ class Pending:
     asker: Asker | None = None
     is_asking = False
     is_modern = False
+    is_paused = False
     lacked: str | None = None
     anew: Raw | bytes | None = None
     wire_id = 0
+    sent_at = 0.0
     tries = 0
     is_written = False
     is_over = False

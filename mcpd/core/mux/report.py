@@ -19,6 +19,9 @@ class SlotReport(msgspec.Struct, frozen=True):
     sessions: int
     in_flight: int
     queued: int
+    silent_s: float | None
+    """For how long its process has said nothing while it owes an answer."""
+
     turns: TurnsReport
 
 
@@ -31,6 +34,7 @@ class EntryReport(msgspec.Struct, frozen=True):
     calls: int
     errors: int
     noise: int
+    noise_reason: str | None
     tools: int | None
     era: Era | None
     introduction: Introduction | None
@@ -42,6 +46,7 @@ class EntryReport(msgspec.Struct, frozen=True):
 
 def report(tables: Tables, name: str) -> EntryReport:
     """Return what there is to say of a configured server."""
+    now = tables.fx.now  # whoever asks has just caused an event
     upstreams = tables.upstreams_of(name)
     slots = tuple(
         SlotReport(
@@ -50,7 +55,8 @@ def report(tables: Tables, name: str) -> EntryReport:
             len(u.requests.users),
             u.requests.load(),
             u.requests.queued(),
-            u.turns.report(tables.fx.now),
+            u.silent_s(),
+            u.turns.report(now),
         )
         for u in upstreams
     )
@@ -64,6 +70,7 @@ def report(tables: Tables, name: str) -> EntryReport:
         calls=sum(u.requests.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
         errors=sum(u.requests.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
         noise=sum(u.noise for u in upstreams),
+        noise_reason=next((u.noise_reason for u in upstreams if u.noise_reason), None),
         tools=tools,
         era=None if introduction is None else introduction.era,
         introduction=introduction,

@@ -211,6 +211,14 @@ class Requests:
         flying = sum(1 for pending in self._inflight.all() if pending.owner)
         return flying + len(self._waiting) + len(self.between) + self.queued()
 
+    def owed_since(self) -> float | None:
+        """Return since when the process owes its oldest answer, ``None`` where it owes none.
+
+        One that waits for an answer to a question of its own does not owe.
+        """
+        flying = self._inflight.all()
+        return min((p.sent_at for p in flying if p.is_written and not p.is_paused), default=None)
+
     def queued(self) -> int:
         """Return how many requests wait for their place."""
         return len(self._queue) + (len(self.gate) if self.gate is not None else 0)
@@ -320,6 +328,7 @@ class Requests:
             self._fail(pending, too_large(self.entry.name, self._fx.settings.max_request_bytes))
             return
         pending.is_written = True
+        pending.sent_at = self._fx.now
         if is_timed and entry is not None:
             self._arm(pending, pending.timeout or entry.call_timeout, entry.call_timeout_max)
         self._fx.commands.append(ToServer(self.slot, line, wire_id))
@@ -468,6 +477,7 @@ class Requests:
 
     def pause(self, pending: Pending) -> None:
         """A question is open: the time of the call that caused it stands still."""
+        pending.is_paused = True
         if pending.timer is not None:
             pending.timer.cancel()
         if pending.hard_timer is not None and pending.hard_timer.act is not None:
@@ -476,6 +486,7 @@ class Requests:
 
     def resume(self, pending: Pending) -> None:
         """The question is answered: time goes on."""
+        pending.is_paused = False
         if pending.timer is not None:
             self._restart_timer(pending)
         if pending.hard_timer is not None:

@@ -72,7 +72,11 @@ class Upstream:
         self.slot = slot
         self.introduction = entry.introduction
         self.phase = Phase.DOWN
+        self.heard_at = 0.0
+        """When a process last said anything, in monotonic seconds."""
         self.noise = 0
+        self.noise_reason: str | None = None
+        """What was wrong with the last line of noise."""
         self.level: str | None = None
         """The log level that the process is, or will be, set to."""
         self.has_asked = entry.has_asked
@@ -120,6 +124,11 @@ class Upstream:
     def is_modern(self) -> bool:
         """Whether the process that runs speaks a revision without a handshake."""
         return self.requests.era is Era.MODERN
+
+    def silent_s(self) -> float | None:
+        """Return for how long the process has said nothing while it owes an answer."""
+        owed_since = self.requests.owed_since()
+        return None if owed_since is None else self._fx.now - max(owed_since, self.heard_at)
 
     def hints(self, kind: Kind) -> tuple[int, str]:
         """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list."""

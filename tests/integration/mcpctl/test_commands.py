@@ -30,7 +30,7 @@ SERVER = {
     "tools": 14, "last_error": None,
 }  # fmt: skip
 BROKEN = {
-    **SERVER, "name": "broken", "state": "failed", "pid": None, "uptime_s": None,
+    **SERVER, "name": "broken", "state": "failed", "pid": None, "pids": [], "uptime_s": None,
     "rss_bytes": None, "era": None, "protocol_version": None, "last_error": f"exited with 1: {NASTY}\nmore of it",
 }  # fmt: skip
 STATUS = {
@@ -127,7 +127,7 @@ def test_without_a_daemon_each_command_says_what_to_type(daemon: FakeDaemon) -> 
 
 def test_status_is_a_table(daemon: FakeDaemon) -> None:
     lines = said(daemon, "status").splitlines()
-    assert lines[0] == "mcpd 0.1.0, pid 4242, up 3 s, sessions 3, /run/mcpd.sock"
+    assert lines[0] == "mcpd 0.1.0, pid 4242, up 3 s, 3 sessions, /run/mcpd.sock"
     assert lines[2].split()[:4] == ["SERVER", "STATE", "ERA", "PID"]
     assert " ".join(lines[3].split()) == (
         "files ready legacy 2025-11-25 4250 1 min 1 s 0 2 0 17 1 68.0 MiB"
@@ -187,15 +187,56 @@ def test_status_says_more_of_a_server_that_is_named(daemon: FakeDaemon) -> None:
     server = {**SERVER, "server_info": info, "interactive": interactive}
     daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server, BROKEN]}
     assert len(said(daemon, "status").splitlines()) == 5
-    assert said(daemon, "status", "files", "broken").splitlines()[-4:] == [
-        f"files: it is Files{NASTY} 1.2, tools 14",
+    assert said(daemon, "status", "files", "broken").splitlines()[5:] == [
+        "",
+        f"files: it is Files{NASTY} 1.2, 14 tools",
+        "files: speaks legacy 2025-11-25",
+        "files: process 4250; the 1st so far, 0 restarted unplanned",
+        "files: calls 17, failed 1, in flight 0, sessions 2",
         "files: sharing shared",
         "files: questions exclusive: it has not asked any yet",
+        f"broken: exited with 1: {NASTY} more of it",
+        "broken: calls 17, failed 1, in flight 0, sessions 2",
         "broken: sharing shared",
     ]
     shown, status = on_terminal(daemon, "status", "files")
     assert status == 0
     assert "it is Files\\x1b]0;owned\\x07 1.2" in shown
+
+
+def test_status_says_what_is_wrong_with_a_server_that_lives(daemon: FakeDaemon) -> None:
+    """
+    B055: "ready" alone would be half the truth.
+    """
+    stuck = {**SERVER, "pids": [4250, 4251], "responsive": False, "stopped_pids": [4250, 4251]}
+    silent = {**SERVER, "name": "silent", "in_flight": 1, "responsive": True, "silent_s": 45.2}
+    busy = {**SERVER, "name": "busy", "in_flight": 1, "responsive": True, "silent_s": 4.0}
+    noisy = {**SERVER, "name": "noisy", "noise": 3, "noise_reason": "not JSON-RPC"}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [stuck, silent, busy, noisy]}
+    lines = said(daemon, "status").splitlines()
+    assert lines[3].split()[:2] == ["files", "unresponsive"]
+    assert " ".join(lines[4].split()[:3]) == "silent ready, silent"
+    assert lines[5].split()[:3] == ["busy", "ready", "legacy"]
+    assert lines[7:] == [
+        "",
+        "files: unresponsive: 2 of its processes are stopped by a signal; to let it go on: "
+        "kill -CONT 4250 4251, or: mcpctl restart files",
+        "silent: silent for 45 s, and owes an answer since; if it is stuck: mcpctl restart silent",
+        "noisy: 3 lines on its stdout were no messages of MCP (not JSON-RPC); to see them: "
+        "mcpctl logs noisy",
+    ]
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_the_errors_below(daemon: FakeDaemon) -> None:
+    """
+    Lines that wrap are no table, and an error that is cut off helps nobody.
+    """
+    lines = said(daemon, "status", COLUMNS="80").splitlines()
+    assert max(map(len, lines[2:5])) <= 80
+    assert lines[2].split()[-1] != "ERROR"
+    assert f"broken: exited with 1: {NASTY} more of it" in lines
+    assert lines[-1].startswith("no room for ERA: mcpctl status SERVER")
+    assert "no room" not in said(daemon, "status", COLUMNS="300")
 
 
 def test_status_shows_no_process_of_a_stopped_server(daemon: FakeDaemon) -> None:

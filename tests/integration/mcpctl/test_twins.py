@@ -30,7 +30,7 @@ def test_a_stop_says_for_whom_the_process_goes_on(box: Box) -> None:
     told = {"name": "a", "state": "stopped", "pid": None, "goes_on_for": ["b"]}
     assert again == {"servers": [told]}
     last = json.loads(box.ctl("stop", "b", "--json").stdout)
-    assert last == {"servers": [{"name": "b", "state": "stopped", "pid": None}]}
+    assert last == {"servers": [{"name": "b", "state": "stopped", "pid": None, "step": "eof"}]}
     assert not is_alive(pid)
 
 

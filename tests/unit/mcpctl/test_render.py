@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -114,3 +116,32 @@ def test_a_narrow_terminal_loses_the_columns_that_say_nothing_first(monkeypatch)
     monkeypatch.setenv("COLUMNS", "90")
     wide = render.table(header, [["files", "0", "7", "0", "w" * 40]], io.StringIO())
     assert wide.splitlines()[0].split() == header
+
+
+def test_columns_are_left_out_in_the_order_given_until_the_others_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    header, rows = ["NAME", "ONE", "NIL", "TWO"], [["n", "x" * 10, "0", "y" * 10]]
+    spare = ["NIL", "TWO", "ONE"]
+
+    def lacking(columns: int) -> list[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        return render.lacking(header, rows, io.StringIO(), spare)
+
+    assert lacking(28) == []  # without NIL, which says nothing and is left out by itself
+    assert lacking(27) == ["TWO"]
+    assert lacking(10) == ["TWO", "ONE"]
+    monkeypatch.delenv("COLUMNS")
+    assert render.lacking(header, rows, io.StringIO(), spare) == []
+
+
+def test_a_table_without_columns() -> None:
+    assert render.without(["A", "B", "C"], [["1", "2", "3"]], ["B"]) == (["A", "C"], [["1", "3"]])
+
+
+def test_a_moment_is_the_time_of_day_here_and_how_long_ago() -> None:
+    now = datetime.now(UTC)
+    shown = render.moment(f"{(now - timedelta(seconds=125)):%Y-%m-%dT%H:%M:%S.000}Z")
+    assert shown.endswith(" (2 min 5 s ago)") or shown.endswith(" (2 min 6 s ago)")
+    assert re.match(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(", shown)
+    assert render.moment("2020-01-02T03:04:05.000Z").startswith("2020-01-0")

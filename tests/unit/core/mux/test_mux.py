@@ -124,3 +124,42 @@ def test_counts_outlive_the_process_that_they_were_counted_for():
     assert made.mux.report("echo").calls == 1
     made.answer("echo-1", 4)
     assert made.mux.report("echo").calls == 2
+
+
+def silence_of(made: World) -> float | None:
+    made.mux.handle(ev.Tick(), made.now)  # whoever asks causes an event
+    return made.mux.report("echo").slots[0].silent_s
+
+
+def test_a_server_is_silent_from_what_it_owes_or_from_what_it_last_said():
+    """
+    Nobody asks it anything to find that out: a call that takes long is all there is to see.
+    """
+    made = world()
+    made.run("!! +5")
+    assert silence_of(made) is None
+    made.call(1, 1)
+    made.run("!! +40")
+    assert silence_of(made) == 40
+    made.run('>> echo {"jsonrpc": "2.0", "method": "notifications/message", "params": {}}', "!! +2")
+    assert silence_of(made) == 2
+    made.answer("echo", 3)
+    assert silence_of(made) is None
+
+
+def test_a_server_that_waits_for_an_answer_to_its_question_owes_nothing():
+    made = world("!! join 2 echo sampling")
+    made.call(2, 1)
+    made.run('>> echo {"jsonrpc":"2.0","id":"q","method":"sampling/createMessage","params":{}}')
+    made.run("!! +40")
+    assert silence_of(made) is None
+    made.run('>> 2 {"jsonrpc":"2.0","id":1,"result":{}}', "!! +2")
+    assert silence_of(made) == 42
+
+
+def test_noise_is_counted_with_what_was_wrong_with_it():
+    made = world()
+    made.run(">> echo {}", ">> echo Content-Length: 12")
+    report = made.mux.report("echo")
+    assert report.noise == 2
+    assert report.noise_reason and report.noise_reason.startswith("Content-Length framing")
