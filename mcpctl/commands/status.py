@@ -163,20 +163,15 @@ def _details(server: ServerStatus) -> Iterator[str]:
     if server["era"] is not None:
         yield f"speaks {render.era(server['era'], server['protocol_version'])}"
     if server["pids"]:
-        of_tree = "" if len(server["pids"]) == 1 else f", {len(server['pids'])} in its tree"
+        tree = "" if len(server["pids"]) == 1 else f" (a tree of {len(server['pids'])})"
         yield (
-            f"process {' '.join(map(str, server['pids']))}{of_tree}; "
-            f"the {_nth(server['generation'])} so far, {server['restarts']} restarted unplanned"
+            f"process {' '.join(map(str, server['pids']))}{tree}, "
+            f"generation {server['generation']}, restarts {server['restarts']}"
         )
     yield (
         f"calls {server['calls']}, failed {server['errors']}, in flight {server['in_flight']}, "
         f"sessions {server['sessions']}"
     )
-
-
-def _nth(number: int) -> str:
-    endings = {1: "st", 2: "nd", 3: "rd"}
-    return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
 
 
 def _silence(server: ServerStatus) -> str | None:

@@ -191,7 +191,7 @@ def test_status_says_more_of_a_server_that_is_named(daemon: FakeDaemon) -> None:
         "",
         f"files: it is Files{NASTY} 1.2, 14 tools",
         "files: speaks legacy 2025-11-25",
-        "files: process 4250; the 1st so far, 0 restarted unplanned",
+        "files: process 4250, generation 1, restarts 0",
         "files: calls 17, failed 1, in flight 0, sessions 2",
         "files: sharing shared",
         "files: questions exclusive: it has not asked any yet",

@@ -40,11 +40,10 @@ def test_a_launchers_child_counts_as_the_server(box: Box) -> None:
     """
     box.fake()
     launched = box.servers["fake"]
-    script = '"$@" & wait'
-    launched["args"] = ["-c", script, "sh", launched["command"], *launched["args"]]
+    launched["args"] = ["-c", '"$@"; exit', "sh", launched["command"], *launched["args"]]
     launched["command"] = "sh"
     box.up()
-    box.ctl("start", "fake")
+    assert box.ctl("start", "fake").returncode == 0
     leaf = next(pid for pid in box.status()["pids"] if pid != box.status()["pid"])
     os.kill(leaf, signal.SIGSTOP)
     wait_until(lambda: box.status()["stopped_pids"] == [leaf], 10)
