@@ -111,8 +111,10 @@ class Answers:
     def entries(self) -> Json:
         """List the entries with their effective values, secrets masked."""
         loaded = self._registry.loaded
+        login = self._supervisor.login
         return {
             "files": list(loaded.files),
+            "path": {} if login is None else login.report(),
             "servers": [_entry(server) for server in self._registry],
             "errors": [str(problem) for problem in loaded.errors],
         }

@@ -46,6 +46,8 @@ from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.loginpath import Login
+from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.slot import Spec
@@ -182,6 +184,12 @@ class Daemon:
             most_starts=_most_starts(settings.max_concurrent_starts),
             umask=start.umask,
             nofile_soft=start.nofile_soft,
+        )
+        self._supervisor.login = LoginPath(
+            os.environ,
+            reaper=self._supervisor.reaper,
+            daemon_id=self._id,
+            tell=self._note_login_path,
         )
         self._performer.supervisor = self._supervisor
         self._operator = Operator(self._registry, mux, self._supervisor, self.dispatch)
@@ -360,6 +368,8 @@ class Daemon:
         self._desk.close()
         self._performer.close()
         await self._checks.close()
+        if self._supervisor.login is not None:
+            await self._supervisor.login.close()
         await guardian.farewell()
         self._ledger.close()
         await self._cache.flush()
@@ -462,6 +472,21 @@ class Daemon:
 
     def _warn_of_guardian(self, text: str) -> None:
         self._log.log("warning", "guardian.trouble", text=text)
+
+    def _note_login_path(self, login: Login) -> None:
+        took = round(login.took_s, 3)
+        if login.failure is not None:
+            self._log.log(
+                "warning",
+                "env.login_path_failed",
+                shell=login.shell,
+                reason=login.failure,
+                took_s=took,
+            )
+        else:
+            self._log.log(
+                "info", "env.login_path", shell=login.shell, added=login.added, took_s=took
+            )
 
     def _warn_of_refusal(self, reason: str) -> None:
         self._log.log("warning", "connection.refused", reason=reason)

@@ -24,6 +24,7 @@ from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
 from mcpd.supervise import ladder, spawn, tree
+from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import ProcId
@@ -103,6 +104,8 @@ class Supervisor:
         """``umask`` and ``nofile_soft`` are what servers get."""
         self.reaper = Reaper(daemon_id, on_stray=self._end_stray, on_unmarked=host.record_members)
         self.most_starts = most_starts
+        self.login: LoginPath | None = None
+        """Whose PATH servers get, where that is not what they may inherit."""
         self._host = host
         self._daemon_id = daemon_id
         self._umask = umask
@@ -417,7 +420,7 @@ class Supervisor:
                 slot, generation = self._queue.popleft()
                 if slot in self._leaving or not slot.machine.may_spawn(generation):
                     continue
-                if any(self._is_there(other) for other in slot.before):
+                if any(self._is_there(other) for other in slot.before) or self._must_wait(slot):
                     held.append((slot, generation))
                     continue
                 self._spawn(slot, generation)
@@ -425,6 +428,13 @@ class Supervisor:
             self._queue.extendleft(reversed(held))
         finally:
             self._is_pumping = False
+
+    def _must_wait(self, slot: Slot) -> bool:
+        """Tell whether a start has to wait until it is known what PATH there is."""
+        spec = self._host.spec(slot.id)
+        return (
+            self.login is not None and spec is not None and self.login.must_wait(spec, self._pump)
+        )
 
     def _is_there(self, slot: Slot) -> bool:
         return slot in self._leaving or self._slots.get(slot.id) is slot
@@ -445,7 +455,7 @@ class Supervisor:
                 cwd=cwd,
                 tag=tag,
                 inherit=spec.inherit,
-                base_env=spec.base_env,
+                base_env=spec.base_env if self.login is None else self.login.base_of(spec),
             )
             child = spawn.spawn(
                 launch,
@@ -455,6 +465,8 @@ class Supervisor:
                 scope=spec.scope,
             )
         except SpawnFailed as error:
+            if self.login is not None:
+                error = self.login.explain(spec, error)
             failure = _masked(_spawn_failure(slot.server, error), self._host.log(slot.server))
             is_ours = error.details.get("errno") in SHORTAGES
             self._input(slot, lambda now: slot.machine.spawn_failed(now, failure, is_ours=is_ours))

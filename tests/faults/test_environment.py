@@ -1,0 +1,140 @@
+"""Cases from the field: where a server's command and its environment come from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import FAKE_SERVER, TAG, Box, RpcError
+from tests.support.waiting import wait_until
+
+MINIMAL = "/usr/bin:/bin:/usr/sbin:/sbin"
+NVM = ".nvm/versions/node/v22.1.0/bin"
+FAKE = f'exec "{sys.executable}" "{FAKE_SERVER}" "$@"'
+
+
+def as_a_service(box: Box, **variables: str) -> Path:
+    """Give a daemon what a service manager gives; return its home directory."""
+    home = Path(box.env["HOME"])
+    kept = {k: v for k, v in box.env.items() if k.startswith(("MCPD", "XDG_")) or k == "HOME"}
+    assert TAG in kept
+    box.env = {**kept, "PATH": MINIMAL, "SHELL": "/bin/bash", **variables}
+    return home
+
+
+def script(path: Path, text: str) -> Path:
+    """Make a program that a shell runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def shell(box: Box, text: str) -> str:
+    """Make a login shell that does something else than shells do."""
+    return str(script(box.root / "strange-shell", text))
+
+
+def log_of(box: Box, event: str) -> list[str]:
+    return [line for line in box.tail(1000).splitlines() if event in line]
+
+
+def test_what_only_the_login_shell_finds_is_found(box: Box):
+    """
+    B029: it worked in a terminal, and from a service it was `spawn npx ENOENT`.
+    """
+    home = as_a_service(box)
+    bin_directory = home / NVM
+    script(bin_directory / "npx", FAKE)
+    (home / ".bashrc").write_text(
+        'case $- in *i*) ;; *) return ;; esac\necho "a greeting"\n'
+        f'[ -n "$MCPD_RESOLVING_ENV" ] && export PATH="$HOME/{NVM}:$PATH"\n'
+    )
+    box.servers["npx"] = {"command": "npx"}
+    box.up()
+    with box.session("npx") as session:
+        path = session.text("env", name="PATH").split(":")
+        assert path[0] == str(bin_directory)
+        assert set(MINIMAL.split(":")) <= set(path)
+        assert session.text("env", name="MCPD_RESOLVING_ENV") == "<unset>"
+    assert "shell=/bin/bash added=" in log_of(box, "env.login_path")[0]
+    with box.peer() as peer:
+        told = peer.request("mcpd/list")["path"]
+    assert told["source"] == "login shell"
+    assert str(bin_directory) in told["directories"]
+
+
+def test_a_shim_has_the_home_and_the_directory_that_it_needs(box: Box):
+    """
+    B029: the shims of asdf and mise look for versions in HOME and in the directory they run in.
+    """
+    home = as_a_service(box)
+    (home / ".profile").write_text('export PATH="$HOME/.asdf/shims:$PATH"\n')
+    script(home / ".asdf/shims/npx", f'[ -n "$HOME" ] && [ -e .tool-versions ] && {FAKE}')
+    project = home / "project"
+    project.mkdir()
+    (project / ".tool-versions").write_text("nodejs 22.1.0\n")
+    box.servers["shim"] = {"command": "npx", "cwd": str(project)}
+    box.up()
+    with box.session("shim") as session:
+        assert session.text("cwd") == str(project)
+
+
+def test_a_command_that_is_nowhere_is_told_with_where_it_was_looked_for(box: Box):
+    """
+    B029: nobody could tell where it had been looked for, and on whose PATH.
+    """
+    home = as_a_service(box)
+    (home / ".profile").write_text('PATH="/opt/nowhere:$PATH"\n')
+    box.servers["gone"] = {"command": "nowhere-to-be-found"}
+    box.up()
+    with box.session("gone", handshake=False) as session, pytest.raises(RpcError) as caught:
+        session.initialize()
+    assert caught.value.kind == "spawn_failed"
+    assert {"/opt/nowhere", "/usr/bin"} <= set(caught.value.data["searched"])
+    assert "command -v nowhere-to-be-found" in caught.value.data["hint"]
+    assert "login shell /bin/bash" in caught.value.data["hint"]
+
+
+@pytest.mark.parametrize("trouble", ["hangs", "floods", "becomes another"])
+def test_an_rc_file_that_goes_wrong_costs_a_warning(box: Box, trouble: str):
+    """
+    B029: a captured PATH must not cost more than it brings. Nothing is left of the shell.
+    """
+    as_a_service(box)
+    box.env["SHELL"] = shell(
+        box,
+        {
+            "hangs": f"echo $$ >> {box.root}/pids; sleep 1000 & echo $! >> {box.root}/pids; wait",
+            "floods": f"echo $$ >> {box.root}/pids; while :; do echo 0123456789; done",
+            "becomes another": "exec cat",
+        }[trouble],
+    )
+    box.fake("absolute")
+    box.servers["relative"] = {**box.servers["absolute"], "command": "python3", "args": ["-c", ""]}
+    box.up()
+    with box.session("absolute") as session:
+        assert session.text("env", name="PATH").startswith(MINIMAL)
+        if trouble != "becomes another":
+            assert not log_of(box, "env.login_path_failed")  # it was not waited for to its end
+    wait_until(lambda: log_of(box, "env.login_path_failed"), 20)
+    pids = box.root / "pids"
+    for pid in map(int, pids.read_text().split() if pids.exists() else []):
+        wait_until(lambda pid=pid: not os.path.exists(f"/proc/{pid}"))
+    assert box.down() == 0
+
+
+def test_a_path_of_ones_own_asks_no_shell(box: Box):
+    """
+    A daemon that was started from a terminal has what the terminal has.
+    """
+    as_a_service(box)
+    asked = box.root / "asked"
+    box.env["SHELL"] = shell(box, f"touch {asked}")
+    box.env["PATH"] = f"{MINIMAL}:{box.root}"
+    with box.fake().up().session() as session:
+        assert session.text("env", name="PATH").startswith(box.env["PATH"])
+    assert not asked.exists()
