@@ -64,8 +64,8 @@ class Forest(Generic[R]):
     def __init__(self, roots: Sequence[R]) -> None:
         self.members: dict[R, list[Stat]] = {root: [] for root in roots}
         """What runs of each tree, its root first where that runs."""
-        self.unmarked: dict[R, set[ProcId]] = {root: set() for root in roots}
-        """Those members that neither session nor tag betrays."""
+        self.away: dict[R, set[ProcId]] = {root: set() for root in roots}
+        """Those members that have left the root's session; a tag can still be lost, by an exec."""
         self.strays: list[Stat] = []
         """Processes that came to us as orphans and belong to no tree that is alive."""
 
@@ -132,8 +132,8 @@ class _Sorting(Generic[R]):
         for pid, root in self._owner.items():
             each = self._by_pid[pid]
             forest.members[root].append(each)
-            if each.sid != root.id.pid and each.tag != root.tag:
-                forest.unmarked[root].add(each.id)
+            if each.sid != root.id.pid:
+                forest.away[root].add(each.id)
         for root, found in forest.members.items():
             found.sort(key=lambda each: (each.started, each.pid))
             leading = [each for each in found if each.id == root.id]

@@ -76,7 +76,7 @@ class Ledger:
         Without ``fsync``: what a crash of the machine takes away ends with the machine.
         """
         entries = tuple(
-            entry._replace(scope=child.scope, seen=tuple(sorted(child.unmarked)))
+            entry._replace(scope=child.scope, seen=tuple(sorted(child.away)))
             for child, entry in self._entries.items()
         )
         recorded = Recorded(

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     argv_hash: str
     """Tells processes of one server apart without showing what stands in their arguments."""
     seen: tuple[ProcId, ...]
-    """Members of its tree that neither its session nor its tag would find."""
+    """Members of its tree that have left its session, and may have lost its tag, or lose it yet."""
 
 
 class Recorded(NamedTuple):

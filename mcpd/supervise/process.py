@@ -56,8 +56,8 @@ class Child:
         """Kernel ticks from boot to when the reaper took its status."""
         self.known: set[ProcId] = set()
         """Descendants seen at one look or another; kept as they may leave every mark behind."""
-        self.unmarked: set[ProcId] = set()
-        """Those of ``known`` that neither its session nor its tag would find again."""
+        self.away: set[ProcId] = set()
+        """Those of ``known`` that have left its session, which would not find them again."""
         self.ended = False
         """Whether nothing is left of its tree; set by the ladder."""
         self.watcher: Watcher | None = None

@@ -33,17 +33,17 @@ class Reaper:
         daemon_id: str,
         *,
         on_stray: Callable[[ProcId], None] | None = None,
-        on_unmarked: Callable[[], None] | None = None,
+        on_away: Callable[[], None] | None = None,
     ) -> None:
         """Prepare.
 
         ``on_stray`` hears once of each orphan that belongs to no living tree, and is to be ended.
-        ``on_unmarked`` is called when the trees have other members than before that only we can
-        find, because we saw where they came from: the ledger is to be saved.
+        ``on_away`` is called when the trees have other members than before that have left their
+        session. Who saw where they came from can find them for sure: the ledger is to be saved.
         """
         self._daemon_id = daemon_id
         self._on_stray = on_stray
-        self._on_unmarked = on_unmarked
+        self._on_away = on_away
         self._alive: dict[int, Child] = {}
         self._trees: dict[Child, None] = {}
         """Children whose trees have not ended, in order of their start."""
@@ -121,11 +121,11 @@ class Reaper:
         changed = False
         for child, found in members.items():
             child.known = {each.id for each in found if each.id != child.id}
-            unmarked = forest.unmarked[child] & child.known
-            changed |= unmarked != child.unmarked
-            child.unmarked = unmarked
-        if changed and self._on_unmarked is not None:
-            self._on_unmarked()
+            away = forest.away[child] & child.known
+            changed |= away != child.away
+            child.away = away
+        if changed and self._on_away is not None:
+            self._on_away()
         self._report({each.id for each in forest.strays} - leaders)
         return members
 

@@ -102,7 +102,7 @@ class Supervisor:
         nofile_soft: int | None,
     ) -> None:
         """``umask`` and ``nofile_soft`` are what servers get."""
-        self.reaper = Reaper(daemon_id, on_stray=self._end_stray, on_unmarked=host.record_members)
+        self.reaper = Reaper(daemon_id, on_stray=self._end_stray, on_away=host.record_members)
         self.most_starts = most_starts
         self.login: LoginPath | None = None
         """Whose PATH servers get, where that is not what they may inherit."""

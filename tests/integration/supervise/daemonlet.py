@@ -21,7 +21,7 @@ from mcpd.supervise.reaper import Reaper
 async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     daemon_id = new_daemon_id()
     ledger = Ledger(state_dir, daemon_id)
-    reaper = Reaper(daemon_id, on_unmarked=ledger.save)
+    reaper = Reaper(daemon_id, on_away=ledger.save)
     reaper.start()
     guardian = Guardian(ledger.path, reaper, on_trouble=lambda text: print(text, file=sys.stderr))
     guardian.start()

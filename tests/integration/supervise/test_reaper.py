@@ -181,7 +181,7 @@ async def test_an_orphan_without_any_mark_is_the_only_servers_that_it_can_be(hou
     orphan = await orphaned(house, child)
     assert orphan in {each.id for each in (await house.reaper.look())[child]}
     assert orphan in child.known
-    assert orphan in child.unmarked
+    assert orphan in child.away
 
 
 async def test_an_orphan_that_may_be_of_two_servers_waits_until_one_is_left(house: House):
@@ -225,12 +225,15 @@ async def test_an_orphan_of_no_living_tree_is_reported_once(house: House):
 
 
 async def test_a_tagged_orphan_belongs_to_its_server(house: House):
+    """
+    It is written down as well: with its next ``exec`` it may be without a tag.
+    """
     child, other = house.python(DAEMONISE, "tagged"), house.start("cat")
     orphan = await orphaned(house, child)
     looked = await house.reaper.look()
     assert orphan in {each.id for each in looked[child]}
     assert orphan not in {each.id for each in looked[other]}
-    assert orphan not in child.unmarked
+    assert orphan in child.away
 
 
 async def test_another_daemon_started_from_inside_a_server_is_left_alone(
