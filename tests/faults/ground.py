@@ -16,6 +16,10 @@ from tests.support.waiting import wait_until
 ODD_SERVER = Path(__file__).with_name("oddserver.py")
 
 
+NPX = '#!/bin/sh\nsh -c \'"$@"; exit $?\' sh "$@"\nexit $?\n'
+"""As npx does: a launcher, a shell, and the server, which is nobody's direct child."""
+
+
 @contextlib.contextmanager
 def installed(configure: Callable[[Box], object], *, up: bool = True) -> Iterator[Box]:
     """Give a box whose daemon runs; several tests share it, each with servers of its own."""
@@ -25,6 +29,24 @@ def installed(configure: Callable[[Box], object], *, up: bool = True) -> Iterato
         yield box.up() if up else box
     finally:
         box.close()
+
+
+def launched(
+    box: Box, name: str, *launcher: str, flags: tuple[str, ...] = (), **entry: Any
+) -> None:
+    """Add a fake server behind a launcher."""
+    box.fake(name, *flags, **entry)
+    launch = box.servers[name]
+    launch["args"] = [*launcher[1:], launch["command"], *launch["args"]]
+    launch["command"] = launcher[0]
+
+
+def npx(box: Box) -> str:
+    """Return the path of a program that is to its argument what ``npx`` is to a server."""
+    program = box.root / "npx"
+    program.write_text(NPX)
+    program.chmod(0o755)
+    return str(program)
 
 
 def odd(box: Box, name: str, *flags: object, **entry: Any) -> None:

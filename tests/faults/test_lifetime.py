@@ -14,7 +14,9 @@ from tests.faults.ground import (
     children_of,
     events,
     installed,
+    launched,
     notes,
+    npx,
     take_event,
     tree,
     wait_gone,
@@ -24,9 +26,6 @@ from tests.support.waiting import scaled, wait_until
 
 GRACE = 0.2
 WAYS = ("stop", "restart", "changed", "idle")
-NPX = '#!/bin/sh\nsh -c \'"$@"; exit $?\' sh "$@"\nexit $?\n'
-"""As npx does: a launcher, a shell, and the server, which is nobody's direct child."""
-
 ENDS_AT_ONCE = 'trap "exit 0" TERM; exec 3<&0; "$@" <&3 3<&- & exec 3<&-; wait'
 """A launcher that ends at SIGTERM and leaves its server to itself."""
 
@@ -34,25 +33,15 @@ CRASHES = 60
 DIES_WITH_A_CHILD = "sleep 0.01 & exit 3"
 
 
-def launched(box: Box, name: str, *launcher: str, flags: tuple[str, ...] = (), **entry: object):
-    """Add a fake server behind a launcher."""
-    box.fake(name, *flags, stop_grace=GRACE, **entry)
-    launch = box.servers[name]
-    launch["args"] = [*launcher[1:], launch["command"], *launch["args"]]
-    launch["command"] = launcher[0]
-
-
 def configure(box: Box) -> None:
-    npx = box.root / "npx"
-    npx.write_text(NPX)
-    npx.chmod(0o755)
-    launchers = {"npx": [str(npx)], "bash": ["bash", "-c", '"$@" | cat; exit $?', "bash"]}
+    launchers = {"npx": [npx(box)], "bash": ["bash", "-c", '"$@" | cat; exit $?', "bash"]}
     for launcher, argv in launchers.items():
         for way in WAYS:
             idle = {"idle_timeout": 0.3} if way == "idle" else {}
-            launched(box, f"{launcher}-{way}", *argv, flags=("--ignore-eof",), **idle)
+            name, flags = f"{launcher}-{way}", ("--ignore-eof",)
+            launched(box, name, *argv, flags=flags, stop_grace=GRACE, **idle)
     deaf = ("--ignore-eof", "--ignore-term")
-    launched(box, "leaf", "sh", "-c", ENDS_AT_ONCE, "sh", flags=deaf)
+    launched(box, "leaf", "sh", "-c", ENDS_AT_ONCE, "sh", flags=deaf, stop_grace=GRACE)
     box.fake("polite", stop_grace=5)
     box.fake("eof", "--ignore-eof", stop_grace=GRACE)
     box.fake("term", *deaf, stop_grace=GRACE)
@@ -174,7 +163,8 @@ def test_nothing_is_left_of_six_servers_when_the_daemon_is_killed():
         for number in range(2):
             box.fake(f"plain{number}")
             box.fake(f"deaf{number}", "--ignore-eof", "--ignore-term", stop_grace=9)
-            launched(box, f"tree{number}", "sh", "-c", ENDS_AT_ONCE, "sh", flags=("--ignore-eof",))
+            argv, flags = ("sh", "-c", ENDS_AT_ONCE, "sh"), ("--ignore-eof",)
+            launched(box, f"tree{number}", *argv, flags=flags, stop_grace=GRACE)
 
     with installed(six) as box:
         assert len(tree(box, *box.servers)) == 8
