@@ -56,7 +56,7 @@ class _Orphans:
 
     def look(self) -> set[ProcId]:
         """Return what runs now of the recorded trees, and all that carries a tag of the daemon."""
-        table = procfs.scan(tags_since=self._since)
+        table = _table(self._since)
         forest = kinship.sort_out(
             table,
             self._roots,
@@ -77,6 +77,15 @@ class _Orphans:
     def _is_tagged(self, each: Stat) -> bool:
         tagged = each.tag is not None and each.tag.startswith(self._prefix)
         return tagged and each.lives and not self._spared.has(each)
+
+
+def _table(since: int) -> list[Stat]:
+    """Return the process table, as soon as there is a descriptor to read it with."""
+    while True:
+        try:
+            return procfs.scan(tags_since=since)
+        except OSError:
+            time.sleep(PAUSE_S)
 
 
 def end(

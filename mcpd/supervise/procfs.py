@@ -6,6 +6,7 @@ Standard library only and cheap to import: the guardian, which must stay small, 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -16,6 +17,9 @@ TAG = "MCPD_INSTANCE"
 """The environment variable that marks a process as belonging to a server of a daemon."""
 
 HAVE_PROC = os.path.exists("/proc/self/stat")
+
+SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Why nothing can be read that is there all the same: a process is not gone because of that."""
 
 GONE = ("Z", "X")
 """States of processes that run no more: zombies, and those just being removed."""
@@ -58,9 +62,19 @@ def stat(pid: int) -> Stat | None:
     Source: proc(5), ``/proc/PID/stat``. The name, which may hold anything, ends at the last ``)``.
     """
     try:
+        return _stat(pid)
+    except OSError:
+        return None
+
+
+def _stat(pid: int) -> Stat | None:
+    """Do what ``stat`` does; raise ``OSError`` where that cannot be told for a shortage."""
+    try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read(4096)
-    except OSError:
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            raise
         return None if HAVE_PROC else _portable_stat(pid)
     return _parse(pid, text)
 
@@ -81,8 +95,15 @@ def identify(pid: int) -> ProcId | None:
 
 
 def lives(process: ProcId) -> bool:
-    """Return whether exactly this process still runs."""
-    found = stat(process.pid)
+    """Return whether exactly this process still runs; where that cannot be told, it does."""
+    try:
+        return _lives(process)
+    except OSError:
+        return True
+
+
+def _lives(process: ProcId) -> bool:
+    found = _stat(process.pid)
     return found is not None and found.started == process.started and found.lives
 
 
@@ -90,15 +111,16 @@ def scan(*, tags_since: int | None = None) -> list[Stat]:
     """Return the process table, with the tags of those started at ``tags_since`` or later.
 
     Ten microseconds or so for each process, as much again for its tag: not for the event loop.
-    The newest come first, for they are the most likely to be gone in a moment.
+    The newest come first, for they are the most likely to be gone in a moment. Raises ``OSError``
+    for want of a descriptor: half a table would show processes as gone that are not.
     """
     found = []
     for pid in sorted(_all_pids(), reverse=True):
-        each = stat(pid)
+        each = _stat(pid)
         if each is None:
             continue
         if tags_since is not None and each.started >= tags_since and each.lives:
-            each = each._replace(tag=tag_of(pid))
+            each = each._replace(tag=_tag_of(pid))
         found.append(each)
     return found
 
@@ -113,6 +135,13 @@ def _all_pids() -> list[int]:
 
 def tag_of(pid: int) -> str | None:
     """Return the tag that ``pid`` was started with; ``None`` without one, or when it is hidden."""
+    try:
+        return _tag_of(pid)
+    except OSError:
+        return None
+
+
+def _tag_of(pid: int) -> str | None:
     if not HAVE_PROC:
         from mcpd.supervise import portable
 
@@ -120,7 +149,9 @@ def tag_of(pid: int) -> str | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environ = file.read()
-    except OSError:
+    except OSError as error:
+        if error.errno in SHORTAGES:
+            raise
         return None
     needle = f"{TAG}=".encode()
     for variable in environ.split(b"\0"):
@@ -153,17 +184,18 @@ def send(process: ProcId, signum: int) -> bool:
     """Send a signal to exactly this process; return whether it was there to be signalled.
 
     With a pidfd the check and the signal are about one process, whatever happens in between.
-    A process that we may not signal (setuid) counts as not there.
+    A process that we may not signal (setuid) counts as not there, and so does one whose identity
+    cannot be proven just now.
     """
     fd = _pidfd(process.pid)
     try:
-        if not lives(process):
+        if not _lives(process):
             return False
         if fd >= 0 and sys.platform == "linux":
             signal.pidfd_send_signal(fd, signum)
         else:
             os.kill(process.pid, signum)
-    except (ProcessLookupError, PermissionError):
+    except OSError:
         return False
     finally:
         if fd >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -110,7 +111,12 @@ class Reaper:
             await asyncio.wait((after,))
         self._scan, self._next_scan = self._next_scan, None
         children = self.trees
-        forest = await asyncio.to_thread(self._sort_out, children)
+        while True:
+            try:
+                forest = await asyncio.to_thread(self._sort_out, children)
+                break
+            except OSError:  # no descriptor is left to look with
+                await asyncio.sleep(LOOK_INTERVAL_S)
         self._looked_at = asyncio.get_running_loop().time()
         # A child that was being started meanwhile looked like an orphan; now it is registered.
         leaders = {child.id for child in (*self._alive.values(), *self._trees)}
@@ -202,9 +208,10 @@ class Reaper:
             self._take(pid)
         if sys.platform != "linux":
             return  # and no orphans come to us
-        for each in procfs.scan():
-            if each.ppid == os.getpid() and not each.lives:
-                self._take(each.pid)
+        with contextlib.suppress(OSError):
+            for each in procfs.scan():
+                if each.ppid == os.getpid() and not each.lives:
+                    self._take(each.pid)
 
 
 def _peek() -> int | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -54,6 +55,26 @@ def test_there_is_no_process_that_there_is_not():
     assert procfs.tag_of(1 << 30) is None
     assert procfs.arguments(1 << 30) == []
     assert procfs.pipes(1 << 30) == set()
+
+
+def test_a_process_is_not_gone_because_we_have_no_descriptor_to_look(
+    sleeper: subprocess.Popen[bytes],
+):
+    """
+    B143: else a tree would count as ended, and another be started beside it.
+    """
+    it = identity(sleeper)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+    try:
+        assert procfs.lives(it)
+        assert not procfs.send(it, signal.SIGKILL)
+        with pytest.raises(OSError, match="files"):
+            procfs.scan()
+        assert (procfs.stat(it.pid), procfs.tag_of(it.pid)) == (None, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert sleeper.poll() is None
 
 
 def test_the_tag_is_read_from_the_environment(sleeper: subprocess.Popen[bytes]):
