@@ -9,6 +9,17 @@ State = Literal[
 ]
 
 
+class NofileStatus(TypedDict):
+    """The daemon's descriptors."""
+
+    soft: int | None
+    """The limit that is in force; ``None`` where there is none."""
+    hard: int | None
+    """What it could be raised to; it was, at the start."""
+    open: int | None
+    """How many are open, where that can be told."""
+
+
 class DaemonStatus(TypedDict):
     """The daemon itself."""
 
@@ -20,6 +31,8 @@ class DaemonStatus(TypedDict):
     """All sessions, on whatever endpoint."""
     tables: dict[str, int]
     """What is remembered for requests, questions and subscriptions under way; idle, nothing is."""
+    nofile: NotRequired[NofileStatus]
+    """Missing from a daemon of an earlier version."""
 
 
 class InstanceStatus(TypedDict):

@@ -175,7 +175,17 @@ class Control:
         except TimeoutError:
             raise self._unresponsive(WRITE_TIMEOUT_S) from None
         except OSError:
+            self._raise_last_words()
             raise self._gone() from None
+
+    def _raise_last_words(self) -> None:
+        """Raise the reason, if the daemon gave one before it hung up."""
+        try:
+            members, _ = self._read_message(time.monotonic() + TICK_S, None)
+        except (DaemonUnavailable, TimeoutError):
+            return
+        if "error" in members and members.get("id") is None:
+            raise _failure(members["error"])
 
     def _wait(
         self,

@@ -44,6 +44,7 @@ from mcpd.observe.observer import Observer
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
+from mcpd.supervise import descriptors
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
 from mcpd.supervise.loginpath import Login
@@ -230,7 +231,11 @@ class Daemon:
         self._ledger = self._open_ledger()
         guardian = Guardian(self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
         self._listener = UnixListener(
-            listener, most=MOST_CONNECTIONS, connect=self._connect, refused=self._warn_of_refusal
+            listener,
+            most=MOST_CONNECTIONS,
+            usable_fds=descriptors.usable,
+            connect=self._connect,
+            refused=self._warn_of_refusal,
         )
         self._place = Place(
             self._path, lock, identity, replace=self._listener.replace, lost=self.end

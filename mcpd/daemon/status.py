@@ -23,7 +23,7 @@ from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
 from mcpd.observe.logs import stamp
-from mcpd.supervise import memory
+from mcpd.supervise import descriptors, memory
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import Stat
 from mcpd.supervise.slot import Slot
@@ -71,6 +71,7 @@ class Snapshot:
             "socket": socket,
             "sessions": self._mux.session_count(),
             "tables": self._mux.table_sizes(),
+            "nofile": descriptors.limits(),
         }
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:

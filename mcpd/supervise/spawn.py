@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import resource
@@ -14,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from mcpd.supervise import procfs
+from mcpd.supervise import descriptors, procfs
 from mcpd.supervise.process import Child, Scope
 from mcpd.supervise.refusals import command_not_found, cwd_missing, exec_refused, not_executable
 
@@ -151,6 +152,10 @@ def spawn(
     with contextlib.ExitStack() as undo:
         try:
             theirs, ours = _pipes(undo)
+            if (
+                max(*theirs, *ours) >= descriptors.usable()
+            ):  # new ones get the lowest numbers there are
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             with _as_started(nofile_soft, highest_fd=max(theirs)) as limit_later:
                 process = subprocess.Popen(
                     launch.argv,
@@ -170,8 +175,12 @@ def spawn(
         if limit_later and nofile_soft is not None:
             _limit(process.pid, nofile_soft)
         identity = procfs.identify(process.pid)
-        # It cannot be missing: the pid is taken until somebody waits for it.
-        started = identity.started if identity is not None else procfs.ticks_now()
+        if identity is None and procfs.HAVE_PROC:  # nobody has waited for it: we can read nothing
+            process.kill()
+            process.wait()
+            shortage = OSError(errno.ENFILE, os.strerror(errno.ENFILE))
+            raise exec_refused(launch.argv[0], launch.program, launch.cwd, shortage)
+        started = procfs.ticks_now() if identity is None else identity.started
         child = Child(process, started, tag=tag, argv=launch.argv, scope=scope, pipes=ours)
         undo.pop_all()
         for fd in theirs:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.errors import SpawnFailed
-from mcpd.supervise import spawn
+from mcpd.supervise import procfs, spawn
 from tests.integration.supervise.conftest import House
 
 TELL = """
@@ -199,6 +199,34 @@ def test_no_descriptors_left_is_an_error_of_that_server():
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert error.details["errno"] == errno.EMFILE
     assert open_fds() == before
+
+
+def test_the_last_descriptors_are_not_for_servers():
+    """
+    B143: without them nobody could see whether its process has gone.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = open_fds()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 8, hard))
+    try:
+        error = refused("/bin/sh")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert error.details["errno"] == errno.EMFILE
+    assert open_fds() == before
+
+
+def test_a_child_that_cannot_be_told_from_others_is_not_kept(monkeypatch: pytest.MonkeyPatch):
+    """
+    Its start is half of who it is: with a wrong one nobody would find it any more.
+    """
+    before = open_fds()
+    seen: list[int] = []
+    monkeypatch.setattr(procfs, "identify", seen.append)
+    error = refused("/bin/cat")
+    assert error.details["errno"] == errno.ENFILE
+    assert open_fds() == before
+    assert procfs.stat(seen[0]) is None
 
 
 async def test_starting_takes_no_more_than_a_few_milliseconds(house: House):

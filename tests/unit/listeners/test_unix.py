@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import json
 import socket
 import tempfile
 from collections.abc import AsyncIterator
@@ -26,8 +28,13 @@ class Door:
         self.lines: list[bytes] = []
         self.refused: list[str] = []
         self.peers: list[Peer] = []
+        self.usable_fds = 1 << 30
         self.listener = unix.UnixListener(
-            self._bind(), most=most, connect=self._connect, refused=self.refused.append
+            self._bind(),
+            most=most,
+            usable_fds=lambda: self.usable_fds,
+            connect=self._connect,
+            refused=self.refused.append,
         )
 
     def _bind(self) -> socket.socket:
@@ -139,8 +146,28 @@ async def test_without_descriptors_it_pauses_and_recovers(
     with door.knock() as client:
         client.sendall(b"patience\n")
         await wait_until_async(lambda: door.lines == [b"patience"])
-    assert len(door.refused) == 3
+    assert len(door.refused) == 1, "one thing is told once"
     assert tries <= 6
+
+
+async def test_descriptors_that_are_kept_for_the_daemon_go_to_nobody(door: Door) -> None:
+    """
+    B143: with none left, the daemon could not even see whether a process has gone.
+    """
+    door.usable_fds = 0
+    with door.knock() as client, client.makefile("rb") as file:
+        told = json.loads(await asyncio.to_thread(file.readline))
+        assert await asyncio.to_thread(file.readline) == b""
+    assert (told["id"], told["error"]["data"]["kind"]) == (None, "rate_limited")
+    assert "descriptors" in told["error"]["message"]
+    assert (door.peers, door.listener.count) == ([], 0)
+    with door.knock(), door.knock():
+        pass
+    door.usable_fds = 1 << 30
+    with door.knock() as client:
+        client.sendall(b"now\n")
+        await wait_until_async(lambda: door.lines == [b"now"])
+    assert len(door.refused) == 1
 
 
 async def test_another_socket_takes_the_place_of_a_lost_one(door: Door) -> None:
