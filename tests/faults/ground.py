@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.support.daemon import Box, Json, Peer, is_alive
+from tests.support.daemon import Box, Json, Peer, RpcError, is_alive
 from tests.support.waiting import wait_until
 
 ODD_SERVER = Path(__file__).with_name("oddserver.py")
@@ -103,6 +103,38 @@ def memory_kib(pid: int) -> int:
 def descriptors(pid: int) -> int:
     """Return how many descriptors a process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def up_by(box: Box, script: str) -> Box:
+    """Start the daemon from a shell that runs ``script`` first: limits, mounts."""
+    return box.up(through=["sh", "-e", "-c", f'{script}\nexec "$@"', "sh"])
+
+
+def hold(box: Box, count: int) -> list[Peer]:
+    """Connect so many times, and greet on each."""
+    crowd = [box.peer() for _ in range(count)]
+    for peer in crowd:
+        with contextlib.suppress(OSError):  # it has been turned away already
+            peer.start("mcpd/hello")
+    return crowd
+
+
+def answered_by(peer: Peer) -> bool:
+    """Tell whether a greeting was answered; else the connection was refused."""
+    try:
+        peer.finish(1)
+    except (RpcError, EOFError, TimeoutError):
+        return False
+    return True
+
+
+def let_go(crowd: Iterable[Peer]) -> None:
+    """Hang up, half of them in the middle of a line."""
+    for number, peer in enumerate(crowd):
+        with contextlib.suppress(OSError):
+            if number % 2:
+                peer.send_raw(b'{"jsonrpc":"2.0","id":2,"met')
+        peer.close()
 
 
 def notes(box: Box, name: str) -> list[str]:

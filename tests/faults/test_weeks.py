@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +26,6 @@ def configure(box: Box) -> None:
         "restart": {"backoff": 0, "max_failures": 4},
     }
     box.fake("mixed", restart={"backoff": 0})
-    box.fake("killed", restart={"backoff": 0})
 
 
 @pytest.fixture(scope="module")
@@ -93,21 +91,3 @@ def calls_of(box: Box, rounds: int) -> None:
             with pytest.raises(RpcError) as caught:
                 control.finish(ident)
             assert caught.value.kind == "call_timeout"
-
-
-def test_clients_and_servers_that_are_gone_leave_no_descriptor(box: Box):
-    """
-    B143: after days there were none left, and new work failed while the daemon looked alive.
-    """
-    assert box.daemon
-    daemon = box.daemon.pid
-    with box.session("killed") as session:
-        session.text("pid")
-        before = descriptors(daemon)
-        for _ in range(10):
-            os.kill(int(session.text("pid")), signal.SIGKILL)
-            session.text("echo", text="again")
-        for _ in range(200):
-            with box.peer() as peer:
-                peer.send_raw(b'{"jsonrpc":"2.0","id":1,"met')
-        wait_until(lambda: descriptors(daemon) <= before)

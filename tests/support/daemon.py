@@ -307,11 +307,14 @@ class Box:
 
     # -- processes -----------------------------------------------------------------------------
 
-    def up(self, *args: str, wait: bool = True) -> Self:
-        """Write the configuration and start the daemon; ``wait`` until it says hello."""
+    def up(self, *args: str, wait: bool = True, through: Sequence[str] = ()) -> Self:
+        """Write the configuration and start the daemon; ``wait`` until it says hello.
+
+        ``through`` is a command that ends by running what is added to it: ``nice``, ``prlimit``.
+        """
         self.write()
         with self.log.open("ab") as log:
-            self.daemon = self._start([binary("mcpd"), *args], stdout=log, stderr=log)
+            self.daemon = self._start([*through, binary("mcpd"), *args], stdout=log, stderr=log)
         if wait:
             wait_until(self.says_hello, 20, what=lambda: f"the daemon; its log:\n{self.tail()}")
         return self
