@@ -182,6 +182,7 @@ class Daemon:
         self._supervisor = Supervisor(
             self,
             daemon_id=self._id,
+            state_dir=state_dir,
             most_starts=_most_starts(settings.max_concurrent_starts),
             umask=start.umask,
             nofile_soft=start.nofile_soft,
@@ -338,6 +339,8 @@ class Daemon:
                 "ledger.swept",
                 daemons=swept.dead,
                 processes=swept.reaped,
+                containers=swept.containers or None,
+                left="; ".join(swept.containers_left) or None,
                 set_aside=", ".join(swept.set_aside) or None,
             )
         self._supervisor.allow_starts()

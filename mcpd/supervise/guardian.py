@@ -34,7 +34,11 @@ def main(path: str) -> None:
     _lock(path.removesuffix(".json") + ".guard")
     if os.read(0, len(BYE)):
         return
-    orphans.end(_recorded(path))
+    recorded = _recorded(path)
+    orphans.end(recorded)
+    _, left = orphans.end_containers(recorded)
+    if left:
+        return  # the ledger stays: the next daemon tries again
     with contextlib.suppress(OSError):
         directory = files.open_directory(os.path.dirname(path))
         for ending in (".json", ".lock", ".guard"):

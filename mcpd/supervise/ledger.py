@@ -60,6 +60,7 @@ class Ledger:
             scope=child.scope,
             argv_hash=hashlib.sha256("\0".join(child.argv).encode(errors="replace")).hexdigest(),
             seen=(),
+            container=child.container,
         )
         self.save()
 
@@ -99,9 +100,13 @@ class Ledger:
             self.trouble = error
 
     def close(self) -> None:
-        """Remove the ledger: nothing is running any more, and the guardian has gone."""
-        with contextlib.suppress(OSError):
-            remove(self.directory, self.daemon_id)
+        """Remove the ledger: nothing is running any more, and the guardian has gone.
+
+        It stays where a container would not end: the next daemon tries again.
+        """
+        if not any(entry.container for entry in self._entries.values()):
+            with contextlib.suppress(OSError):
+                remove(self.directory, self.daemon_id)
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

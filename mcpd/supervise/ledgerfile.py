@@ -6,6 +6,7 @@ Standard library only: the guardian reads it too.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -15,6 +16,25 @@ FORMAT = 1
 
 LIMIT_BYTES = 16 * 1024 * 1024
 """Of a file that claims to be a ledger more is not read."""
+
+
+class Container(NamedTuple):
+    """What a server's process may have had an engine run, and how to reach that engine."""
+
+    argv: tuple[str, ...]
+    """The engine's program, an absolute path, and its options up to the command."""
+    label: str
+    """A label ``NAME=VALUE`` that no other container has."""
+    cidfile: str
+    """The absolute path of the file with its id, which is not there before the container is;
+    empty without one."""
+    is_ours: bool
+    """Whether that file was made for us, and is to be removed."""
+    removes: bool
+    """Whether the engine was told to remove the container when it ends."""
+    env: tuple[tuple[str, str], ...]
+    """The variables that say where the engine is; nothing else, so no secrets."""
+    cwd: str
 
 
 class Entry(NamedTuple):
@@ -30,6 +50,7 @@ class Entry(NamedTuple):
     """Tells processes of one server apart without showing what stands in their arguments."""
     seen: tuple[ProcId, ...]
     """Members of its tree that have left its session, and may have lost its tag, or lose it yet."""
+    container: Container | None = None
 
 
 class Recorded(NamedTuple):
@@ -47,7 +68,9 @@ class Recorded(NamedTuple):
 def encode(recorded: Recorded) -> bytes:
     """Return the file's content."""
     processes = [
-        each._asdict() | {"pgid": each.pid, "seen": [list(process) for process in each.seen]}
+        each._asdict()
+        | {"pgid": each.pid, "seen": [list(process) for process in each.seen]}
+        | ({} if each.container is None else {"container": each.container._asdict()})
         for each in recorded.entries
     ]
     document = {
@@ -95,6 +118,24 @@ def _entry(found: Any) -> Entry:
         scope=_text(found["scope"]),
         argv_hash=_text(found["argv_hash"]),
         seen=tuple(map(_process, found["seen"])),
+        container=_container(found.get("container")),
+    )
+
+
+def _container(found: Any) -> Container | None:
+    if found is None:
+        return None
+    argv = tuple(map(_text, found["argv"]))
+    if not argv or not os.path.isabs(argv[0]):
+        raise ValueError(f"not an engine: {argv!r}")
+    return Container(
+        argv=argv,
+        label=_text(found["label"]),
+        cidfile=_text(found["cidfile"]),
+        is_ours=found["is_ours"] is True,
+        removes=found["removes"] is True,
+        env=tuple((_text(name), _text(value)) for name, value in found["env"]),
+        cwd=_text(found["cwd"]),
     )
 
 

@@ -88,6 +88,21 @@ def _table(since: int) -> list[Stat]:
             time.sleep(PAUSE_S)
 
 
+def end_containers(recorded: Recorded, *, tag: str | None = None) -> tuple[int, list[str]]:
+    """End the containers of a dead daemon's servers, all at once, when the processes have gone.
+
+    Returns for how many it was seen to that nothing runs, and what is left, a sentence each.
+    ``tag`` marks the commands for whoever clears up after us.
+    """
+    containers = [each.container for each in recorded.entries if each.container is not None]
+    if not containers:
+        return 0, []
+    from mcpd.supervise import engine  # only here: a guardian is to stay small
+
+    left = engine.end_all(containers, grace=GRACE_S, tag=tag)
+    return len(containers) - len(left), left
+
+
 def end(
     recorded: Recorded, *, grace: float = GRACE_S, sleep: Callable[[float], None] = time.sleep
 ) -> int:

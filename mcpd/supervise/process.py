@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
+from mcpd.supervise.ledgerfile import Container
 from mcpd.supervise.procfs import ProcId, Stat
 
 Scope = Literal["tree", "group"]
@@ -60,6 +61,8 @@ class Child:
         """Those of ``known`` that have left its session, which would not find them again."""
         self.ended = False
         """Whether nothing is left of its tree; set by the ladder."""
+        self.container: Container | None = None
+        """What it may have had a container engine run; set when it is spawned."""
         self.watcher: Watcher | None = None
         """Set when the reaper takes it on."""
         self._callbacks: list[Callable[[Child], None]] = []

@@ -24,6 +24,7 @@ from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
 from mcpd.supervise import ladder, spawn, tree
+from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
@@ -97,6 +98,7 @@ class Supervisor:
         host: Host,
         *,
         daemon_id: str,
+        state_dir: str,
         most_starts: int,
         umask: int,
         nofile_soft: int | None,
@@ -108,6 +110,7 @@ class Supervisor:
         """Whose PATH servers get, where that is not what they may inherit."""
         self._host = host
         self._daemon_id = daemon_id
+        self._containers = Containers(state_dir, daemon_id)
         self._umask = umask
         self._nofile_soft = nofile_soft
         self._slots: dict[SlotId, Slot] = {}
@@ -457,6 +460,7 @@ class Supervisor:
                 inherit=spec.inherit,
                 base_env=spec.base_env if self.login is None else self.login.base_of(spec),
             )
+            launch, container = self._containers.fit(launch, tag=tag)
             child = spawn.spawn(
                 launch,
                 tag=tag,
@@ -471,6 +475,7 @@ class Supervisor:
             is_ours = error.details.get("errno") in SHORTAGES
             self._input(slot, lambda now: slot.machine.spawn_failed(now, failure, is_ours=is_ours))
             return
+        child.container = container
         self.reaper.register(child)
         run = Run(child, self._host.log(slot.server), grace=spec.grace)
         run.pipes = self._host.pipes(slot.id, run.hear, lambda: self._pipe_ended(slot, run))
@@ -544,6 +549,7 @@ class Supervisor:
         grace = spec.grace if spec is not None else run.grace
         if self._is_hurried or slot.machine.is_between:
             grace = min(grace, HURRIED_GRACE_S)
+        until = self._now() + 2 * grace
         if run.connected is not None:
             await asyncio.wait((run.connected,))
         if run.child.returncode is not None:
@@ -551,13 +557,23 @@ class Supervisor:
         else:
             report = await ladder.stop(run.child, close_stdin=run.pipes.close_stdin, grace=grace)
         run.pipes.close()
-        self._host.forget(run.child)
+        if await self._end_container(slot.server, run.child, grace=min(grace, until - self._now())):
+            self._host.forget(run.child)
         slot.run = None
         slot.step = None if report.step == "none" else report.step
         if report.left:
             text = f"{report.left} of its processes cannot be ended"
             self._host.tell(facts.ServerWarning(slot.server, text))
         self._input(slot, slot.machine.gone)
+
+    async def _end_container(self, server: str, child: Child, *, grace: float) -> bool:
+        """End what a process had run outside of its tree; return whether nothing is left."""
+        if child.container is None:
+            return True
+        left = await self._containers.end(child.container, grace=grace)
+        if left is not None:
+            self._host.tell(facts.ServerWarning(server, left))
+        return left is None
 
     def _end_stray(self, stray: ProcId) -> None:
         """End an orphan that came to us and belongs to no server that lives."""

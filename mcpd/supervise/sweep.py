@@ -7,10 +7,12 @@ import contextlib
 import fcntl
 import os
 import time
+from typing import NamedTuple
 
 import msgspec
 
 from mcpd.supervise import files, ledger, orphans, procfs
+from mcpd.supervise.containers import CONTAINERS
 from mcpd.supervise.ledgerfile import LIMIT_BYTES, Recorded, decode
 
 GUARDIAN_WAIT_S = 10.0
@@ -19,14 +21,28 @@ GUARDIAN_WAIT_S = 10.0
 PAUSE_S = 0.05
 
 
+class _Found(NamedTuple):
+    """What was ended of one dead daemon's."""
+
+    reaped: int
+    containers: int
+    containers_left: list[str]
+
+
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was found in the ledger directory."""
 
     reaped: int = 0
     """Processes of dead daemons that were still there, and are not any more."""
 
+    containers: int = 0
+    """Servers of theirs that ran in containers, none of which runs any more."""
+
+    containers_left: tuple[str, ...] = ()
+    """What could not be ended, a sentence each; the next daemon tries again."""
+
     dead: int = 0
-    """Ledgers of dead daemons, removed."""
+    """Ledgers of dead daemons, removed unless containers are left."""
 
     left: int = 0
     """Ledgers left alone: of living daemons, of another boot, of another pid namespace."""
@@ -43,12 +59,15 @@ async def sweep_dead(state_dir: str, *, own: str | None = None) -> SweepReport:
     has had its time. Takes a second where there is something to end, else milliseconds; in a
     thread. Never raises for what is found on disk.
     """
-    return await asyncio.to_thread(_sweep, os.path.join(state_dir, "ledger"), own)
+    report = await asyncio.to_thread(_sweep, os.path.join(state_dir, "ledger"), own)
+    await asyncio.to_thread(_remove_ids, state_dir, own)
+    return report
 
 
 def _sweep(path: str, own: str | None) -> SweepReport:
-    reaped = dead = left = 0
+    reaped = containers = dead = left = 0
     set_aside: list[str] = []
+    containers_left: list[str] = []
     deadline = time.monotonic() + GUARDIAN_WAIT_S
     with contextlib.ExitStack() as stack:
         try:
@@ -61,21 +80,44 @@ def _sweep(path: str, own: str | None) -> SweepReport:
             daemon_id, dot, ending = name.rpartition(".")
             if not dot or ending != "json" or daemon_id in ("", own) or name.startswith("."):
                 continue
-            found = _sweep_one(daemon_id, directory, deadline)
+            found = _sweep_one(daemon_id, directory, deadline, own)
             if found is None:
                 left += 1
             elif isinstance(found, str):
                 set_aside.append(os.path.join(path, found))
             else:
                 dead += 1
-                reaped += found
-                with contextlib.suppress(OSError):
-                    ledger.remove(path, daemon_id)
-    return SweepReport(reaped=reaped, dead=dead, left=left, set_aside=tuple(set_aside))
+                reaped += found.reaped
+                containers += found.containers
+                containers_left += found.containers_left
+                if not found.containers_left:
+                    with contextlib.suppress(OSError):
+                        ledger.remove(path, daemon_id)
+    return SweepReport(
+        reaped=reaped,
+        containers=containers,
+        containers_left=tuple(containers_left),
+        dead=dead,
+        left=left,
+        set_aside=tuple(set_aside),
+    )
 
 
-def _sweep_one(daemon_id: str, directory: int, deadline: float) -> int | str | None:
-    """Return how many processes of a dead daemon were ended, or ``None`` if it is to be left.
+def _remove_ids(state_dir: str, own: str | None) -> None:
+    """Remove the files with ids of containers that no ledger names: those of an earlier boot."""
+    path = os.path.join(state_dir, CONTAINERS)
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path):
+            daemon_id = name.partition("-")[0]
+            recorded = os.path.join(state_dir, "ledger", f"{daemon_id}.json")
+            if daemon_id != own and not os.path.lexists(recorded):
+                os.unlink(os.path.join(path, name))
+
+
+def _sweep_one(
+    daemon_id: str, directory: int, deadline: float, own: str | None
+) -> _Found | str | None:
+    """Return what was ended of a dead daemon's, or ``None`` if it is to be left.
 
     A text is the new name of a file that is no ledger.
     """
@@ -98,7 +140,9 @@ def _sweep_one(daemon_id: str, directory: int, deadline: float) -> int | str | N
             if time.monotonic() > deadline:
                 break
             time.sleep(PAUSE_S)
-        return orphans.end(recorded)
+        reaped = orphans.end(recorded)
+        tag = None if own is None else f"{own}:containers:0"
+        return _Found(reaped, *orphans.end_containers(recorded, tag=tag))
 
 
 def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
