@@ -86,6 +86,17 @@ class ServerStopped(msgspec.Struct, frozen=True):
     step: str | None = None
 
 
+class ServerOverMemory(msgspec.Struct, frozen=True):
+    """A process tree takes more memory than its entry allows."""
+
+    server: str
+    slot: SlotId
+    memory_bytes: int
+    limit_bytes: int
+    is_busy: bool
+    """It has something to do; else it is restarted at once."""
+
+
 class StrayEnded(msgspec.Struct, frozen=True):
     """An orphan of no server that lives came to us, and is being ended."""
 
@@ -155,6 +166,7 @@ Fact = (
     | ServerFailed
     | ServerStopping
     | ServerStopped
+    | ServerOverMemory
     | StrayEnded
     | CatalogChanged
     | ServerNoise

@@ -86,6 +86,12 @@ class Registry:
         server = self.by_launch(slot.partition("@")[0])
         return None if server is None else server.spec
 
+    def memory_max(self, slot: SlotId) -> int:
+        """Return how many bytes the tree in a slot may take; 0: any number."""
+        server = self.by_launch(slot.partition("@")[0])
+        config = None if server is None else server.configured.config
+        return 0 if config is None else config.memory_max
+
     def log(self, name: str) -> ServerLog:
         """Return a server's log; its file is made at its first line."""
         log = self._logs.get(name)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mcpd import __version__, paths, tasks
 from mcpd.config.diff import Change
-from mcpd.core.facts import Fact
+from mcpd.core.facts import Fact, ServerReady
 from mcpd.core.facts import SessionClosed as SessionIsOver
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events
@@ -26,6 +26,7 @@ from mcpd.daemon.backend import Answers
 from mcpd.daemon.cache import CatalogCache, Remembered
 from mcpd.daemon.checks import Checks
 from mcpd.daemon.drain import Drain
+from mcpd.daemon.memory_watch import MemoryWatch
 from mcpd.daemon.operate import Operator
 from mcpd.daemon.perform import Performer
 from mcpd.daemon.place import Place
@@ -196,6 +197,9 @@ class Daemon:
         self._performer.supervisor = self._supervisor
         self._operator = Operator(self._registry, mux, self._supervisor, self.dispatch)
         self._ad_hoc = AdHoc(self._registry, mux, self._entries_changed)
+        self._memory = MemoryWatch(
+            self._registry.memory_max, supervisor=self._supervisor, mux=mux, tell=self.tell
+        )
         self._checks = Checks(self._supervisor.reaper, self.dispatch)
         self._answers = Answers(
             socket=path,
@@ -305,6 +309,8 @@ class Daemon:
         self._observer.tell(fact)
         if isinstance(fact, SessionIsOver):
             self._ad_hoc.session_closed(fact.server)
+        elif isinstance(fact, ServerReady):
+            self._memory.wake()
 
     def record(self, child: Child, server: str, generation: int) -> None:
         """Write a new child down."""
@@ -372,6 +378,7 @@ class Daemon:
         self._place.close()
         self._reloader.close()
         self._ad_hoc.close()
+        self._memory.close()
         stopped = await self._drain.run(timeout)
         self._desk.close()
         self._performer.close()
@@ -404,6 +411,7 @@ class Daemon:
         self._take_limits()
         self._supervisor.most_starts = _most_starts(self._registry.daemon.max_concurrent_starts)
         self._supervisor.apply_rules()
+        self._memory.wake()
         self._operator.forgive(change.changed)
         for name in (*change.added, *change.changed):
             server = self._registry.get(name)

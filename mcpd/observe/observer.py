@@ -59,6 +59,8 @@ class Observer:
                 self._event(
                     "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
                 )
+            case facts.ServerOverMemory():
+                self._tell_of_memory(fact)
             case facts.StrayEnded():
                 self._log("warning", "stray.ended", pid=fact.pid)
             case _:
@@ -94,6 +96,26 @@ class Observer:
                 self._log("debug", "frame.rejected", session=fact.session, reason=fact.reason)
             case _:
                 assert_never(fact)
+
+    def _tell_of_memory(self, fact: facts.ServerOverMemory) -> None:
+        then = "restarted when idle" if fact.is_busy else "restarted"
+        taken, limit = fact.memory_bytes, fact.limit_bytes
+        self._log(
+            "warning",
+            "server.over_memory",
+            server=fact.server,
+            memory_bytes=taken,
+            limit_bytes=limit,
+            then=then,
+        )
+        self._note(fact.server, "mcpd", f"takes {taken} bytes, memory_max is {limit}: {then}")
+        self._event(
+            "server.over_memory",
+            server=fact.server,
+            memory_bytes=taken,
+            limit_bytes=limit,
+            then=then,
+        )
 
     def _tell_of_life(
         self,

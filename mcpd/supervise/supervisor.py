@@ -256,6 +256,17 @@ class Supervisor:
         if slot is not None and slot.machine.state is State.FAILED:
             self._stop(slot, Failure("server_stopped", reason, slot.server, True))
 
+    def complain(self, ident: SlotId, failure: Failure) -> None:
+        """Have ``status`` tell of something that is wrong with a process that runs."""
+        if slot := self._slots.get(ident):
+            slot.machine.last_error, slot.machine.last_failure = failure.message, failure
+            slot.failed_at = datetime.now(UTC)
+
+    def replace(self, ident: SlotId, failure: Failure) -> None:
+        """Restart a server that nobody waits for; nobody asked for it, and it is no crash."""
+        if slot := self._slots.get(ident):
+            self._stop(slot, failure, then=Wish.START)
+
     async def wait_empty(self, ident: SlotId) -> None:
         """Wait until nothing is left of what runs in a place now; another may have taken over."""
         slot = self._slots.get(ident)

@@ -29,6 +29,7 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.ids import SlotId
 
 _CONTROL = "mcpd/"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
@@ -138,6 +139,13 @@ class Mux:
     def report(self, name: str) -> EntryReport:
         """Return what there is to say of a configured server."""
         return report(self._tables, name)
+
+    def is_unused(self, slot: SlotId) -> bool:
+        """Tell whether nothing is under way at a place: no request, and no question."""
+        upstream = self._tables.at(slot)
+        return upstream is None or not (
+            upstream.requests.load() or self._questions.is_asking(upstream)
+        )
 
     def session_count(self) -> int:
         """Return how many sessions there are, on every endpoint."""

@@ -269,5 +269,9 @@ class Questions:
         if question.owner and question.is_of_call:
             question.upstream.turns.question_closed(question.owner)
 
+    def is_asking(self, upstream: Upstream) -> bool:
+        """Tell whether a question of a server's is open."""
+        return bool(self._of(upstream))
+
     def _of(self, upstream: Upstream) -> list[Question]:
         return [q for q in self._open if q.upstream is upstream]

@@ -58,6 +58,11 @@ def seen() -> Iterator[Seen]:
         (facts.ServerBackoff("x", SLOT, 0.5, 2), "server.backoff", {"delay_s": 0.5, "failures": 2}),
         (facts.ServerFailed("x", SLOT, CRASH), "server.failed", {"kind": "server_crashed"}),
         (facts.ServerStopping("x", SLOT, "idle"), "server.stopping", {"reason": "idle"}),
+        (
+            facts.ServerOverMemory("x", SLOT, 300, 200, True),
+            "server.over_memory",
+            {"memory_bytes": 300, "limit_bytes": 200, "then": "restarted when idle"},
+        ),
         (facts.ServerStopped("x", SLOT, "idle", "eof"), "server.stopped", {"step": "eof"}),
         (facts.CatalogChanged("x", "tools", 4), "server.catalog_changed", {"count": 4}),
         (facts.ServerNoise("x", "junk", "hi", True), "server.noise", {"text": "hi"}),

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mcpd.core.facts import Failure, ServerOverMemory
+from mcpd.core.lifecycle.states import State
+from mcpd.daemon import memory_watch
+from mcpd.daemon.memory_watch import MemoryWatch
+from tests.support.waiting import wait_until_async
+
+
+class Farm:
+    """One place whose process takes as much memory as it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.limit = 100
+        self.takes = 0
+        self.looks = 0
+        self.is_unused = True
+        self.told: list[ServerOverMemory] = []
+        self.restarts: list[str] = []
+        machine = SimpleNamespace(state=State.READY, ready_at=0.0, last_error=None)
+        self.slot: Any = SimpleNamespace(id="slot", server="fake", machine=machine, run=None)
+        self.slots = [self.slot]
+        self.start()
+        monkeypatch.setattr(memory_watch, "LOOK_S", 0.01)
+        monkeypatch.setattr(memory_watch, "LOOK_SHARE", 1.0)
+        monkeypatch.setattr(memory_watch, "IDLE_LOOK_S", 0.002)
+        monkeypatch.setattr(memory_watch.memory, "excess", self._excess)
+        supervisor: Any = SimpleNamespace(
+            slots=lambda: self.slots,
+            get=lambda ident: self.slot if self.slots else None,
+            complain=self._complain,
+            replace=self._replace,
+            reaper=SimpleNamespace(look=self._look),
+        )
+        mux: Any = SimpleNamespace(is_unused=lambda ident: self.is_unused)
+        self.watch = MemoryWatch(
+            lambda ident: self.limit, supervisor=supervisor, mux=mux, tell=self.told.append
+        )
+
+    def start(self) -> None:
+        """Put another process there."""
+        self.slot.run = SimpleNamespace(child=object())
+        self.slot.machine.ready_at = asyncio.get_running_loop().time()
+
+    async def _look(self) -> dict[object, tuple[()]]:
+        self.looks += 1
+        return {}
+
+    def _excess(self, pids: list[int], limit: int) -> int | None:
+        return self.takes if self.takes > limit else None
+
+    def _complain(self, ident: str, failure: Failure) -> None:
+        self.slot.machine.last_error = failure.message
+
+    def _replace(self, ident: str, failure: Failure) -> None:
+        self.restarts.append(failure.message)
+        self.start()
+
+
+@pytest.fixture
+async def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
+    return Farm(monkeypatch)
+
+
+async def test_nothing_is_looked_at_where_no_server_has_a_limit(farm: Farm):
+    """
+    An idle daemon sleeps.
+    """
+    farm.limit = 0
+    farm.watch.wake()
+    assert farm.watch._task is None
+    farm.limit = 100
+    farm.slots.clear()
+    farm.watch.wake()
+    assert farm.watch._task is None
+
+
+async def test_looks_end_with_the_last_process_that_has_a_limit(farm: Farm):
+    farm.watch.wake()
+    task = farm.watch._task
+    assert task is not None
+    await wait_until_async(lambda: farm.looks > 2)
+    farm.slots.clear()
+    await wait_until_async(task.done)
+    assert farm.watch._task is None
+    assert not farm.told
+
+
+async def test_what_is_over_is_told_once_and_restarted_when_it_is_idle(farm: Farm):
+    farm.takes, farm.is_unused = 300 << 20, False
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.looks > 3)
+    (told,) = farm.told
+    assert (told.memory_bytes, told.limit_bytes, told.is_busy) == (300 << 20, 100, True)
+    assert not farm.restarts
+    farm.is_unused = True
+    await wait_until_async(lambda: farm.restarts)
+    farm.watch.close()
+    assert "300 MiB" in farm.restarts[0]
+
+
+async def test_one_that_has_shrunk_again_is_left_alone(farm: Farm):
+    farm.takes, farm.is_unused = 200, False
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.told)
+    farm.takes = 0
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 1)
+    farm.is_unused = True
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 2)
+    farm.watch.close()
+    assert not farm.restarts
+
+
+async def test_one_that_always_needs_too_much_is_not_restarted_all_the_time(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    It would never be there for anybody.
+    """
+    farm.takes = 200
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.restarts)
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 5)
+    assert len(farm.restarts) == 1
+    assert len(farm.told) == 2, "its successor was told of, too"
+    farm.slot.machine.ready_at -= memory_watch.PAUSE_S
+    await wait_until_async(lambda: len(farm.restarts) == 2)
+    farm.slot.machine.ready_at -= memory_watch.PAUSE_S
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 5)
+    assert len(farm.restarts) == 2, "the next one has twice as long"
+    farm.slot.machine.ready_at -= memory_watch.PAUSE_S
+    await wait_until_async(lambda: len(farm.restarts) == 3)
+    farm.watch.close()
