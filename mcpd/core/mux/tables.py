@@ -246,8 +246,8 @@ class Tables:
         self.keys.pop(slot, None)
         name = upstream.entry.name
         failure = Failure("server_stopped", f"{name}: {reason}", name, True)
+        self.fx.emit(CloseSlot(slot, reason))  # first: who is let down may open it anew
         upstream.down(failure, is_planned=True, comes_back=False)
-        self.fx.emit(CloseSlot(slot, reason))
 
     def has_left(self, upstream: Upstream) -> bool:
         """Tell whether another place has taken over from this one, or none."""
