@@ -18,6 +18,7 @@ TERMINATED = 143
 
 BY_KIND = {
     "invalid_arguments": USAGE,
+    "invalid_params": USAGE,
     "tool_not_found": USAGE,
     "message_too_large": USAGE,  # a request; see ANSWER_LIMIT
     "draining": NO_DAEMON,
