@@ -6,6 +6,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -21,6 +22,15 @@ from mcpd.supervise.refusals import command_not_found, cwd_missing, exec_refused
 
 MINIMAL = ("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TERM", "LANG", "TMPDIR", "TZ")
 """What ``inherit_env = "minimal"`` lets through, besides every ``LC_*``."""
+
+UTF8_LOCALE = "UTF-8" if sys.platform == "darwin" else "C.UTF-8"
+"""Of characters alone: it changes no language, no order and no number."""
+
+_LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
+"""The first that is set counts."""
+
+_ENCODINGS = (*_LOCALE, "PYTHONIOENCODING", "PYTHONUTF8")
+_UTF8 = re.compile(r"utf-?8", re.IGNORECASE)
 
 PIPE_BYTES = 256 * 1024
 """Asked for stdin and stdout, whose default is 64 KiB: a large message takes fewer turns then.
@@ -61,6 +71,8 @@ def prepare(
     """
     base = os.environ if base_env is None else base_env
     whole = build_environment(base, env, inherit=inherit, tag=tag)
+    if inherit != "none" and not any(env.get(name) for name in _ENCODINGS):
+        whole.update(_utf8(whole))
     program = resolve(command, whole.get("PATH", base.get("PATH")), cwd)
     if os.path.isabs(command) and _is_script(program):
         whole["PATH"] = _with_directory(whole.get("PATH"), os.path.dirname(program))
@@ -86,6 +98,20 @@ def build_environment(
     env.update(entry)
     env[procfs.TAG] = tag
     return env
+
+
+def _utf8(env: Mapping[str, str]) -> dict[str, str]:
+    """Return what makes a server speak UTF-8, as MCP wants it, where the locale does not.
+
+    A service manager sets no locale, and programs then take ASCII for everything. One that was
+    chosen and has another encoding is left alone: Python alone is told what its pipes are.
+    """
+    chosen = next((env[name] for name in _LOCALE if env.get(name)), None)
+    if chosen is None:
+        return {"LC_CTYPE": UTF8_LOCALE}
+    if _UTF8.search(chosen) or env.get("PYTHONIOENCODING") or env.get("PYTHONUTF8"):
+        return {}
+    return {"PYTHONIOENCODING": "utf-8"}
 
 
 def _is_script(program: str) -> bool:

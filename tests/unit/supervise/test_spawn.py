@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,34 @@ def test_none_keeps_nothing_but_the_entrys():
 def test_no_entry_can_forge_the_tag():
     env = build_environment(BASE, {"MCPD_INSTANCE": "d:other:1"}, tag="d:s:1")
     assert env["MCPD_INSTANCE"] == "d:s:1"
+
+
+@pytest.mark.parametrize(
+    ("base", "entry", "added"),
+    [
+        ({}, {}, {"LC_CTYPE": "C.UTF-8"}),
+        ({"LANG": "", "LC_TIME": "de_DE"}, {}, {"LC_CTYPE": "C.UTF-8"}),
+        ({"LANG": "de_DE.UTF-8"}, {}, {}),
+        ({"LANG": "de_DE.utf8"}, {}, {}),
+        ({"LANG": "C", "LC_CTYPE": "C.UTF-8"}, {}, {}),
+        ({"LANG": "de_DE@euro"}, {}, {"PYTHONIOENCODING": "utf-8"}),
+        ({"LANG": "C.UTF-8", "LC_ALL": "POSIX"}, {}, {"PYTHONIOENCODING": "utf-8"}),
+        ({"LANG": "C", "PYTHONUTF8": "0"}, {}, {}),
+        ({"LANG": "C", "PYTHONIOENCODING": "latin1"}, {}, {}),
+        ({}, {"LANG": "de_DE"}, {}),
+        ({}, {"PYTHONUTF8": "0"}, {}),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "darwin", reason="its locale has another name")
+def test_a_server_speaks_utf8_unless_somebody_said_otherwise(
+    base: dict[str, str], entry: dict[str, str], added: dict[str, str]
+):
+    """B070."""
+    base = {"PATH": "/usr/bin:/bin", **base}
+    launch = prepare("sh", [], env=entry, cwd="/", tag="t", base_env=base)
+    assert launch.env == {**base, **entry, **added, "MCPD_INSTANCE": "t"}
+    bare = prepare("sh", [], env=entry, cwd="/", tag="t", inherit="none", base_env=base)
+    assert bare.env == {**entry, "MCPD_INSTANCE": "t"}
 
 
 def test_a_bare_name_is_found_on_the_first_directory_that_has_it(tmp_path: Path):
