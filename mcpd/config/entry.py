@@ -8,15 +8,35 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import tables
+from mcpd.config import commandline, envfile, tables
 from mcpd.config.document import Document
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import KeyPath, Problem
 from mcpd.config.schema import ResolvedLaunch, ServerConfig
-from mcpd.config.secrets import MASK, Shown, is_secret_name, show, show_arguments
+from mcpd.config.secrets import (
+    MASK,
+    Shown,
+    is_secret_name,
+    secret_parts,
+    show,
+    show_arguments,
+)
+from mcpd.errors import ConfigError
 
 NAME_LENGTH_MAX = 200
+
+_COMMAND_LINE = (
+    "a whole command line: its first word is taken as the program and the others as its "
+    'arguments; write command = "…" and args = ["…", "…"]'
+)
+_ARGUMENTS_IN_COMMAND = (
+    "no program has this name, blanks and all: what follows its first word belongs in args"
+)
+_TWO_IN_ONE = (
+    "an option and its value in one argument, which is passed on as one; if they are two, write "
+    'them as two: ["-x", "…"]'
+)
 
 
 class ShownLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +67,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     secrets: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
+    env_file: str | None = None
+    """The absolute path of what ``env_file`` means, where it means a path."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,10 +126,13 @@ def build(
 ) -> Entry:
     """Turn one server's table into an entry. ``findings`` is to be its own, and still empty."""
     config, enabled = tables.server(content, path, name, findings)
-    launch = shown = None
+    launch = shown = env_file = None
     secrets: frozenset[str] = frozenset()
     if config is not None:
-        launch, shown, secrets = _Resolving(config, path, name, findings, around).run()
+        resolving = _Resolving(config, path, name, findings, around)
+        launch, shown, secrets = resolving.run()
+        config = resolving.config
+        env_file = resolving.env_file
     problems = tuple(findings.problems)
     return Entry(
         name=name,
@@ -120,6 +145,7 @@ def build(
         error=_first_error(problems),
         secrets=secrets,
         problems=problems,
+        env_file=env_file,
     )
 
 
@@ -163,8 +189,16 @@ class _Resolving:
         self._findings = findings
         self._around = around
         self._is_whole = True
+        self.env_file: str | None = None
+
+    @property
+    def config(self) -> ServerConfig:
+        """The entry's values, with a command line in one string taken apart."""
+        return self._config
 
     def run(self) -> tuple[ResolvedLaunch | None, ShownLaunch, frozenset[str]]:
+        if not self._around.literal:
+            self._take_apart()
         config = self._config
         command = self._resolve(("command",), config.command)
         arguments = [
@@ -172,6 +206,7 @@ class _Resolving:
         ]
         env = {key: self._resolve(("env", key), value) for key, value in config.env.items()}
         cwd = self._cwd()
+        file_env = self._file_env()
         if self._is_whole and not joined(command):
             self._fault(("command",), "resolves to nothing: expected the program to run")
         shown_parts = [
@@ -180,7 +215,9 @@ class _Resolving:
             *(show(pieces, secret=is_secret_name(key)) for key, pieces in env.items()),
             show(cwd),
         ]
-        secrets = frozenset().union(*(part.secrets for part in shown_parts))
+        secrets = frozenset().union(
+            *(part.secrets for part in shown_parts), *map(secret_parts, file_env.values())
+        )
         shown = self._shown(shown_parts, secrets)
         if not self._is_whole:
             return None, shown, secrets
@@ -190,10 +227,49 @@ class _Resolving:
             env={key: joined(pieces) for key, pieces in env.items()},
             cwd=joined(cwd),
             inherit_env=config.inherit_env,
+            file_env=file_env,
         )
         return launch, shown, secrets
 
+    def _take_apart(self) -> None:
+        """Read a command line in one string as a shell would, and hint at halves of one."""
+        config = self._config
+        for number, argument in enumerate(config.args):
+            if commandline.is_option_and_value(argument):
+                self._warn(("args", number), _TWO_IN_ONE)
+        if not commandline.has_blanks(config.command):
+            return
+        try:
+            words = commandline.split(config.command, self._is_program)
+        except commandline.Unbalanced as wrong:
+            words = None
+            if not config.args:
+                self._fault(("command",), f"expected one program, not a command line with {wrong}")
+        if words is None:
+            return
+        if config.args:
+            self._warn(("command",), _ARGUMENTS_IN_COMMAND)
+            return
+        self._config = msgspec.structs.replace(config, command=words[0], args=tuple(words[1:]))
+        self._warn(("command",), _COMMAND_LINE)
+
+    def _is_program(self, template: str) -> bool:
+        """Tell whether a part of ``command`` is the name of a file, as far as that is known yet."""
+        env, cwd = self._around.env, self._around.cwd
+        try:
+            command = joined(resolve(template, env))
+            cwd = os.path.join(cwd, joined(resolve(self._config.cwd or "", env)))
+            path = joined(resolve(self._config.env.get("PATH", env.get("PATH", "")), env))
+        except Unresolved:
+            return False
+        return commandline.is_there(command, cwd, path)
+
     def _resolve(self, key: KeyPath, template: str) -> tuple[Piece, ...]:
+        pieces = self._resolved(key, template)
+        return (Piece(template),) if pieces is None else pieces
+
+    def _resolved(self, key: KeyPath, template: str) -> tuple[Piece, ...] | None:
+        """Return what a text comes to, ``None`` for one that has no value (and is recorded)."""
         if self._around.literal:
             return (Piece(template),) if template else ()
         try:
@@ -201,7 +277,7 @@ class _Resolving:
         except Unresolved as wrong:
             hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
             self._fault(key, f"{wrong}{hint}")
-            return (Piece(template),)
+            return None
 
     def _cwd(self) -> tuple[Piece, ...]:
         if self._config.cwd is None:
@@ -214,6 +290,24 @@ class _Resolving:
             return (Piece(os.path.join(self._around.cwd, "")), *pieces)
         self._fault(("cwd",), 'expected a directory that begins with "/" or "~/"')
         return pieces
+
+    def _file_env(self) -> dict[str, str]:
+        """Return the variables of ``env_file``, none where it cannot be read (and recorded)."""
+        if not self._config.env_file:
+            return {}
+        pieces = self._resolved(("env_file",), self._config.env_file)
+        if pieces is None:
+            return {}
+        file = self._findings.file
+        directory = os.path.dirname(file) if file else self._around.cwd
+        self.env_file = os.path.join(directory, joined(pieces))
+        if not self._config.enabled:  # it may wait for a file that another machine has
+            return {}
+        try:
+            return envfile.read(self.env_file)
+        except ConfigError as error:
+            self._fault(("env_file",), error.message)
+            return {}
 
     def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownLaunch:
         """Mask each secret wherever else it is written out, and lay the parts out again."""
@@ -239,6 +333,9 @@ class _Resolving:
         else:
             whose = f"What counts is the daemon's environment, as it has been since {since}"
         return f"{whose}: type `export {variable}=…`, then `mcpctl down` and `mcpctl up`"
+
+    def _warn(self, key: KeyPath, message: str) -> None:
+        self._findings.warning((*self._path, *key), message, server=self._name)
 
     def _fault(self, key: KeyPath, message: str) -> None:
         self._is_whole = False

@@ -50,6 +50,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     replaced: tuple[Replaced, ...] = ()
+    env_files: frozenset[str] = frozenset()
+    """What entries name as their ``env_file``, there or not."""
+
     broken: bool = False
 
     @property
@@ -130,6 +133,9 @@ class _Merge:
             files=tuple(self._files),
             found=tuple(self._found),
             replaced=tuple(self._replaced),
+            env_files=frozenset(
+                entry.env_file for entry in self._entries.values() if entry.env_file is not None
+            ),
             broken=self._is_broken,
         )
 

@@ -61,7 +61,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What it gets of the daemon's environment."""
 
     env_file: str = ""
-    """File of ``KEY=VALUE`` lines; refused when others can read it."""
+    """File of ``KEY=VALUE`` lines, from its configuration's directory; refused when others can
+    read it."""
 
     enabled: bool = True
     """A server that is not has no process and no tools."""
@@ -189,6 +190,9 @@ class ResolvedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
     env: dict[str, str]
     """The entry's own variables; what else there is, ``inherit_env`` says."""
+
+    file_env: dict[str, str] = {}
+    """Those of its ``env_file``, with ``env`` over them. Secret, all of them."""
 
     cwd: str
     """Absolute directory."""

@@ -66,6 +66,11 @@ def show(pieces: tuple[Piece, ...], *, secret: bool = False) -> Shown:
     return Shown(text, frozenset(part for part in found if len(part) >= LENGTH_FROM))
 
 
+def secret_parts(value: str) -> frozenset[str]:
+    """Return what is to be masked of a value that is secret as a whole."""
+    return frozenset(part for part in _parts(value) if len(part) >= LENGTH_FROM)
+
+
 def show_arguments(arguments: list[tuple[Piece, ...]]) -> list[Shown]:
     """Show arguments; one after an option with a secret name (``--api-key VALUE``) is secret."""
     shown = []

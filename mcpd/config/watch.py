@@ -39,10 +39,19 @@ class FileWatch:
     """
 
     def __init__(
-        self, files: Iterable[str], on_change: Callable[[], None], *, delay: float = 0.2
+        self,
+        files: Iterable[str],
+        on_change: Callable[[], None],
+        *,
+        private: Iterable[str] = (),
+        delay: float = 0.2,
     ) -> None:
-        """Begin to watch; ``on_change`` is called ``delay`` seconds after the last event."""
-        self._files = tuple(files)
+        """Begin to watch; ``on_change`` is called ``delay`` seconds after the last event.
+
+        Of ``private`` files it matters, too, whether others can read them.
+        """
+        self.private = frozenset(private)
+        self._files = (*files, *sorted(self.private))
         self._on_change = on_change
         self._delay = delay
         self._loop = asyncio.get_running_loop()
@@ -134,13 +143,13 @@ class FileWatch:
         return zip(states, self._states, strict=True)
 
     def _look(self) -> list[str | None]:
-        return [_state(file) for file in self._files]
+        return [_state(file, is_private=file in self.private) for file in self._files]
 
 
-def _state(file: str) -> str | None:
+def _state(file: str, *, is_private: bool) -> str | None:
     """Return what would be loaded of a file: its content's hash, or why it is refused."""
     try:
-        content = trust.read(file)
+        content = trust.read(file, is_private=is_private)
     except ConfigError as error:
         return error.message
     return None if content is None else sha256(content).hexdigest()

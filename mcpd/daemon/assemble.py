@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -20,6 +21,8 @@ from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
 
 DIGEST_BYTES = 10
+
+_KEY = os.urandom(16)
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,7 +135,7 @@ def _spec(
         server=name,
         command=resolved.command,
         args=resolved.args,
-        env=resolved.env,
+        env={**resolved.file_env, **resolved.env},
         base_env=base_env,
         inherit=resolved.inherit_env,
         cwd=resolved.cwd,
@@ -184,13 +187,25 @@ def _telling(
 
     What somebody wrote into an entry counts in any case.
     """
-    whole = build_environment(base_env, resolved.env, inherit=resolved.inherit_env, tag="")
-    written = () if is_ad_hoc else resolved.env
+    hidden = {name: _fingerprint(value) for name, value in resolved.file_env.items()}
+    own = {**hidden, **resolved.env}
+    whole = build_environment(base_env, own, inherit=resolved.inherit_env, tag="")
+    written = () if is_ad_hoc else own
     return {
         name: value
         for name, value in whole.items()
         if name in written or not (launch.is_ephemeral(name) or _is_ignored(name, ignore))
     }
+
+
+def _fingerprint(secret: str) -> str:
+    """Return what changes with a secret and, without the key of this daemon, tells nothing of it.
+
+    A digest of it alone would be in the ledger and in each process's tag, for anybody to try
+    passwords on.
+    """
+    data = secret.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=_KEY).hexdigest()
 
 
 def _is_ignored(name: str, patterns: tuple[str, ...]) -> bool:

@@ -72,14 +72,20 @@ class Reloader:
     def watch(self) -> None:
         """Watch the files, if the configuration wants that.
 
-        To be called before the first reading, too: then no change is missed in between.
+        To be called before the first reading, too: then no change is missed in between. Files
+        that the configuration names are known after it only, so they are read again.
         """
         wanted = self._registry.daemon.watch and not self._is_closed
-        if wanted and self._watch is None:
-            self._watch = FileWatch(candidates(self._explicit, os.environ), self._on_change)
-        elif not wanted and self._watch is not None:
-            self._watch.close()
+        env_files = self._registry.loaded.env_files
+        watch = self._watch
+        if watch is not None and (not wanted or watch.private != env_files):
+            watch.close()
             self._watch = None
+        if wanted and self._watch is None:
+            files = candidates(self._explicit, os.environ)
+            self._watch = FileWatch(files, self._on_change, private=env_files)
+            if env_files - (frozenset() if watch is None else watch.private):
+                self._on_change()
 
     def close(self) -> None:
         """Notice no change any more."""

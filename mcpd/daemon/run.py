@@ -165,6 +165,7 @@ class Daemon:
         self._reloader.watch()
         loaded = self._reloader.read()
         self._registry.apply(loaded)
+        self._reloader.watch()
         self.refusals = [str(problem) for problem in loaded.errors] if loaded.broken else []
         """Why the configuration is none at all."""
         settings = self._registry.daemon

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import FAKE_SERVER, TAG, Box, RpcError
+from tests.support.daemon import FAKE_SERVER, TAG, Box, RpcError, binary
 from tests.support.waiting import wait_until
 
 MINIMAL = "/usr/bin:/bin:/usr/sbin:/sbin"
@@ -138,3 +140,49 @@ def test_a_path_of_ones_own_asks_no_shell(box: Box):
     with box.fake().up().session() as session:
         assert session.text("env", name="PATH").startswith(box.env["PATH"])
     assert not asked.exists()
+
+
+def test_a_server_that_prints_what_ascii_has_not_lives(box: Box):
+    """
+    B070: a service has no locale, and a server written in Python died at its first ✓.
+    """
+    as_a_service(box, PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")  # as older ones of it
+    box.fake("fake")
+    args = [
+        "-c",
+        r"import os, sys; print('\u2713', flush=True); os.execv(sys.argv[1], sys.argv[1:])",
+    ]
+    fake = box.servers["fake"]
+    box.servers["ticks"] = {**fake, "args": [*args, fake["command"], *fake["args"]]}
+    box.servers["own"] = {**fake, "env": {"LANG": "POSIX"}}
+    box.up()
+    with box.session("ticks") as session:
+        assert session.text("env", name="LC_CTYPE") == "C.UTF-8"
+        assert session.text("echo", text="✓") == "✓"
+    with box.session("own") as session:
+        assert session.text("env", name="LC_CTYPE") == "<unset>"
+
+
+def test_a_command_line_in_one_string_is_understood(box: Box):
+    """
+    B107: shell habits. What is odd is told, by ``mcpd --check`` too.
+    """
+    box.fake("fake")
+    fake = box.servers.pop("fake")
+    tool = script(box.root / "My Tools" / "srv", f'echo "$#:$1" >&2\n{FAKE}')
+    box.servers["line"] = {"command": shlex.join([fake["command"], *fake["args"]])}
+    box.servers["path"] = {"command": str(tool), "args": ["--name", "two words"]}
+    box.servers["both"] = {"command": f"{tool} --name 'two words'"}
+    box.servers["half"] = {**fake, "args": [*fake["args"], "--tools 3"], "enabled": False}
+    box.up()
+    for name in ("line", "path", "both"):
+        with box.session(name) as session:
+            assert session.text("echo", text="x") == "x"
+    done = subprocess.run(
+        [binary("mcpd"), "--check"], env=box.env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    warnings = [line for line in done.stdout.splitlines() if "warning" in line and "mcpS" in line]
+    keys = [next(word for word in line.split() if word.startswith("mcpS")) for line in warnings]
+    half = f"mcpServers.half.args[{len(fake['args'])}]:"
+    assert keys == ["mcpServers.line.command:", "mcpServers.both.command:", half]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.ground import events, take_event
 from tests.support.daemon import Box, RpcError, binary
+from tests.support.waiting import wait_until
 
 SENTINELS = {
     "variable": "sentinel-of-a-variable-1",
@@ -78,3 +79,40 @@ def test_secrets_are_shown_nowhere(box: Box):
                 shown.append(file.read().decode(errors="replace"))
     for what, sentinel in SENTINELS.items():
         assert not [text for text in shown if sentinel in text], what
+
+
+def test_keys_are_read_from_a_file_of_their_own_and_kept_nowhere_else(box: Box):
+    """
+    B142: keys do not have to be in the configuration. The file is private, and read when it changes.
+    """
+    file = box.root / "srv.env"
+    file.write_text("# keys\nexport TOKEN='sentinel of a file'\nBOTH=file\n")
+    file.chmod(0o644)
+    box.fake("fake", env_file="srv.env", env={"BOTH": "entry"})
+    box.fake("other")
+    box.up("--log-level", "debug")
+
+    def error() -> str:
+        return box.status("fake")["last_error"] or ""
+
+    assert f"chmod go= {file}" in error()
+    file.chmod(0o600)
+    wait_until(lambda: box.status("fake")["state"] == "stopped")
+    with box.session("fake") as session, box.session("other") as other:
+        assert session.text("env", name="TOKEN") == "sentinel of a file"
+        assert session.text("env", name="BOTH") == "entry"
+        pids = session.text("pid"), other.text("pid")
+        file.write_text("TOKEN=sentinel-of-another\n")
+        wait_until(lambda: session.text("env", name="TOKEN") == "sentinel-of-another", 20)
+        assert session.text("pid") != pids[0]
+        assert other.text("pid") == pids[1]
+        file.write_text("TOKEN=sentinel-of-another\nsentinel-of-a-slip\n")
+        wait_until(error, 20)
+        assert f"{file}:2: expected KEY=VALUE" in error()
+        assert session.text("env", name="TOKEN") == "sentinel-of-another"
+        shown = [error(), box.ctl("--json", "list").stdout, box.log.read_text()]
+    for folder, _, files in os.walk(box.state):
+        for name in files:
+            with open(os.path.join(folder, name), "rb") as written:
+                shown.append(written.read().decode(errors="replace"))
+    assert not [text for text in shown if "sentinel" in text]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -162,3 +163,58 @@ def test_most_names_are_good(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "x" * 201, "a\nb", "a\x7f", "a\x9b", "\ud800"])
 def test_some_names_are_not(name: str) -> None:
     assert name_fault(name) is not None
+
+
+def test_a_command_line_in_one_string_is_taken_apart_with_a_warning() -> None:
+    """
+    B107. Variables are resolved in the words, so that a value with blanks stays one.
+    """
+    found = entry({"command": "npx -y ${T} '~/a b'", "env": {"T2": "$T"}})
+    assert found.launch is not None
+    assert (found.launch.command, found.launch.args) == (
+        "npx",
+        ("-y", "hunter2-hunter2", "/home/ada/a b"),
+    )
+    assert found.error is None
+    (problem,) = found.problems
+    assert problem.severity == "warning"
+    assert problem.key == "command.command"
+    assert "command line" in problem.message
+    assert masked(found)["args"] == ("-y", "${T}", "/home/ada/a b")
+
+
+def test_what_a_shell_has_taken_apart_is_not_taken_apart_again() -> None:
+    found = entry({"command": "npx -y foo"}, literal=True)
+    assert found.launch is not None
+    assert found.launch.command == "npx -y foo"
+
+
+def test_a_command_line_whose_quotes_do_not_match_is_an_error() -> None:
+    found = entry({"command": "npx 'foo"})
+    assert found.error is not None
+    assert "closes it" in found.error
+
+
+def test_half_a_command_line_is_kept_and_told() -> None:
+    """
+    B107: the hint names the argument.
+    """
+    found = entry({"command": "npx -y", "args": ["x", "-p 80"]})
+    assert found.launch is not None
+    assert found.launch.command == "npx -y"
+    keys = {problem.key: problem.severity for problem in found.problems}
+    assert keys == {"command.command": "warning", "command.args[1]": "warning"}
+
+
+def test_a_path_with_blanks_is_a_path(tmp_path: Path) -> None:
+    """
+    B107.
+    """
+    program = tmp_path / "My Tools" / "srv"
+    program.parent.mkdir()
+    program.write_text("")
+    for command in (str(program), "My Tools/srv"):
+        found = entry({"command": command, "cwd": str(tmp_path)})
+        assert found.launch is not None
+        assert (found.launch.command, found.launch.args) == (command, ())
+        assert not found.problems

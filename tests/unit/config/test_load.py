@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mcpd.config.entry import masked
+from mcpd.config.explain import report
 from mcpd.config.load import candidates, load
 
 if TYPE_CHECKING:
@@ -244,3 +246,34 @@ def test_reading_json_imports_neither_tomllib_nor_difflib() -> None:
     )
     done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_a_file_of_variables_is_below_env_and_is_found_beside_the_configuration(
+    place: Place,
+) -> None:
+    """
+    B142.
+    """
+    file = place.write("srv.env", "A=from-the-file\nB=from-the-file\nSHORT=x")
+    file.chmod(0o600)
+    server = {"command": "x", "env": {"B": "from-the-entry"}, "env_file": "srv.env"}
+    place.write("mcp.json", {"mcpServers": {"x": server, "y": {**server, "env_file": "${F}"}}})
+    place.env["F"] = "~/srv.env"
+    found = place.load()
+    entry = found.entries["x"]
+    assert entry.launch is not None
+    assert entry.launch.file_env == {"A": "from-the-file", "B": "from-the-file", "SHORT": "x"}
+    assert entry.launch.env == {"B": "from-the-entry"}
+    assert entry.secrets == {"from-the-file"}
+    assert "from-the-file" not in str(masked(entry))
+    assert "from-the-file" not in report(found)[0]
+    beside = str(place.user / "~" / "srv.env")  # a variable's ~ is no home directory
+    assert found.env_files == {str(file), beside}
+    assert found.entries["y"].error is not None
+    assert f"mcpServers.y.env_file: {beside}: there is no such file" in found.entries["y"].error
+
+
+def test_a_disabled_server_needs_no_file_of_variables(place: Place) -> None:
+    server = {"command": "x", "enabled": False, "env_file": "gone.env"}
+    place.write("mcp.json", {"mcpServers": {"x": server}})
+    assert not place.load().problems

@@ -95,3 +95,36 @@ def test_a_file_stays_under_its_limit(file: Path) -> None:
         content.truncate(trust.SIZE_LIMIT)
     with pytest.raises(ConfigError, match="less than 4 MiB"):
         trust.read(str(file))
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o620, 0o604, 0o666, 0o644])
+def test_what_is_private_is_read_by_nobody_else(file: Path, mode: int) -> None:
+    file.chmod(0o600)
+    assert trust.read(str(file), is_private=True) == b"{}"
+    file.chmod(mode)
+    with pytest.raises(ConfigError) as caught:
+        trust.read(str(file), is_private=True)
+    assert f"type: chmod go= '{file}'" in caught.value.message
+
+
+def test_what_is_private_and_roots_may_be_read_by_a_group(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    There is no other way for us to read it.
+    """
+    real = os.fstat
+
+    def owned(fd: int) -> os.stat_result:
+        status = list(real(fd))
+        status[4] = 0
+        return os.stat_result(status)
+
+    monkeypatch.setattr(os, "fstat", owned)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    file.chmod(0o640)
+    assert trust.read(str(file), is_private=True) == b"{}"
+    for mode in (0o660, 0o644):
+        file.chmod(mode)
+        with pytest.raises(ConfigError, match="others can read or write"):
+            trust.read(str(file), is_private=True)

@@ -295,3 +295,19 @@ async def test_files_are_looked_at_where_the_system_tells_nothing(
     await watched.told(1)
     watched.file.unlink()
     await watched.told(2)
+
+
+async def test_a_private_file_has_changed_when_others_can_read_it_no_more(watched: Watched) -> None:
+    """
+    It was refused: typing the chmod that the error names must be enough.
+    """
+    watched.write("A=1")
+    file = str(watched.file)
+    watched.watch = FileWatch([], watched._count, private=[file], delay=DELAY)
+    watched.file.chmod(0o600)
+    await watched.told(1)
+    watched.file.chmod(0o400)
+    await watched.quiet()
+    assert watched.changes == 1
+    watched.file.chmod(0o640)
+    await watched.told(2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,3 +173,23 @@ def test_the_core_gets_what_an_entry_says_of_eras_and_questions() -> None:
     assert (entry.question_timeout, entry.question_wait, entry.parked_timeout) == (1, 2, 3)
     assert entry.startup_timeout == 4
     assert server().entry.era is None
+
+
+def test_a_secret_of_a_file_makes_a_difference_and_is_in_no_key(tmp_path: Path) -> None:
+    """
+    B142: what is on disk must not change with it, nor can anybody try guesses on what is shown.
+    """
+    file = tmp_path / "env"
+    found = []
+    for secret in ("one-secret", "another"):
+        file.write_text(f"A={secret}")
+        file.chmod(0o600)
+        found.append(server(env_file=str(file)))
+    one, other = found
+    assert one.entry.launch != other.entry.launch
+    assert one.cache_key == other.cache_key
+    assert one.spec is not None
+    assert one.spec.env == {"A": "one-secret"}
+    assert "one-secret" not in str(one.environment)
+    guess = server(env={"A": "one-secret"})
+    assert guess.entry.launch != one.entry.launch
