@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from mcpd.core.policy.containers import recognise
+
 _PROGRAM: Final = re.compile(r"\.(?:exe|cmd|bat|ps1)$")
 
 _RUNNERS: Final = {
@@ -22,10 +24,6 @@ _RUNNERS: Final = {
     ("uv", "run"): "uv",
     ("pipx", "run"): "pipx",
     ("deno", "run"): "deno",
-    ("docker", "run"): "docker",
-    ("docker", "container", "run"): "docker",
-    ("podman", "run"): "docker",
-    ("podman", "container", "run"): "docker",
 }
 """The words that run a package, and whose cache it comes from."""
 
@@ -58,22 +56,11 @@ _VALUES: Final = {
     "deno": frozenset({
         "-c", "--config", "--import-map", "--lock", "--cert", "--location", "--seed",
     }),
-    "docker": frozenset({
-        "-a", "--attach", "--add-host", "--annotation", "--cap-add", "--cap-drop", "--cgroupns",
-        "--cidfile", "--cpus", "--cpuset-cpus", "-c", "--cpu-shares", "--device", "--dns",
-        "--entrypoint", "-e", "--env", "--env-file", "--expose", "--gpus", "--group-add", "-h",
-        "--hostname", "--ip", "--ipc", "-l", "--label", "--label-file", "--log-driver",
-        "--log-opt", "-m", "--memory", "--mount", "--name", "--network", "--net",
-        "--network-alias", "--pid", "--pids-limit", "--platform", "-p", "--publish", "--pull",
-        "--restart", "--runtime", "--security-opt", "--shm-size", "--stop-signal",
-        "--stop-timeout", "--tmpfs", "--ulimit", "-u", "--user", "--userns", "-v", "--volume",
-        "--volumes-from", "-w", "--workdir",
-    }),
 }  # fmt: skip
 """Other options whose value is a word of its own."""
 
-_SAFE: Final = ("docker",)
-"""Caches that several may fill at once."""
+_IMAGES: Final = "docker"
+"""The runner of containers, whichever: several may fetch images at once."""
 
 _BETWEEN: Final = re.compile(r"[\s'\"`:,()]+")
 _CACHE: Final = re.compile(r"_npx|(?:archive|environments|builds)-v[0-9]+")
@@ -97,7 +84,7 @@ class Package(NamedTuple):
     @property
     def is_exclusive(self) -> bool:
         """Whether two must not fetch it at the same time: their cache is not safe against that."""
-        return self.runner not in _SAFE
+        return self.runner != _IMAGES
 
 
 def runner_package(command: str, args: Sequence[str]) -> Package | None:
@@ -105,7 +92,9 @@ def runner_package(command: str, args: Sequence[str]) -> Package | None:
     words = (_PROGRAM.sub("", command.rpartition("/")[2]), *args)
     length = next((n for n in (3, 2, 1) if words[:n] in _RUNNERS), 0)
     if not length:
-        return None
+        container = recognise(command, args)
+        image = None if container is None else container.image
+        return None if image is None else Package(_IMAGES, image)
     runner = _RUNNERS[words[:length]]
     name = _named(runner, words[length:])
     if name is None or (runner == "deno" and not name.startswith(("npm:", "jsr:", "https:"))):
