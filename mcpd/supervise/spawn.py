@@ -198,6 +198,7 @@ def spawn(
                 )
         except (OSError, ValueError) as error:
             raise exec_refused(launch.argv[0], launch.program, launch.cwd, error) from None
+        undo.callback(_abandon, process)
         if limit_later and nofile_soft is not None:
             _limit(process.pid, nofile_soft)
         identity = procfs.identify(process.pid)
@@ -212,6 +213,13 @@ def spawn(
         for fd in theirs:
             os.close(fd)
         return child
+
+
+def _abandon(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody will hear of, and take its status."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _pipes(undo: contextlib.ExitStack) -> tuple[tuple[int, int, int], tuple[int, int, int]]:

@@ -13,6 +13,7 @@ import pytest
 from mcpd.errors import SpawnFailed
 from mcpd.supervise import procfs, spawn
 from tests.integration.supervise.conftest import House
+from tests.support.waiting import wait_until_async
 
 TELL = """
 import json, os, resource, signal, sys
@@ -121,6 +122,22 @@ async def test_no_value_of_the_environment_is_seen_in_ps(house: House):
     """B140: arguments are everybody's to read, an environment is not."""
     child = house.start("sleep", "60", env={"API_TOKEN": "sentinel-0123456789"})
     assert b"sentinel" not in Path(f"/proc/{child.pid}/cmdline").read_bytes()
+
+
+async def test_a_failure_right_after_the_spawn_leaves_no_process(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    """B013: between its birth and our knowing of it nobody else would end it, or wait for it."""
+
+    def no_memory(pid: int) -> None:
+        raise MemoryError
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(procfs, "identify", no_memory)
+    with pytest.raises(MemoryError):
+        house.sh("trap '' TERM HUP INT; while :; do sleep 60; done")
+    await wait_until_async(lambda: not [e for e in procfs.scan() if e.ppid == os.getpid()])
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_our_ends_never_block_and_the_childs_always_do(house: House):
