@@ -5,8 +5,10 @@ Its one tool, ``say``, writes the ``parts`` of its arguments to stdout, each by 
 one before; ``times`` under zero repeats a character until the line holds so many bytes. Nothing else
 answers the call, so the parts have to, unless ``answer`` is true: then a line end and an ordinary
 result follow.
-``encoding`` says how text becomes bytes. ``--tools FILE`` is the array of ``tools/list``, as it is
-to be served; with ``--pages`` an array of whole results, in the order in which they are served.
+``$DEEP`` is an array in an array, as often as ``deep`` says. ``encoding`` says how text becomes
+bytes. ``--tools FILE`` is the array of ``tools/list``, as it is to be served; with ``--pages`` an
+array of whole results, in the order in which they are served.
+``--ping LINE`` is written to whoever pings it; without it nothing is.
 """
 
 from __future__ import annotations
@@ -37,9 +39,12 @@ def text(said: str) -> bytes:
 def say(ident: int, previous: int, arguments: Json) -> None:
     """Write what the caller wants to be written."""
     encoding = arguments.get("encoding", "utf-8")
+    deep = arguments.get("deep", 0)
+    nested = "[" * deep + "]" * deep if isinstance(deep, int) else ""
     line = 0
     for part, times in arguments["parts"]:
         piece = part.replace("$ID", str(ident)).replace("$PREVIOUS", str(previous)).encode(encoding)
+        piece = piece.replace(b"$DEEP", nested.encode())
         data = piece * (times if times >= 0 else -times - line)
         line = len(data) - data.rfind(b"\n") - 1 + (0 if b"\n" in data else line)
         write(data)
@@ -53,6 +58,7 @@ def main() -> None:
     ap = argparse.ArgumentParser()
     ap.add_argument("--tools")
     ap.add_argument("--pages")
+    ap.add_argument("--ping")
     options = ap.parse_args()
     tools = b'[{"name":"say","inputSchema":{"type":"object"}}]'
     if options.tools:
@@ -76,6 +82,8 @@ def main() -> None:
                     "serverInfo": {"name": "odd", "version": "1"},
                 }
                 answer(ident, json.dumps(told).encode())
+            case "ping" if options.ping:
+                write(options.ping.replace("$ID", str(ident)).encode() + b"\n")
             case "tools/list" if pages:
                 page = pages[min(listed, len(pages) - 1)]
                 listed += 1

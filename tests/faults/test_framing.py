@@ -245,6 +245,29 @@ def test_ids_come_back_as_they_were_and_wrong_ones_answer_nobody(box: Box):
         assert not other.inbox
 
 
+@pytest.mark.parametrize("depth", [100, 500, 5_000, 200_000])
+def test_nesting_is_between_a_caller_and_its_server(box: Box, depth: int):
+    """
+    B071: one deeply nested argument ended the session, or hung the call.
+    """
+    nested = "[" * depth + "]" * depth
+    call = (
+        '{"jsonrpc":"2.0","id":"%s","method":"tools/call","params":{"name":"say","arguments":%s}}\n'
+    )
+    with box.session("odd") as session, box.session("odd") as other:
+        deep = json.dumps({"parts": [[answered(text_result("heard")), 1]], "deep": 0})
+        session.send_raw((call % ("in", deep.replace(": 0}", f": {nested}}}"))).encode())
+        line = json.loads(session.read_line() or b"")
+        assert line["id"] == "in" and ("result" in line) != ("error" in line)
+        ident = say(session, (answered('{"content":[],"structuredContent":$DEEP}'), 1), deep=depth)
+        line = session.read_line() or b""
+        assert line.startswith(b'{"jsonrpc":"2.0","id":%d,"' % ident)
+        assert other.finish(say(other, whole("fine")))["content"][0]["text"] == "fine"
+        assert session.finish(say(session, whole("fine")))["content"][0]["text"] == "fine"
+    assert "Traceback" not in box.log.read_text()
+    assert box.status("odd")["generation"] == 1
+
+
 @pytest.mark.parametrize(
     "result",
     [

@@ -42,6 +42,7 @@ def configure(box: Box) -> None:
             launched(box, name, *argv, flags=flags, stop_grace=GRACE, **idle)
     deaf = ("--ignore-eof", "--ignore-term")
     launched(box, "leaf", "sh", "-c", ENDS_AT_ONCE, "sh", flags=deaf, stop_grace=GRACE)
+    box.fake("edited", *deaf, "--setsid-child", stop_grace=2 * GRACE)
     box.fake("polite", stop_grace=5)
     box.fake("eof", "--ignore-eof", stop_grace=GRACE)
     box.fake("term", *deaf, stop_grace=GRACE)
@@ -80,6 +81,24 @@ def test_however_a_server_ends_its_launchers_children_end_too(box: Box, launcher
         peer.request("mcpd/reload")
     for pids in trees.values():
         wait_gone(pids, 2 * GRACE + 2)
+
+
+def test_a_changed_server_starts_when_nothing_of_the_old_one_is_left(box: Box):
+    """
+    B011: and there is but one, with the new arguments.
+    """
+    with box.session("edited") as session, box.peer() as peer:
+        session.text("pid")
+        old = set(box.pids("edited"))
+        assert len(old) == 2
+        box.servers["edited"]["args"].append("--no-prompts")
+        box.write()
+        peer.request("mcpd/reload")
+        pid = int(session.text("pid", 20))
+        assert pid not in old
+        assert not any(map(is_alive, old))
+        assert box.status("edited")["pid"] == pid
+        assert not old & set(box.status("edited")["pids"])
 
 
 def test_a_leaf_that_ignores_sigterm_is_killed_after_its_launcher_has_ended(box: Box):

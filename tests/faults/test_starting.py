@@ -20,7 +20,7 @@ def configure(box: Box) -> None:
     for number in range(4):
         box.fake(f"good{number}")
     box.fake("mute", "--mute")
-    box.fake("killed", restart={"backoff": 0.05})
+    box.fake("killed", "--start-delay", 0.5, restart={"backoff": 0.05})
     box.fake("usage", "--no-such-flag")
     box.fake("env", env={"ADDED": "1", "LANG": "C.UTF-8"})
     box.fake("bare", inherit_env="none", env={"ADDED": "1"})
@@ -134,7 +134,9 @@ def test_twenty_calls_on_a_dead_server_start_it_once(box: Box):
     with contextlib.ExitStack() as stack:
         sessions = [stack.enter_context(box.session("killed")) for _ in range(20)]
         os.kill(int(sessions[0].text("pid")), signal.SIGKILL)
-        calls = [session.start("tools/call", {"name": "pid"}) for session in sessions]
-        said = {s.finish(i)["content"][0]["text"] for s, i in zip(sessions, calls, strict=True)}
+        calls = [(s, s.start("tools/call", {"name": "pid"})) for s in sessions]
+        wait_until(lambda: box.status("killed")["state"] == "starting")
+        calls += [(s, s.start("tools/call", {"name": "pid"})) for s in sessions]
+        said = {session.finish(call)["content"][0]["text"] for session, call in calls}
     assert len(box.pids("killed")) == 2
     assert said == {str(box.pids("killed")[1])}

@@ -15,6 +15,7 @@ LOG_BYTES = 64 << 10
 BACKUPS = 2
 FLOOD = 'yes "$0" | head -n 3000 >&2; exit 1'
 ROUNDS = 50
+SESSIONS = 1000
 
 
 def configure(box: Box) -> None:
@@ -25,6 +26,7 @@ def configure(box: Box) -> None:
         "args": ["-c", FLOOD, "x" * 100],
         "restart": {"backoff": 0, "max_failures": 4},
     }
+    box.fake("visited")
     box.fake("mixed", restart={"backoff": 0})
 
 
@@ -91,3 +93,31 @@ def calls_of(box: Box, rounds: int) -> None:
             with pytest.raises(RpcError) as caught:
                 control.finish(ident)
             assert caught.value.kind == "call_timeout"
+
+
+def test_a_thousand_sessions_that_come_and_go_are_one_process(box: Box):
+    """
+    B012: a bridge had a process for each session, and ended none where the session just stopped.
+    """
+    assert box.daemon
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    with box.session("visited") as session:
+        before = descriptors(box.daemon.pid)
+        pid = session.text("pid")
+        for number in range(SESSIONS):
+            peer = box.peer()
+            peer.start("mcpd/attach", {"server": "visited"})
+            peer.start("initialize", hello)
+            if number % 10 == 1:
+                peer.send_raw(b'{"jsonrpc":"2.0","id":3,"method":"tools/ca')
+            elif number % 10 == 2:
+                peer.start("tools/call", {"name": "hang"})
+            if number % 10 != 3:  # some go without a word
+                peer.finish(2)
+            peer.close()
+        assert session.text("pid") == pid
+        wait_until(lambda: box.status("visited")["sessions"] == 1)
+        wait_until(lambda: box.status("visited")["in_flight"] == 0)
+        wait_until(lambda: descriptors(box.daemon.pid) <= before)
+        assert len(box.pids("visited")) == 1
+        assert box.status("visited")["generation"] == 1
