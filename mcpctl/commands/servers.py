@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from mcpctl import failures, options, render
+from mcpctl.commands.status import state_text
+from mcpd.errors import McpdError
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -21,6 +24,12 @@ STEPS = {
 """What a stop took, by the ``step`` that the daemon tells."""
 
 NOT_RUNNABLE = ("disabled", "misconfigured")
+
+EVERY_S = 1.0
+"""Between two looks at how far a start is."""
+
+ASK_TIMEOUT_S = 2.0
+"""For that; a daemon that is merely busy answers in milliseconds."""
 
 
 @options.command("start", starts=True)
@@ -82,7 +91,7 @@ def _change(
         names = _all(control) if is_all else list(dict.fromkeys(servers))
         if not names:
             raise failures.usage(f"there is no server to {verb}", "server_not_found")
-        with app.waiting(f"{verb} {', '.join(names)}") as on_wait:
+        with _Progress(app, verb, names) as progress, app.waiting(progress.text) as on_wait:
             result = control.request(f"mcpd/{verb}", {"servers": names}, on_wait=on_wait)
     if app.as_json:
         app.document(result)
@@ -98,6 +107,48 @@ def _change(
             app.say(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
         elif is_verbose:
             app.say(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
+
+
+class _Progress:
+    """What is said while one waits: which servers are not ready yet, and what they are at.
+
+    It asks on a connection of its own, once a second; who cannot be asked is waited for in silence.
+    """
+
+    def __init__(self, app: App, verb: str, names: list[str]) -> None:
+        self._app = app
+        self._verb = verb
+        self._names = names
+        self._text = self._plain = f"{verb} {', '.join(names)}"
+        self._asked_at = -EVERY_S
+        self._control: Control | None = None
+        self._is_mute = verb == "stop"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._control is not None:
+            self._control.close()
+
+    def text(self) -> str:
+        """Return it as it was a moment ago."""
+        now = time.monotonic()
+        if not self._is_mute and now - self._asked_at >= EVERY_S:
+            self._asked_at = now
+            try:
+                self._text = self._ask()
+            except McpdError:
+                self._text, self._is_mute = self._plain, True
+        return self._text
+
+    def _ask(self) -> str:
+        if self._control is None:
+            self._control = self._app.connect(start=False)
+        asked = {"servers": self._names}
+        found = self._control.request("mcpd/status", asked, timeout=ASK_TIMEOUT_S)["servers"]
+        parts = [f"{one['name']} {state_text(one)}" for one in found if one["state"] != "ready"]
+        return f"{self._verb}: {', '.join(parts)}" if parts else self._plain
 
 
 def _all(control: Control) -> list[str]:

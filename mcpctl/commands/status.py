@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from mcpctl.context import App
-    from mcpd.api.status import InteractiveStatus, ServerStatus, Status
+    from mcpd.api.status import InstanceStatus, InteractiveStatus, ServerStatus, Status
 
 HEADER = [
     "SERVER", "STATE", "ERA", "PID", "UP", "RESTARTS", "SESSIONS", "IN FLIGHT", "CALLS", "ERRORS",
@@ -176,8 +176,8 @@ def _details(server: ServerStatus) -> Iterator[str]:
 
 def _silence(server: ServerStatus) -> str | None:
     silent_s = server.get("silent_s")
-    if silent_s is None or silent_s < SILENT_FROM_S:
-        return None
+    if silent_s is None or silent_s < SILENT_FROM_S or "starting" in server:
+        return None  # of a start its time says it all
     return f"silent for {render.duration(silent_s)}"
 
 
@@ -205,6 +205,17 @@ def queue_text(interactive: InteractiveStatus) -> str | None:
     return f"{who} for {which} ({', '.join(named)})"
 
 
+def state_text(one: ServerStatus | InstanceStatus) -> str:
+    """Say what state a server is in, and of one that starts how long and why perhaps."""
+    starting = one.get("starting")
+    if one["state"] != "starting" or starting is None:
+        return one["state"]
+    if starting["for_s"] is None:
+        return "starting (queued)"
+    since = render.duration(starting["for_s"])
+    return f"starting (installing?) {since}" if starting["installing"] else f"starting {since}"
+
+
 def _is_gone(server: ServerStatus) -> bool:
     """Tell whether a server has no process of its own: one that shares its launch may have."""
     return server["state"] == "stopped"
@@ -212,7 +223,7 @@ def _is_gone(server: ServerStatus) -> bool:
 
 def _rows(server: ServerStatus) -> list[list[render.Cell]]:
     is_gone = _is_gone(server)
-    state, colour = str(server["state"]), COLOURS.get(server["state"], "dim")
+    state, colour = state_text(server), COLOURS.get(server["state"], "dim")
     if server.get("responsive") is False and not is_gone:
         state, colour = "unresponsive", "red"
     elif _silence(server) is not None:
@@ -236,7 +247,7 @@ def _rows(server: ServerStatus) -> list[list[render.Cell]]:
         ]
     ]
     for one in server.get("instances") or ():
-        state, colour = str(one["state"]), COLOURS.get(one["state"], "dim")
+        state, colour = state_text(one), COLOURS.get(one["state"], "dim")
         if one.get("responsive") is False:
             state, colour = "unresponsive", "red"
         rows.append(

@@ -35,6 +35,17 @@ class DaemonStatus(TypedDict):
     """Missing from a daemon of an earlier version."""
 
 
+class StartingStatus(TypedDict):
+    """How far a start is."""
+
+    for_s: float | None
+    """Since its process was spawned; ``None`` while it waits for its turn."""
+    limit_s: float
+    """What it gets in all; 0: no limit."""
+    installing: bool
+    """Whether a package runner has perhaps not come to the server yet."""
+
+
 class InstanceStatus(TypedDict):
     """One process of a server that has one per session or workspace."""
 
@@ -45,6 +56,7 @@ class InstanceStatus(TypedDict):
     uptime_s: float | None
     rss_bytes: int | None
     responsive: NotRequired[bool | None]
+    starting: NotRequired[StartingStatus]
 
 
 class TurnStatus(TypedDict):
@@ -121,6 +133,8 @@ class ServerStatus(TypedDict):
     """When that was: RFC 3339, UTC, milliseconds."""
     last_error_kind: NotRequired[str | None]
     """As the ``kind`` of an error."""
+    starting: NotRequired[StartingStatus]
+    """While its state is that; of several processes, the first of those that start."""
     instances: NotRequired[list[InstanceStatus]]
 
 

@@ -16,6 +16,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Rules
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.entries import Entry, Interactive, Sharing
+from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
@@ -76,7 +77,9 @@ def assemble(
     return Server(
         name=configured.name,
         configured=configured,
-        entry=_entry(configured.name, config, _digest(same, environment), sharing, is_ad_hoc),
+        entry=_entry(
+            configured.name, config, resolved, _digest(same, environment), sharing, is_ad_hoc
+        ),
         spec=_spec(configured.name, config, resolved, base_env),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
@@ -101,7 +104,12 @@ def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, s
 
 
 def _entry(
-    name: str, config: ServerConfig, digest: str, sharing: Sharing, is_ad_hoc: bool
+    name: str,
+    config: ServerConfig,
+    resolved: ResolvedLaunch,
+    digest: str,
+    sharing: Sharing,
+    is_ad_hoc: bool,
 ) -> Entry:
     return Entry(
         name=name,
@@ -119,6 +127,7 @@ def _entry(
         asks_for_roots=config.roots == "session" and sharing is not Sharing.SHARED,
         era=None if config.era == "auto" else Era(config.era),
         startup_timeout=config.startup_timeout,
+        is_fetched=runner_package(resolved.command, resolved.args) is not None,
         interactive=Interactive(config.interactive),
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
@@ -142,6 +151,7 @@ def _spec(
         names_cwd=config.cwd is not None,
         rules=Rules(
             startup_timeout=config.startup_timeout,
+            startup_timeout_max=config.startup_timeout_max,
             idle_timeout=config.idle_timeout,
             restarts=restart.policy == "on-failure",
             backoff=restart.backoff,
@@ -152,6 +162,7 @@ def _spec(
         ),
         grace=config.stop_grace,
         scope=config.stop_scope,
+        package=runner_package(resolved.command, resolved.args),
     )
 
 

@@ -137,6 +137,7 @@ class Operator:
     def forgive(self, names: Iterable[str]) -> None:
         """Let servers start again whose entries have changed since they failed too often."""
         for server in filter(None, map(self._registry.get, names)):
+            self._supervisor.forget_times(server.entry.launch)
             for slot in self._slots(server):
                 self._supervisor.forgive(slot, f"the entry of {server.name} was changed")
 

@@ -16,6 +16,7 @@ from mcpd.api.status import (
     InstanceStatus,
     InteractiveStatus,
     ServerStatus,
+    StartingStatus,
     State,
     Status,
 )
@@ -118,6 +119,9 @@ class Snapshot:
             "last_error_at": error.at,
             "last_error_kind": error.kind,
         }
+        if status["state"] == "starting":
+            first = next(each for each in slots if _state_of(each) == "starting")
+            status["starting"] = self._starting(first)
         if not is_shared:
             instances = [self._instance(each, slot) for each, slot in found if slot is not None]
             status["instances"] = instances
@@ -131,7 +135,7 @@ class Snapshot:
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
         child = None if slot.run is None else slot.run.child
-        return {
+        status: InstanceStatus = {
             "key": report.key or "",
             "pid": self._pid(slot),
             "state": _state_of(slot),
@@ -139,6 +143,18 @@ class Snapshot:
             "uptime_s": self._uptime(slot),
             "rss_bytes": None if child is None else self._rss.get(child, 0),
             "responsive": self._responds([] if child is None else [child]),
+        }
+        if status["state"] == "starting":
+            status["starting"] = self._starting(slot)
+        return status
+
+    def _starting(self, slot: Slot) -> StartingStatus:
+        machine = slot.machine
+        began = machine.began_at
+        return {
+            "for_s": None if began is None else round(self._now - began, 3),
+            "limit_s": machine.limit if began is not None else machine.next_limit(),
+            "installing": slot.is_installing,
         }
 
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:

@@ -12,7 +12,9 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Machine, Rules
+from mcpd.core.lifecycle.patience import Patience
 from mcpd.core.lifecycle.states import State
+from mcpd.core.policy.runners import Package
 from mcpd.ids import SlotId
 from mcpd.supervise.lines import LineSplitter
 from mcpd.supervise.logs import ServerLog
@@ -20,6 +22,9 @@ from mcpd.supervise.process import Child, Scope
 
 LAST_LINES = 10
 """How much of stderr an error tells."""
+
+RECENT_LINES = 40
+"""How much of it is looked through for why the process died."""
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds, as ``stop_grace``."""
 
     scope: Scope
+    package: Package | None = None
+    """What its command fetches before it runs it."""
 
 
 class Pipes(Protocol):
@@ -52,6 +59,10 @@ class Pipes(Protocol):
     @property
     def has_spoken(self) -> bool:
         """Whether it has written anything."""
+
+    @property
+    def has_output(self) -> bool:
+        """Whether it has written anything on its stdout."""
 
     def unread_bytes(self) -> int:
         """Return how much of what was written to it has not been read, as far as that shows."""
@@ -79,17 +90,24 @@ class Run:
         """The next look at whether it has read what it is being asked."""
         self.is_down = False
         """Whether it was reported as not to be used any more."""
-        self.tail: deque[str] = deque(maxlen=LAST_LINES)
+        self.was_ready = False
+        """Whether it came so far."""
+        self.recent: deque[str] = deque(maxlen=RECENT_LINES)
         """The last lines of its stderr, secrets masked."""
         self._log = log
         self._splitter = LineSplitter()
+
+    @property
+    def tail(self) -> list[str]:
+        """The last few of them."""
+        return list(self.recent)[-LAST_LINES:]
 
     def hear(self, data: bytes) -> None:
         """Take what it wrote on stderr; nothing means that there will be no more."""
         lines = self._splitter.feed(data) if data else self._splitter.end()
         if lines:
             self._log.add_lines("stderr", lines)
-            self.tail.extend(self._log.mask(line) for line in lines[-LAST_LINES:])
+            self.recent.extend(self._log.mask(line) for line in lines[-RECENT_LINES:])
 
 
 class Slot:
@@ -102,13 +120,16 @@ class Slot:
         cwd: str | None,
         before: frozenset[Slot],
         rules: Rules,
+        patience: Patience,
+        package: Package | None,
     ) -> None:
         self.id = ident
         self.server = server
         self.cwd = cwd
         self.before = before
         """Places whose trees must be gone before anything is started here."""
-        self.machine = Machine(server, rules)
+        self.package = package
+        self.machine = Machine(server, rules, patience)
         self.run: Run | None = None
         self.reason = ""
         """Why it is being stopped."""
@@ -126,6 +147,21 @@ class Slot:
         if self.machine.state is not State.STARTING:
             return False
         return self.machine.is_between or (self.run is not None and not self.run.is_down)
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether it may be filling a cache: until it was ready, or nothing of it is left."""
+        if self.package is None:
+            return False
+        return self.machine.is_between or (self.run is not None and not self.run.was_ready)
+
+    @property
+    def is_installing(self) -> bool:
+        """Whether it starts, and a package runner has perhaps not come to the server yet."""
+        run = self.run
+        if self.package is None or run is None or not self.is_starting:
+            return False
+        return not run.pipes.has_output
 
     @property
     def is_empty(self) -> bool:

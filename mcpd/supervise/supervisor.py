@@ -17,10 +17,12 @@ from mcpd import paths, tasks
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish, crash_loop
+from mcpd.core.lifecycle.patience import Patiences
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mcp.versions import era_of
 from mcpd.core.mux.commands import OpenSlot
 from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
+from mcpd.core.policy.runners import broken_cache, mend_cache
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
 from mcpd.supervise import ladder, spawn, tree
@@ -116,6 +118,7 @@ class Supervisor:
         self._slots: dict[SlotId, Slot] = {}
         self._leaving: set[Slot] = set()
         """Places that the mux has closed, until nothing of their trees is alive."""
+        self._patiences = Patiences()
         self._queue: deque[tuple[Slot, int]] = deque()
         """Starts that wait for their turn, with their generation."""
         self._may_spawn = False
@@ -154,7 +157,13 @@ class Supervisor:
         if named is not None:
             before |= {named, *filter(self._is_there, named.before)}
         self._slots[command.slot] = Slot(
-            command.slot, command.server, command.cwd, frozenset(before), spec.rules
+            command.slot,
+            command.server,
+            command.cwd,
+            frozenset(before),
+            spec.rules,
+            self._patiences.of(_launch_of(command.slot)),
+            spec.package,
         )
 
     def close(self, ident: SlotId, reason: str) -> None:
@@ -193,6 +202,8 @@ class Supervisor:
         """The handshake is done, in this revision, and the lists are read."""
         if slot := self._slots.get(ident):
             slot.version = version
+            if slot.run is not None:
+                slot.run.was_ready = True
             self._input(slot, slot.machine.ready)
 
     def probing(self, ident: SlotId, *, is_on: bool) -> None:
@@ -249,6 +260,10 @@ class Supervisor:
         if slot.run is None:
             slot.step = None  # that of an earlier stop
         self._stop(slot, failure)
+
+    def forget_times(self, launch: str) -> None:
+        """The next start of this launch begins with its entry's time: that is another one now."""
+        self._patiences.of(launch).reset()
 
     def forgive(self, ident: SlotId, reason: str) -> None:
         """Take a server out of ``failed``: its entry is another one now."""
@@ -434,7 +449,7 @@ class Supervisor:
                 slot, generation = self._queue.popleft()
                 if slot in self._leaving or not slot.machine.may_spawn(generation):
                     continue
-                if any(self._is_there(other) for other in slot.before) or self._must_wait(slot):
+                if self._must_wait(slot):
                     held.append((slot, generation))
                     continue
                 self._spawn(slot, generation)
@@ -444,10 +459,30 @@ class Supervisor:
             self._is_pumping = False
 
     def _must_wait(self, slot: Slot) -> bool:
-        """Tell whether a start has to wait until it is known what PATH there is."""
+        """Tell whether a start has to wait for something else than a place."""
+        return (
+            any(self._is_there(other) for other in slot.before)
+            or self._waits_for_path(slot)
+            or self._waits_for_package(slot)
+        )
+
+    def _waits_for_path(self, slot: Slot) -> bool:
+        """Tell whether it is not known yet what PATH there is."""
         spec = self._host.spec(slot.id)
         return (
             self.login is not None and spec is not None and self.login.must_wait(spec, self._pump)
+        )
+
+    def _waits_for_package(self, slot: Slot) -> bool:
+        """Tell whether another one fetches the same: their cache is not safe for two."""
+        package = slot.package
+        return (
+            package is not None
+            and package.is_exclusive
+            and any(
+                other is not slot and other.package == package and other.is_fetching
+                for other in self.slots()
+            )
         )
 
     def _is_there(self, slot: Slot) -> bool:
@@ -508,7 +543,10 @@ class Supervisor:
 
     def _look_whether_read(self, slot: Slot, run: Run) -> None:
         run.watch = None
-        if run.pipes.has_spoken or not run.pipes.unread_bytes():
+        # What a package runner says on stderr is not yet the server's.
+        pipes = run.pipes
+        has_spoken = pipes.has_spoken if slot.package is None else pipes.has_output
+        if has_spoken or not pipes.unread_bytes():
             self._host.dispatch(ProbeRead(slot.id))
         else:
             self._watch(slot, run, is_on=True)
@@ -594,6 +632,11 @@ class Supervisor:
         self._host.tell(facts.StrayEnded(stray.pid))
 
 
+def _launch_of(slot: SlotId) -> str:
+    """Return what a place has in common with those of other sessions and workspaces."""
+    return slot.partition("@")[0]
+
+
 def _spawn_failure(server: str, error: SpawnFailed) -> Failure:
     details = dict(error.details)
     number = details.get("errno")
@@ -612,23 +655,21 @@ def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:
     else:
         what = "closed its stdin or stdout, so it can serve nobody any more"
     when = "" if is_ready else " before it was ready"
-    return Failure(
-        kind="server_crashed",
-        message=f"{server} {what}{when}",
-        server=server,
-        is_retryable=True,
-        hint=f"mcpctl logs {server}",
-        details={**how, "stderr": list(run.tail)},
-    )
+    message, hint = f"{server} {what}{when}", f"mcpctl logs {server}"
+    details = {**how, "stderr": run.tail}
+    cache = None if is_ready else broken_cache(run.recent)
+    if cache is not None:
+        message += f": something is missing in {cache}"
+        hint = f"{hint}; {mend_cache(cache, server)}"
+        details["cache"] = cache
+    return Failure("server_crashed", message, server, True, hint, details)
 
 
 def _with_tail(slot: Slot, failure: Failure) -> Failure:
     """Return a failure of a start with what the process said on stderr."""
     if failure.kind not in _UNREADY or slot.run is None or "stderr" in failure.details:
         return failure
-    details = {**failure.details, "stderr": list(slot.run.tail)}
-    if failure.kind == "startup_timeout":
-        details["limit"] = "startup_timeout"
+    details = {**failure.details, "stderr": slot.run.tail}
     return msgspec.structs.replace(failure, details=details)
 
 

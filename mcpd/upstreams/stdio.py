@@ -74,6 +74,11 @@ class Pipes:
         """Whether it has written anything."""
         return self._stdout.has_spoken or self._stderr.has_spoken
 
+    @property
+    def has_output(self) -> bool:
+        """Whether it has written anything on its stdout."""
+        return self._stdout.has_spoken
+
     def unread_bytes(self) -> int:
         """Return how many bytes that were written to it, it has not read.
 

@@ -88,7 +88,9 @@ def rendered(text: str, known: list[Proof]) -> str:
 
 def shown(proof: Proof) -> str:
     """Return how the table names the lines of a proof."""
-    line = proof.line if len(proof.line) <= LONGEST_LINE else proof.line[:LONGEST_LINE] + "…"
+    line = proof.line
+    if len(line) > LONGEST_LINE:
+        line = line[:LONGEST_LINE].rpartition(" ")[0] + " …"
     return f"{proof.file}: `{line.replace('|', chr(92) + '|')}`"
 
 

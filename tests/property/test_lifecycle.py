@@ -21,7 +21,10 @@ ROLLS = st.floats(0, 1, exclude_max=True)
 
 
 class Lifecycle(RuleBasedStateMachine):
-    """Invariant: nothing raises, one tree at a time, and whoever waits is told in the end."""
+    """Invariant: nothing raises, one tree at a time, and whoever waits is told in the end.
+
+    Each start has twice the time of the one before where that was too short for it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,6 +33,7 @@ class Lifecycle(RuleBasedStateMachine):
             "echo",
             Rules(
                 startup_timeout=5,
+                startup_timeout_max=12,
                 idle_timeout=20,
                 restarts=True,
                 backoff=1,
@@ -47,6 +51,8 @@ class Lifecycle(RuleBasedStateMachine):
         self.waits = False  # somebody wants the server and was told nothing
         self.probes = False  # the process was said to be asked what it may die of
         self.start_by: float | None = None  # when the attempt to start is over
+        self.given = 0.0  # how long it had
+        self.in_vain = 0.0  # what a start had that took too long, until one succeeds
 
     def do(self, actions: list[Action]) -> None:
         for action in actions:
@@ -62,11 +68,21 @@ class Lifecycle(RuleBasedStateMachine):
                     self.is_ending = True
                 case Down():
                     self.is_heard = False
+                    if action.failure.kind == "startup_timeout":
+                        assert action.failure.details["seconds"] == self.given
+                        self.in_vain = self.given
+                        assert action.failure.details["next_seconds"] == self.limit
                     # who waits for a start learns of its failure; only what was held back for
                     # a restart goes on waiting
                     self.waits = self.waits and action.is_planned and action.comes_back
                 case Note():
                     assert action.state is self.machine.state or action is not actions[-1]
+
+    @property
+    def limit(self) -> float:
+        """Seconds that a start has."""
+        rules = self.machine.rules
+        return float(min(2 * self.in_vain or rules.startup_timeout, rules.startup_timeout_max))
 
     def input(self, actions: list[Action]) -> None:
         self.do(actions)
@@ -107,7 +123,8 @@ class Lifecycle(RuleBasedStateMachine):
             self.has_process = self.has_tree = self.is_heard = True
             self.probes = False
             if not self.machine.is_between:
-                self.start_by = self.now + self.machine.rules.startup_timeout
+                self.given = self.limit
+                self.start_by = self.now + self.given
             self.input(self.machine.spawned(self.now))
             assert self.machine.next_deadline() == self.start_by
         else:
@@ -119,6 +136,12 @@ class Lifecycle(RuleBasedStateMachine):
         self.input(self.machine.ready(self.now))
         if self.machine.state is State.READY:
             self.waits = False
+            self.in_vain = 0.0
+
+    @rule()
+    def its_entry_changes(self) -> None:
+        self.machine.patience.reset()
+        self.in_vain = 0.0
 
     @precondition(lambda self: self.has_process and self.is_heard)
     @rule()

@@ -13,6 +13,7 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.backoff import delay
+from mcpd.core.lifecycle.patience import Patience
 from mcpd.core.lifecycle.states import State, Trigger, step
 from mcpd.core.lifecycle.tally import Tally
 
@@ -24,6 +25,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry says about starting and stopping; times in seconds, 0 as in the product."""
 
     startup_timeout: float
+    startup_timeout_max: float
     idle_timeout: float
     restarts: bool
     backoff: float
@@ -80,9 +82,11 @@ class Wish(Enum):
 class Machine:
     """One server process and its successors. At most one tree is alive at a time."""
 
-    def __init__(self, server: str, rules: Rules) -> None:
+    def __init__(self, server: str, rules: Rules, patience: Patience | None = None) -> None:
+        """``patience`` is that of the launch, where others share it."""
         self._server = server
         self.rules = rules
+        self.patience = patience or Patience()
         self.state = State.STOPPED
         self.generation = 0
         self.restarts = 0
@@ -90,6 +94,10 @@ class Machine:
         self.last_failure: Failure | None = None
         self.ready_at: float | None = None
         self.spawned_at: float | None = None
+        self.began_at: float | None = None
+        """When the first process of this attempt to start was spawned."""
+        self.limit = 0.0
+        """Seconds that this attempt has, from then on; 0: no limit."""
         self.roll = 1.0
         """A random number in [0, 1) for the next backoff; the shell throws it before each input."""
         self._tally = Tally(most=rules.max_failures, window=rules.window)
@@ -180,8 +188,10 @@ class Machine:
         self._has_process = self._has_tree = True
         self.is_between = False
         self.spawned_at = now
-        if self._start_by is None:  # else another process of this attempt had begun
-            self._start_by = now + self.rules.startup_timeout
+        if self.began_at is None:  # else another process of this attempt had begun
+            self.began_at = now
+            self.limit = self.next_limit()
+            self._start_by = now + self.limit if self.limit > 0 else None
         return []
 
     def spawn_failed(self, now: float, failure: Failure, *, is_ours: bool = False) -> list[Action]:
@@ -218,6 +228,7 @@ class Machine:
         self._start_by = None
         self.ready_at = now
         self._is_last_try = False
+        self.patience.reset()
         return self._go(Trigger.READY)
 
     def answered(self) -> None:
@@ -274,20 +285,15 @@ class Machine:
         times = [at for at in (self._start_by, self._retry_at, self._idle_at()) if at is not None]
         return min(times, default=None)
 
+    def next_limit(self) -> float:
+        """Return how many seconds the next attempt to start gets; 0: no limit."""
+        rules = self.rules
+        return self.patience.limit(first=rules.startup_timeout, most=rules.startup_timeout_max)
+
     def tick(self, now: float) -> list[Action]:
         """Do what is due."""
         if self._start_by is not None and now >= self._start_by:
-            took = self.rules.startup_timeout
-            return self.start_refused(
-                now,
-                Failure(
-                    kind="startup_timeout",
-                    message=f"{self._server} was not ready within {took:g} s",
-                    server=self._server,
-                    is_retryable=True,
-                    hint=f"see `mcpctl logs {self._server}`; startup_timeout gives it more time",
-                ),
-            )
+            return self.start_refused(now, self._ran_out())
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             return self._start()
@@ -312,6 +318,25 @@ class Machine:
             return self._is_idle_since + self.rules.idle_timeout
         return None
 
+    def _ran_out(self) -> Failure:
+        """Give the next start more time, and say so."""
+        took, rules = self.limit, self.rules
+        self.patience.ran_out(took)
+        following = self.next_limit()
+        message = f"{self._server} was not ready within {took:g} s"
+        if following > took:
+            message += f"; the next try gets {following:g} s"
+        is_most = rules.startup_timeout < rules.startup_timeout_max <= took
+        setting = "startup_timeout_max" if is_most else "startup_timeout"
+        return Failure(
+            kind="startup_timeout",
+            message=message,
+            server=self._server,
+            is_retryable=True,
+            hint=f"see `mcpctl logs {self._server}`; {setting} gives it more time",
+            details={"limit": setting, "seconds": took, "next_seconds": following},
+        )
+
     def _step_over(self, failure: Failure) -> list[Action]:
         """Go on to the next process of the attempt, once nothing of this one is left."""
         self._is_probing = False
@@ -320,7 +345,7 @@ class Machine:
         return [Down(failure, is_planned=True, comes_back=True)]
 
     def _start(self) -> list[Action]:
-        self._retry_at = self._start_by = None
+        self._retry_at = self._start_by = self.began_at = None
         self.generation += 1
         self._has_answered = False
         self.spawned_at = None
@@ -390,10 +415,13 @@ def crash_loop(server: str, last: Failure | None) -> Failure:
     """Return what a failed server answers, with the reason of its last death."""
     details: dict[str, Any] = dict(last.details) if last is not None else {}
     why = f": {last.message}" if last is not None else ""
+    hint = f"when the cause is mended: mcpctl restart {server}"
+    if last is not None and "cache" in details:
+        hint = last.hint or hint  # it says how
     return Failure(
         kind="crash_loop",
         message=f"{server} has failed too often and is not started any more{why}",
         server=server,
-        hint=f"when the cause is mended: mcpctl restart {server}",
+        hint=hint,
         details=details,
     )

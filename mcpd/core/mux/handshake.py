@@ -57,13 +57,21 @@ class Handshake:
             self._opening = Opening(entry.name, entry.era, self.verdict)
         self._is_ending = False
         self._ask(self._opening.up())
-        if self._asked is not None and self._asked.silence is not Silence.NEVER:
-            self._late = self._fx.after(entry.startup_timeout / 2, self._was_silent)
+        if not entry.is_fetched:  # else to kill it before it has read anything undoes what it did
+            self._count_silence()
 
     def probe_read(self) -> None:
         """The process has read what it was asked, or has written something."""
+        if self._late is None:
+            self._count_silence()
         if self._soon is None and self._asked is not None and self._asked.silence is Silence.SOON:
             self._soon = self._fx.after(SILENT_S, self._was_silent)
+
+    def _count_silence(self) -> None:
+        if self._asked is not None and self._asked.silence is not Silence.NEVER:
+            half = self._requests.entry.startup_timeout / 2
+            if half > 0:
+                self._late = self._fx.after(half, self._was_silent)
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """The process is gone; the attempt goes on if it was to die, or died of the question."""

@@ -193,3 +193,13 @@ def test_a_secret_of_a_file_makes_a_difference_and_is_in_no_key(tmp_path: Path) 
     assert "one-secret" not in str(one.environment)
     guess = server(env={"A": "one-secret"})
     assert guess.entry.launch != one.entry.launch
+
+
+def test_a_package_runner_is_known_as_one_to_whoever_starts_it_and_to_whoever_asks_it() -> None:
+    fetched = server(command="npx", args=["-y", "pkg@1"], startup_timeout_max=9)
+    assert fetched.spec is not None and fetched.spec.package == ("npx", "pkg@1")
+    assert fetched.entry.is_fetched
+    assert fetched.spec.rules.startup_timeout_max == 9
+    plain = server()
+    assert plain.spec is not None and plain.spec.package is None
+    assert not plain.entry.is_fetched

@@ -24,6 +24,7 @@ from mcpd.core.lifecycle.states import State
 
 RULES = Rules(
     startup_timeout=30,
+    startup_timeout_max=300,
     idle_timeout=900,
     restarts=True,
     backoff=0.5,
@@ -185,6 +186,87 @@ def test_a_start_that_takes_too_long_is_ended():
     assert [type(a) for a in actions] == [Note, Down, End]
     assert shell.state is State.BACKOFF
     assert "not ready within 30 s" in str(shell.machine.last_error)
+
+
+def run_out(shell: Shell) -> Failure:
+    """Have a start take longer than it may; return what is said of it."""
+    if shell.state is not State.STARTING:
+        shell.wait(60)
+        shell.want()
+    shell.take_turn()
+    shell.wait(shell.machine.limit)
+    shell.end()
+    assert shell.machine.last_failure is not None
+    return shell.machine.last_failure
+
+
+def test_each_further_try_gets_twice_the_time_and_is_not_given_up_for_that():
+    """
+    B023: an installation that is killed begins from nothing, and must get to its end some day.
+    """
+    shell = Shell()
+    shell.machine.busy()
+    shell.want()
+    given = [run_out(shell).details["seconds"] for _ in range(8)]
+    assert given == [30, 60, 120, 240, 300, 300, 300, 300]
+    assert shell.state is State.BACKOFF
+
+
+def test_who_reads_that_a_start_took_too_long_reads_what_the_next_gets():
+    shell = Shell(startup_timeout_max=50)
+    shell.machine.busy()
+    shell.want()
+    first, second = run_out(shell), run_out(shell)
+    assert first.message == "echo was not ready within 30 s; the next try gets 50 s"
+    assert first.hint == "see `mcpctl logs echo`; startup_timeout gives it more time"
+    assert first.details == {"limit": "startup_timeout", "seconds": 30, "next_seconds": 50}
+    assert second.message == "echo was not ready within 50 s"
+    assert second.hint == "see `mcpctl logs echo`; startup_timeout_max gives it more time"
+    assert second.details == {"limit": "startup_timeout_max", "seconds": 50, "next_seconds": 50}
+
+
+def test_a_crash_gives_the_next_start_no_more_time():
+    shell = Shell()
+    shell.want()
+    shell.take_turn()
+    shell.die()
+    assert shell.machine.next_limit() == 30
+
+
+def test_a_success_ends_the_longer_times():
+    shell = Shell()
+    shell.want()
+    run_out(shell)
+    shell.wait(60)
+    shell.up()
+    assert shell.machine.next_limit() == 30
+
+
+def test_a_person_does_not_shorten_the_next_start():
+    """
+    Who types `mcpctl start` again and again would else never see it come up.
+    """
+    shell = Shell()
+    shell.want()
+    run_out(shell)
+    shell(shell.machine.start)
+    run_out(shell)
+    shell.stop(Wish.START)
+    shell.take_turn()
+    assert shell.machine.limit == 120
+
+
+def test_a_server_that_waits_for_a_person_may_be_given_all_the_time_there_is():
+    """
+    B138: its start opens a browser, and a kill opens another.
+    """
+    shell = Shell(startup_timeout=0)
+    shell.want()
+    shell.take_turn()
+    shell.wait(1_000_000)
+    assert shell.state is State.STARTING
+    shell.ready()
+    assert shell.spawned == [1]
 
 
 def test_a_process_that_cannot_be_used_is_ended():
