@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
@@ -202,3 +203,14 @@ def test_the_order_of_entries_is_that_of_the_aggregate(quiet: Box) -> None:
     quiet.servers = {name: quiet.servers[name] for name in ("a", "b")}
     reload(quiet)
     wait_until(lambda: names(session) == ["a__echo", "b__echo"])
+
+
+def test_a_daemon_that_is_not_to_watch_does_not(box: Box) -> None:
+    """
+    It watches before it has read that, so that no change is missed; then it stops.
+    """
+    box.settings["watch"] = False
+    box.fake().up()
+    assert box.daemon
+    fds = os.scandir(f"/proc/{box.daemon.pid}/fd")
+    assert "anon_inode:inotify" not in [os.readlink(fd.path) for fd in fds]
