@@ -33,6 +33,7 @@ COMMANDS = {
     "reload": "mcpctl.commands.config",
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
+    "doctor": "mcpctl.commands.doctor",
     "completion": "mcpctl.commands.shell",
 }
 """Where each command lives; its function there is called ``COMMAND_command``."""

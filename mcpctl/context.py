@@ -18,6 +18,7 @@ class App:
     """One run of ``mcpctl``."""
 
     def __init__(self, socket: str | None, config: str | None) -> None:
+        self.asked_socket = socket
         self.socket = paths.socket_path(socket)
         self.config = config
         self.as_json = False
@@ -61,6 +62,13 @@ class App:
     def say(self, text: str, *, end: str = "\n") -> None:
         """Print what was asked for; on a terminal nothing in it controls that terminal."""
         sys.stdout.write((render.escaped(text) if render.is_terminal(sys.stdout) else text) + end)
+
+    def heading(self, text: str, colour: str) -> None:
+        """Print a line that others belong to."""
+        is_coloured = render.has_colour(sys.stdout)
+        sys.stdout.write(
+            f"{render.COLOURS[colour]}{text}{render.RESET}\n" if is_coloured else f"{text}\n"
+        )
 
     def note(self, text: str) -> None:
         """Tell the person something that is not what was asked for."""

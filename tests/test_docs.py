@@ -16,6 +16,7 @@ from mcpctl import exits
 from mcpd import cli
 from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.doctor.check.daemon import UNREACHABLE
 from mcpd.launch import EPHEMERAL_PATTERNS
 
 ROOT = Path(__file__).parent.parent
@@ -136,6 +137,31 @@ def test_a_log_line_is_documented_with_its_level_and_its_fields(name: str) -> No
 def test_an_event_is_documented_with_its_members(name: str) -> None:
     row = row_of((DOCS / "protocol.md").read_text(), "Events", name)
     assert EVENTS[name][1] - {"server"} <= set(re.findall(r"`(\w+)`", row[0]))
+
+
+def findings() -> set[str]:
+    """What the doctor calls what it finds; names that are made of parts are tested below."""
+    found = set()
+    for path in (ROOT / "mcpd" / "doctor" / "check").glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in _SEVERITIES and call.args:
+                ident = call.args[0]
+                found |= {ident.value} if isinstance(ident, ast.Constant) else set()
+    return {ident for ident in found if isinstance(ident, str)}
+
+
+_SEVERITIES = {"error": "error", "warning": "warning", "note": "note", "fine": "ok"}
+
+
+@pytest.mark.parametrize("ident", sorted(findings() | {*UNREACHABLE, "state_not_writable"}))
+def test_a_finding_of_the_doctor_is_documented(ident: str) -> None:
+    page = (DOCS / "doctor.md").read_text()
+    assert re.search(rf"^\| (?:`\w+`(?: \\\*)?, )*`{ident}`", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("ident", sorted(UNREACHABLE))
+def test_what_makes_the_daemon_unusable_is_marked(ident: str) -> None:
+    assert rf"`{ident}` \*" in (DOCS / "doctor.md").read_text()
 
 
 def members() -> set[str]:

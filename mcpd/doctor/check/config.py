@@ -1,0 +1,135 @@
+"""Does the configuration say what its user thinks, and is it what the daemon has?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mcpd.config.load import Loaded
+from mcpd.config.problems import Problem, printable
+from mcpd.config.secrets import MASK, is_secret_name
+from mcpd.core.policy import containers
+from mcpd.doctor.facts import Command, Files, Talk
+from mcpd.doctor.finding import Finding, error, fine, note, warning
+
+_TYPE = re.compile(r"[;:] (?:(if [^,;]*), )?type:? (.+)$", re.DOTALL)
+"""What our own messages end in, where they know what helps."""
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)")
+
+
+def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
+    """Say what there is to say of the files and of what they start."""
+    loaded = files.loaded
+    for problem in loaded.problems:
+        yield _problem(problem)
+    if not loaded.errors:
+        read = ", ".join(map(printable, loaded.found)) or "there are none"
+        yield fine("config", f"the configuration files can be used: {read}")
+    if not loaded.entries and not loaded.broken:
+        yield note(
+            "no_servers",
+            f"no servers are configured; files are looked for at {', '.join(loaded.files)}",
+            'an entry is {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
+        )
+    yield from _replaced(loaded)
+    if talk is not None and talk.listed is not None and files.is_daemons:
+        yield from _stale(files, talk.listed, is_watching=loaded.daemon.watch)
+    for command in files.commands:
+        yield from _command(command)
+    for name, entry in loaded.entries.items():
+        if entry.enabled and files.masked.get(name):
+            yield from _arguments(name, files.masked[name], printable(entry.file))
+
+
+def _problem(problem: Problem) -> Finding:
+    place = printable(problem.file) + ("" if problem.line is None else f":{problem.line}")
+    text, remedy = problem.message, f"correct {place}, then: mcpctl reload"
+    if known := _TYPE.search(text):
+        text = text[: known.start()]
+        remedy = f"{known[1]}: {known[2]}" if known[1] else known[2]
+    message = ": ".join(filter(None, (place, problem.key, text)))
+    if problem.severity == "warning":
+        return warning("config_warning", message, remedy, problem.server)
+    if problem.key or problem.server:
+        return error("config_error", message, remedy, problem.server)
+    return error("config_file", message, remedy)
+
+
+def _replaced(loaded: Loaded) -> Iterator[Finding]:
+    for each in loaded.replaced:
+        yield note(
+            "entry_replaced",
+            f"the entry at {printable(each.file)}:{each.line} does not count: the one at "
+            f"{printable(each.by_file)}:{each.by_line} has the same name",
+            "remove or rename one of them",
+            each.name,
+        )
+
+
+def _stale(files: Files, listed: Mapping[str, Any], *, is_watching: bool) -> Iterator[Finding]:
+    """Compare what the files say now with what the daemon has; secrets are masked on both sides."""
+    if files.loaded.broken:
+        return  # it goes on with what it has, as its errors say
+    has = {one["name"]: one for one in listed["servers"] if one.get("file")}
+    now = files.loaded.entries
+    changed = [
+        name
+        for name, entry in now.items()
+        if name in has
+        and entry.error is None
+        and has[name]["error"] is None
+        and (entry.enabled, files.masked[name]) != (has[name]["enabled"], has[name]["config"] or {})
+    ]
+    changed += [name for name in {*now, *has} if (name in now) != (name in has)]
+    if changed:
+        why = "" if is_watching else " (watch = false, so nothing notices that)"
+        yield warning(
+            "config_not_reloaded",
+            f"the files have changed since the daemon read them{why}: {', '.join(sorted(changed))}",
+            "mcpctl reload",
+        )
+
+
+def _command(command: Command) -> Iterator[Finding]:
+    name = command.server
+    if command.trouble is not None:
+        where = f"; looked in: {', '.join(command.searched)}" if len(command.searched) > 3 else ""
+        yield error(
+            "command_not_found",
+            f"{command.trouble}{where}",
+            command.hint or "correct `command`, then: mcpctl reload",
+            name,
+        )
+    elif command.lacks is not None:
+        yield error(
+            "interpreter_not_found",
+            f"{command.command!r} is there, but not {command.lacks!r}, which runs it",
+            f"install {command.lacks}, or add its directory to PATH in the server's `env`",
+            name,
+        )
+
+
+def _arguments(name: str, values: Mapping[str, Any], file: str) -> Iterator[Finding]:
+    args = [str(arg) for arg in values.get("args") or ()]
+    if any(_shows_secret(args, at) for at in range(len(args))):
+        yield warning(
+            "secret_in_arguments",
+            "an argument looks like a secret, and every user of the machine sees arguments in `ps`",
+            f"if the server can take it from a variable, move it to `env` or `env_file` in {file}",
+            name,
+        )
+    for said in containers.advice(str(values.get("command", "")), args):
+        what, _, remedy = said.partition(": ")
+        yield warning("container_options", what, remedy, name)
+
+
+def _shows_secret(args: Sequence[str], at: int) -> bool:
+    """Tell whether an argument, as it is shown, stands for a secret that is an argument in fact."""
+    arg, before = args[at], args[at - 1] if at else ""
+    if MASK in arg:
+        return True
+    variables = _VARIABLE.findall(arg)
+    follows = before.startswith("-") and "=" not in before and is_secret_name(before)
+    return any(map(is_secret_name, variables)) or (follows and bool(variables))

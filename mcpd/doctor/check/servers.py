@@ -1,0 +1,164 @@
+"""How are the servers, and what would make them better?"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mcpd.doctor.facts import Talk
+from mcpd.doctor.finding import Finding, error, fine, note, warning
+
+Server = Mapping[str, Any]
+
+SILENT_FROM_S = 30
+MANY_RESTARTS = 3
+"""From so many unplanned ones on it is worth a word."""
+
+WORDS = 160
+"""Characters of a server's last line that are shown."""
+
+LSP = "Content-Length"
+"""How the reason begins with which lines of the language server protocol are left out."""
+
+_BROKEN_CACHE = re.compile(
+    r"MODULE_NOT_FOUND|Cannot find (?:module|package)|ENOTEMPTY|EINTEGRITY|ERR_INVALID_PACKAGE"
+)
+_CACHE = re.compile(r"(/[^\s'\":]*/(?:_npx/[0-9a-f]+|uv/[\w.-]+-v\d+/[\w.-]+))")
+
+
+def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
+    """Say what there is to say of each server; those ``explained`` have been told why already."""
+    if talk.status is None:
+        return
+    entries = [] if talk.listed is None else talk.listed["servers"]
+    configs = {one["name"]: one["config"] or {} for one in entries}
+    for server in talk.status["servers"]:
+        name = server["name"]
+        found = list(_state(server, configs.get(name, {}), talk.said.get(name, ()), explained))
+        found += _health(server)
+        yield from found
+        if not found and server["state"] == "ready":
+            yield fine("server", "ready", name)
+        yield from _notes(server)
+
+
+def _state(
+    server: Server, config: Mapping[str, Any], said: Sequence[str], explained: Collection[str]
+) -> Iterator[Finding]:
+    name, state = server["name"], server["state"]
+    text = str(server["last_error"] or "it did not say why").removeprefix(f"{name} ")
+    why = f"{text}{_when(server)}{_last_words(said)}"
+    if state == "misconfigured" and name not in explained:
+        yield error("server_misconfigured", why, "correct its entry, then: mcpctl reload", name)
+    if state not in ("failed", "backoff"):
+        return
+    if name in explained and server.get("last_error_kind") in (None, "spawn_failed"):
+        return
+    if cache := _broken_cache(said):
+        yield error(
+            "runner_cache_broken",
+            f"{why}; what its package runner has in {cache} is not whole",
+            f"rm -r {shlex.quote(cache)}, then: mcpctl restart {shlex.quote(name)}",
+            name,
+        )
+    elif state == "failed":
+        message = f"{why}; it is not started any more by itself"
+        yield error("server_failed", message, _remedy(server, config), name)
+    else:
+        message = f"{why}; the next start waits"
+        yield warning("server_backoff", message, _remedy(server, config), name)
+
+
+def _remedy(server: Server, config: Mapping[str, Any]) -> str:
+    name = shlex.quote(server["name"])
+    match server.get("last_error_kind"):
+        case "startup_timeout":
+            now = config.get("startup_timeout", 30)
+            return f"see mcpctl logs {name}; if it only needs longer: startup_timeout = {2 * now:g}"
+        case "spawn_failed":
+            return f"correct its command, then: mcpctl restart {name}"
+        case "handshake_failed":
+            return (
+                f"see mcpctl logs {name}: does it speak MCP over stdio? then: mcpctl restart {name}"
+            )
+        case _:
+            return f"see mcpctl logs {name}; when it is mended: mcpctl restart {name}"
+
+
+def _health(server: Server) -> Iterator[Finding]:
+    name, quoted = server["name"], shlex.quote(server["name"])
+    if stopped := server.get("stopped_pids"):
+        pids = " ".join(map(str, stopped))
+        yield error(
+            "server_unresponsive",
+            f"a signal has stopped its process: {pids}",
+            f"kill -CONT {pids}; or: mcpctl restart {quoted}",
+            name,
+        )
+    elif (silent_s := server.get("silent_s") or 0) >= SILENT_FROM_S:
+        yield warning(
+            "server_silent",
+            f"it has said nothing for {silent_s:.0f} s and owes an answer",
+            f"if the call should not take so long: mcpctl restart {quoted}",
+            name,
+        )
+    if server["restarts"] >= MANY_RESTARTS:
+        yield warning(
+            "server_restarts",
+            f"it ended {server['restarts']} times unplanned; last: {server['last_error']}"
+            f"{_when(server)}",
+            f"see mcpctl logs {quoted}",
+            name,
+        )
+    noise, reason = server.get("noise") or 0, str(server.get("noise_reason") or "no message")
+    if noise and reason.startswith(LSP):
+        yield error(
+            "server_speaks_lsp",
+            f"it writes Content-Length headers, as language servers do ({noise} lines so far)",
+            "is there an option for MCP over stdio? else it is no MCP server",
+            name,
+        )
+    elif noise:
+        yield warning(
+            "server_noise",
+            f"{noise} lines on its stdout were no messages ({reason}); they are left out, and "
+            "other clients may fail on them",
+            f"see mcpctl logs {quoted}; logs belong on stderr",
+            name,
+        )
+
+
+def _notes(server: Server) -> Iterator[Finding]:
+    name = server["name"]
+    if server.get("held"):
+        yield note(
+            "server_held", "held down by mcpctl stop", f"mcpctl start {shlex.quote(name)}", name
+        )
+    if server.get("sharing_reason"):
+        yield note(
+            "server_sharing",
+            f"sharing {server['sharing']}: {server['sharing_reason']}",
+            "`sharing` in its entry decides otherwise",
+            name,
+        )
+
+
+def _broken_cache(said: Sequence[str]) -> str | None:
+    """Return the directory that is to go, where the last words are of a package half installed."""
+    text = "\n".join(said)
+    found = _CACHE.search(text)
+    return found[1] if found and _BROKEN_CACHE.search(text) else None
+
+
+def _last_words(said: Sequence[str]) -> str:
+    last = next((line.strip() for line in reversed(said) if line.strip()), "")
+    cut = last if len(last) <= WORDS else f"{last[:WORDS]}…"
+    return f" (its last words: {cut})" if last else ""
+
+
+def _when(server: Server) -> str:
+    at = server.get("last_error_at")
+    return "" if at is None else f", {datetime.fromisoformat(at).astimezone():%Y-%m-%d %H:%M:%S}"

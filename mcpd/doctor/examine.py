@@ -1,0 +1,115 @@
+"""The whole examination: what is looked at in which order, and what comes of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcpd import __version__, paths
+from mcpd.config.schema import DaemonConfig
+from mcpd.doctor.check import catalog, config, daemon, machine, servers
+from mcpd.doctor.facts import Facts, Place, Talk
+from mcpd.doctor.finding import Finding, ordered, warning
+from mcpd.doctor.look import place as places
+from mcpd.doctor.look.files import files
+from mcpd.doctor.look.ledgers import ledgers
+from mcpd.doctor.look.machine import machine as look_around
+from mcpd.doctor.look.patience import Looks
+from mcpd.doctor.look.talk import talk
+from mcpd.supervise import procfs
+
+PATIENCE_S = 4.7
+"""For all of it, whatever hangs."""
+
+FIRST_S = 1.0
+"""For who holds the lock, on which the rest depends."""
+
+UNREACHABLE = daemon.UNREACHABLE
+
+
+def examine(
+    socket: str | None, config_file: str | None, env: Mapping[str, str] = os.environ
+) -> list[Finding]:
+    """Look at everything, and return what there is to say, the worst first.
+
+    ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``PATIENCE_S`` seconds
+    at most; starts nothing, signals nobody and writes nothing.
+    """
+    return ordered(judge(gather(socket, config_file, env)))
+
+
+def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
+    """Look at everything."""
+    looks = Looks(PATIENCE_S)
+    path = paths.socket_path(socket, env)
+    wanted = places.wanted_path(socket, env)
+    looks.take({"the socket": lambda: places.place(path, wanted)}, most_s=FIRST_S)
+    place: Place | None = looks.get("the socket")
+    pid = None if place is None else place.holder
+    theirs = None if pid is None else places.environment(pid)
+    argv = [] if pid is None else procfs.arguments(pid)
+    around: Mapping[str, str] = env if theirs is None else theirs
+    state_dir = paths.state_dir(around)
+    looks.take(
+        {
+            "the daemon": lambda: talk(path),
+            "the disks and limits": lambda: look_around(state_dir, os.path.dirname(path), around),
+            "the ledgers": lambda: ledgers(state_dir),
+        }
+    )
+    said: Talk | None = looks.get("the daemon")
+    if pid is None and said is not None:
+        pid = said.pid
+    chosen = config_file or places.config_option(argv)
+    path_of_servers = None if said is None else _path_of_servers(said)
+    looks.take(
+        {
+            "the configuration": lambda: files(
+                chosen, around, is_daemons=theirs is not None, path=path_of_servers
+            ),
+            "the daemon's process": lambda: None if pid is None else places.daemon(pid),
+        }
+    )
+    return Facts(
+        version=__version__,
+        place=place,
+        talk=said,
+        daemon=looks.get("the daemon's process"),
+        files=looks.get("the configuration"),
+        machine=looks.get("the disks and limits"),
+        ledgers=looks.get("the ledgers"),
+        unfinished=tuple(looks.unfinished),
+    )
+
+
+def judge(facts: Facts) -> Iterator[Finding]:
+    """Say what follows from what was found."""
+    for what in facts.unfinished:
+        yield warning(
+            "not_looked_at",
+            f"looking at {what} did not come to an end",
+            "is a disk or a network file system there that hangs? then again: mcpctl doctor",
+        )
+    yield from daemon.check(facts)
+    explained: set[str] = set()
+    settings = DaemonConfig()
+    if facts.files is not None:
+        settings = facts.files.loaded.daemon
+        found = list(config.check(facts.files, facts.talk))
+        explained = {each.server for each in found if each.server and each.severity == "error"}
+        yield from found
+        yield from catalog.check(
+            list(facts.files.loaded.entries), {} if facts.talk is None else facts.talk.tools
+        )
+    if facts.talk is not None:
+        yield from servers.check(facts.talk, explained)
+    if facts.machine is not None:
+        yield from machine.check(facts.machine, facts.daemon, settings)
+
+
+def _path_of_servers(said: Talk) -> str | None:
+    """Return the PATH that the daemon says servers get, where it has asked a login shell."""
+    told: Any = None if said.listed is None else said.listed.get("path")
+    found = told.get("directories") if isinstance(told, dict) else None
+    return os.pathsep.join(map(str, found)) if isinstance(found, list) else None

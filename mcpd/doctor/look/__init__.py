@@ -1,0 +1,1 @@
+"""Gathering facts: what may fail or hang, each with an end."""

@@ -1,0 +1,101 @@
+"""Reads the configuration as a daemon would, and looks for what it is to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mcpd.config.entry import Entry, masked
+from mcpd.config.load import load
+from mcpd.config.schema import ResolvedLaunch
+from mcpd.config.secrets import MASK
+from mcpd.doctor.facts import Command, Files
+from mcpd.errors import SpawnFailed
+from mcpd.supervise.refusals import cwd_missing
+from mcpd.supervise.spawn import build_environment, resolve
+
+
+def files(
+    config: str | None, env: Mapping[str, str], *, is_daemons: bool, path: str | None
+) -> Files:
+    """Read the files that a daemon with ``env`` and ``--config CONFIG`` reads.
+
+    ``path`` is the PATH that servers get where their entries say nothing else.
+    """
+    loaded = load(config, env)
+    base = {**env, "PATH": path} if path is not None else env
+    commands = []
+    for entry in loaded.entries.values():
+        if entry.enabled and entry.config is not None and entry.launch is not None:
+            command = _command(entry.name, entry.launch, base)
+            commands.append(_masked(command, entry))
+    values = {name: _plain(masked(entry)) for name, entry in loaded.entries.items()}
+    return Files(loaded=loaded, is_daemons=is_daemons, commands=tuple(commands), masked=values)
+
+
+def _command(server: str, launch: ResolvedLaunch, base: Mapping[str, str]) -> Command:
+    """Look for a program as the supervisor will, and for the interpreter that it names."""
+    env = build_environment(base, launch.env, inherit=launch.inherit_env, tag="")
+    path = env.get("PATH", base.get("PATH"))
+    command = launch.command
+    try:
+        program = resolve(command, path, launch.cwd)
+        if not os.path.isdir(launch.cwd):
+            raise cwd_missing(launch.cwd)
+    except SpawnFailed as error:
+        return Command(
+            server=server,
+            command=command,
+            trouble=error.message,
+            hint=error.hint,
+            searched=tuple(error.details.get("searched") or ()),
+        )
+    if os.path.isabs(command):
+        path = f"{path or os.defpath}{os.pathsep}{os.path.dirname(program)}"
+    return Command(server=server, command=command, lacks=_lacking(program, path, launch.cwd))
+
+
+def _masked(command: Command, entry: Entry) -> Command:
+    """Return what was found without the secrets that a variable has brought into it."""
+
+    def mask(text: str) -> str:
+        for secret in sorted(entry.secrets, key=len, reverse=True):
+            text = text.replace(secret, MASK)
+        return text
+
+    return Command(
+        server=command.server,
+        command=mask(command.command),
+        trouble=None if command.trouble is None else mask(command.trouble),
+        hint=None if command.hint is None else mask(command.hint),
+        searched=tuple(map(mask, command.searched)),
+        lacks=command.lacks,
+    )
+
+
+def _lacking(program: str, path: str | None, cwd: str) -> str | None:
+    """Return the interpreter of a script, where that is not to be found."""
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return None
+    words = os.fsdecode(line[2:]).split() if line.startswith(b"#!") else []
+    if words and os.path.basename(words[0]) == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    if not words:
+        return None
+    try:
+        resolve(words[0], path, cwd)
+    except SpawnFailed:
+        return words[0]
+    return None
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON has them: lists and not tuples."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(values))
+    return found

@@ -1,0 +1,48 @@
+"""From facts to what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mcpd.config.load import Loaded
+from mcpd.doctor.examine import examine, judge
+from mcpd.doctor.facts import Command, Facts, Files, Talk
+
+NOTHING = Facts(
+    version="1.0", place=None, talk=None, daemon=None, files=None, machine=None, ledgers=None
+)  # fmt: skip
+
+
+def test_what_hung_is_told_and_nothing_is_made_up() -> None:
+    facts = Facts(
+        **{
+            **{f: getattr(NOTHING, f) for f in NOTHING.__struct_fields__},
+            "unfinished": ("the ledgers",),
+        }
+    )
+    (found,) = judge(facts)
+    assert (found.id, found.severity) == ("not_looked_at", "warning")
+    assert "the ledgers" in found.message
+
+
+def test_a_server_is_explained_once() -> None:
+    command = Command(server="s", command="x", trouble="command not found: 'x'", hint="h")
+    status = {
+        "name": "s", "state": "failed", "restarts": 0, "sharing": "shared", "sharing_reason": None,
+        "last_error": "s cannot be started", "last_error_kind": "spawn_failed",
+    }  # fmt: skip
+    facts = Facts(
+        version="1.0", place=None, talk=Talk(status={"servers": [status]}), daemon=None,
+        files=Files(loaded=Loaded(), is_daemons=True, commands=(command,)), machine=None,
+        ledgers=None,
+    )  # fmt: skip
+    assert [each.id for each in judge(facts) if each.severity == "error"] == ["command_not_found"]
+
+
+def test_without_a_daemon_the_rest_is_looked_at_and_nothing_is_made(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PATH": "/bin"}
+    found = {each.id: each for each in examine(None, None, env)}
+    assert found["daemon_absent"].remedy == "mcpctl up"
+    assert {"no_servers", "python", "disk"} <= set(found)
+    assert {each.severity for each in found.values()} == {"note", "ok"}
+    assert list(tmp_path.iterdir()) == []
