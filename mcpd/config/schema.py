@@ -173,6 +173,9 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_backups: int = 3
     """How many rotated log files of a server are kept."""
 
+    logs_max_bytes: Bytes = 536870912
+    """All logs together, those of servers that are gone included. 0: no limit."""
+
     @property
     def outbox_bytes(self) -> int:
         """The bound of one outbox in bytes, with its default worked out."""

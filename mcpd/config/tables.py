@@ -78,6 +78,7 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "ignore_env": texts,
     "log_max_bytes": size_from(1024),
     "log_backups": count,
+    "logs_max_bytes": size,
 }
 
 _SECONDS_ALIASES: Final = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 
 import msgspec
 
@@ -23,7 +23,17 @@ from mcpd.supervise.slot import Spec
 class Registry:
     """All servers by name, in config order, ad-hoc ones last."""
 
-    def __init__(self, state_dir: str, cache: CatalogCache, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        state_dir: str,
+        cache: CatalogCache,
+        environment: Mapping[str, str],
+        *,
+        on_log_growth: Callable[[int], object] = lambda _: None,
+        on_log_trouble: Callable[[str, OSError | None, int], object] = lambda _, __, ___: None,
+    ) -> None:
+        """``on_log_trouble`` gets a log's path, and the rest as ``ServerLog`` tells it."""
+        self._on_log_growth, self._on_log_trouble = on_log_growth, on_log_trouble
         self._state_dir = state_dir
         self._cache = cache
         self.environment = environment
@@ -59,6 +69,7 @@ class Registry:
         for name in [name for name in self._ad_hoc if name in self._servers]:
             del self._ad_hoc[name]
         for name, log in self._logs.items():
+            log.limit(max_bytes=self.daemon.log_max_bytes, backups=self.daemon.log_backups)
             if (known := self.get(name)) is not None:
                 log.set_secrets(known.configured.secrets)
 
@@ -67,11 +78,23 @@ class Registry:
         self._ad_hoc[server.name] = self._remembering(server, None)
 
     def remove(self, name: str) -> None:
-        """Forget a server that a client brought."""
+        """Forget a server that a client brought; its log stays until its process has ended."""
         self._ad_hoc.pop(name, None)
-        log = self._logs.pop(name, None)
-        if log is not None:
-            log.close()
+
+    def forget_logs(self, running: Container[str]) -> None:
+        """Close the logs of servers that there are no more, unless something of them is left.
+
+        Until then they must not be made anew, for they know the servers' secrets.
+        """
+        for name, log in list(self._logs.items()):
+            if self.get(name) is None and name not in running and not log.is_followed:
+                log.close()
+                del self._logs[name]
+
+    def log_files(self) -> list[str]:
+        """Return the names of the files of those logs that may be written to."""
+        names = {*self._logs, *(server.name for server in self)}
+        return [_log_file(name) for name in names]
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all servers as the mux knows them."""
@@ -97,11 +120,14 @@ class Registry:
         log = self._logs.get(name)
         if log is None:
             server = self.get(name)
+            path = os.path.join(self._state_dir, "logs", _log_file(name))
             log = ServerLog(
-                os.path.join(self._state_dir, "logs", paths.file_name(name) + ".log"),
+                path,
                 max_bytes=self.daemon.log_max_bytes,
                 backups=self.daemon.log_backups,
                 secrets=() if server is None else server.configured.secrets,
+                on_growth=self._on_log_growth,
+                on_trouble=lambda error, lost: self._on_log_trouble(path, error, lost),
             )
             self._logs[name] = log
         return log
@@ -132,3 +158,7 @@ class Registry:
             verdict=known.introduction.era if is_same else None,
         )
         return msgspec.structs.replace(server, entry=entry)
+
+
+def _log_file(name: str) -> str:
+    return paths.file_name(name) + ".log"

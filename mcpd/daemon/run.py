@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mcpd import __version__, paths, tasks
 from mcpd.config.diff import Change
-from mcpd.core.facts import Fact, ServerReady
+from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events
@@ -50,6 +50,7 @@ from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
+from mcpd.supervise.logroom import LogRoom, Removed
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.slot import Spec
@@ -153,7 +154,17 @@ class Daemon:
         self._sessions = itertools.count(1)
         self._ending: asyncio.Future[tuple[str, float | None]] = loop.create_future()
         self._cache = CatalogCache(state_dir)
-        self._registry = Registry(state_dir, self._cache, dict(os.environ))
+        self._room = LogRoom(
+            state_dir, known=self._log_files, on_removed=self._tell_of_removed_logs
+        )
+        self._registry = Registry(
+            state_dir,
+            self._cache,
+            dict(os.environ),
+            on_log_growth=self._room.grew,
+            on_log_trouble=self._warn_of_log,
+        )
+        log.on_growth = self._room.grew
         self._reloader = Reloader(
             start.options.config,
             datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
@@ -312,6 +323,8 @@ class Daemon:
             self._ad_hoc.session_closed(fact.server)
         elif isinstance(fact, ServerReady):
             self._memory.wake()
+        elif isinstance(fact, ServerStopped):
+            asyncio.get_running_loop().call_soon(self._forget_logs)
 
     def record(self, child: Child, server: str, generation: int) -> None:
         """Write a new child down."""
@@ -389,6 +402,7 @@ class Daemon:
         await guardian.farewell()
         self._ledger.close()
         await self._cache.flush()
+        await self._room.close()
         self._registry.close()
         self._supervisor.reaper.close()
         self._place.remove_socket()
@@ -410,6 +424,7 @@ class Daemon:
             self._operator.release(name)
         self._entries_changed()
         self._take_limits()
+        self._forget_logs()
         self._supervisor.most_starts = _most_starts(self._registry.daemon.max_concurrent_starts)
         self._supervisor.apply_rules()
         self._memory.wake()
@@ -427,6 +442,8 @@ class Daemon:
             max_bytes=settings.log_max_bytes,
             backups=settings.log_backups,
         )
+        self._room.max_bytes = settings.logs_max_bytes
+        self._room.look_soon()
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -486,6 +503,21 @@ class Daemon:
         if trouble is not None and not self._has_trouble:
             self._log.log("error", "ledger.trouble", path=self._ledger.path, error=trouble)
         self._has_trouble = trouble is not None
+
+    def _log_files(self) -> list[str]:
+        return self._registry.log_files()
+
+    def _forget_logs(self) -> None:
+        self._registry.forget_logs({slot.server for slot in self._supervisor.slots()})
+
+    def _warn_of_log(self, path: str, error: OSError | None, lost: int) -> None:
+        if error is not None:
+            self._log.log("warning", "log.trouble", path=path, error=error)
+        else:
+            self._log.log("info", "log.resumed", path=path, lost=lost)
+
+    def _tell_of_removed_logs(self, removed: Removed) -> None:
+        self._log.log("info", "logs.removed", files=removed.files, bytes=removed.bytes)
 
     def _warn_of_guardian(self, text: str) -> None:
         self._log.log("warning", "guardian.trouble", text=text)

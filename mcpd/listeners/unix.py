@@ -126,7 +126,7 @@ class UnixListener:
         if self.count >= self._most:
             self._turn_away(accepted, f"{self._most} connections are open: all there may be")
             return
-        if accepted.fileno() >= self._usable_fds():  # it got the lowest number that was free
+        if accepted.fileno() >= self._usable_fds():  # the lowest free
             self._turn_away(accepted, "the daemon has no descriptors left for more connections")
             return
         accepted.setblocking(False)

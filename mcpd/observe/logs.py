@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import select
@@ -36,8 +37,9 @@ class LogLine(msgspec.Struct, frozen=True):
 class DaemonLog(logging.Handler):
     """Writes ``TIME LEVEL event key=value …``, one line for each event.
 
-    Invariant: writing never waits. A terminal that is stopped, or a pipe that nobody reads,
-    costs lines, and their number is told when there is room again.
+    Invariant: writing never waits. A terminal that is stopped, a pipe that nobody reads, a disk
+    that is full cost lines, and their number is told when there is room again. A file of its own
+    is looked at before each line: when somebody moved it away, there is a new one.
     """
 
     def __init__(
@@ -52,14 +54,17 @@ class DaemonLog(logging.Handler):
         """``file`` is the path that ``fd`` may be open on; then it is rotated at ``max_bytes``."""
         super().__init__()
         self.level_name = level
-        self._fd = fd
+        self.on_growth: Callable[[int], object] = lambda _: None
+        """Hears of bytes written to a file of its own."""
         self._file = file if file is not None and _is_open_on(fd, file) else None
+        self._fd = _own_description(fd)
         self._max_bytes = max_bytes
         self._backups = backups
-        self._size = os.fstat(fd).st_size if self._file is not None else 0
         self._poll = select.poll()
-        self._poll.register(fd, select.POLLOUT)
+        self._poll.register(self._fd, select.POLLOUT)
         self._lost = 0
+        self._is_torn = False
+        """Whether the last line that was written lacks its end."""
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self._followers: list[Callable[[LogLine], None]] = []
 
@@ -107,32 +112,66 @@ class DaemonLog(logging.Handler):
         self._put(f"{time} {line.text}")
 
     def _put(self, text: str) -> None:
-        if not self._poll.poll(0):
-            self._lost += 1
-            return
         if self._lost:
             text = f"[{self._lost} lines are missing here]\n{text}"
-            self._lost = 0
         data = text.encode(errors="replace")
         if len(data) >= LINE_BYTES:
             data = data[: LINE_BYTES - 8].decode(errors="ignore").encode() + "…".encode()
-        with contextlib.suppress(OSError):  # a full disk, a reader that has gone: nobody to tell
-            self._size += os.write(self._fd, data + b"\n")
-            if self._file is not None and self._size > self._max_bytes:
-                self._rotate(self._file)
+        try:
+            is_written = self._write_whole(data + b"\n")
+        except OSError:  # a full disk, a full pipe, a reader that has gone
+            is_written = False
+        self._lost = 0 if is_written else self._lost + 1
 
-    def _rotate(self, file: str) -> None:
-        """Move the file away and go on in a new one, under the same descriptor."""
+    def _write_whole(self, data: bytes) -> bool:
+        if self._file is not None:
+            self._see_to(self._file, len(data))
+        elif not self._poll.poll(0):
+            return False
+        if self._is_torn:
+            data = b"\n" + data
+        written = os.write(self._fd, data)
+        self._is_torn = 0 < written < len(data)
+        if self._is_torn and self._file is not None:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+            self._is_torn = False
+        if written < len(data):
+            return False
+        if self._file is not None:
+            self.on_growth(written)
+        return True
+
+    def _see_to(self, file: str, more_bytes: int) -> None:
+        """Have the descriptor be that of a regular file at ``file`` with room for so much."""
+        if not _is_open_on(self._fd, file):
+            self._begin(file)
+            return
+        size = os.fstat(self._fd).st_size
+        if not size or size + more_bytes <= self._max_bytes:
+            return
+        if not self._backups:
+            os.ftruncate(self._fd, 0)
+            return
         for number in range(self._backups, 0, -1):
             older = file if number == 1 else f"{file}.{number - 1}"
             with contextlib.suppress(FileNotFoundError):
                 os.rename(older, f"{file}.{number}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        flags |= 0 if self._backups else os.O_TRUNC
-        fresh = os.open(file, flags, 0o600)
-        os.dup2(fresh, self._fd)
-        os.close(fresh)
-        self._size = 0
+        self._begin(file)
+
+    def _begin(self, file: str) -> None:
+        """Go on in the file at ``file``, a new one where there is none; links are not followed."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            fresh = os.open(file, flags | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+            fresh = os.open(file, flags | os.O_CLOEXEC, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(fresh).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", file)
+            os.dup2(fresh, self._fd)
+        finally:
+            os.close(fresh)
 
 
 def now() -> str:
@@ -160,6 +199,19 @@ def _value(value: Any) -> str:
     if text.isprintable() and text and " " not in text and '"' not in text:
         return text
     return msgspec.json.encode(text.encode(errors="replace").decode()).decode()
+
+
+def _own_description(fd: int) -> int:
+    """Return a descriptor for the same pipe or terminal, to be written to without waiting.
+
+    The flag is not set on ``fd`` itself: whoever else writes there would have it, too.
+    """
+    with contextlib.suppress(OSError):
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and os.isatty(fd)):
+            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            return os.open(f"/proc/self/fd/{fd}", flags)
+    return fd
 
 
 def _is_open_on(fd: int, file: str) -> bool:

@@ -22,7 +22,9 @@ class LogFile:
         self._directory, self._name = os.path.split(os.path.abspath(path))
         self._path = path
         self.max_bytes = max_bytes
-        self._backups = backups
+        self.backups = backups
+        self.trouble: OSError | None = None
+        """Why the last lines are not in the file; ``None`` when they are."""
         self._fd = -1
         self._size = 0
 
@@ -47,7 +49,9 @@ class LogFile:
                 batch_bytes += len(line)
             self._write(b"".join(batch))
             stored += len(batch)
-        except OSError:
+            self.trouble = None
+        except OSError as error:
+            self.trouble = error
             self.close()
         return stored
 
@@ -57,7 +61,7 @@ class LogFile:
         with contextlib.suppress(OSError):
             directory = files.open_directory(self._directory)
             try:
-                for number in range(self._backups + 1):
+                for number in range(self.backups + 1):
                     if len(found) < count:
                         older = _last_lines(self._part(number), count - len(found), directory)
                         found = older + found
@@ -110,7 +114,7 @@ class LogFile:
         self.close()
         directory = files.open_directory(self._directory)
         try:
-            for number in range(self._backups, 0, -1):
+            for number in range(self.backups, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(
                         self._part(number - 1),
@@ -118,7 +122,7 @@ class LogFile:
                         src_dir_fd=directory,
                         dst_dir_fd=directory,
                     )
-            if not self._backups:
+            if not self.backups:
                 files.remove(self._name, directory=directory)
             self._open(directory)
         finally:

@@ -38,7 +38,8 @@ class ServerLog:
     """The log of one server: the newest lines in memory, more of them in a rotated file.
 
     Invariant: no known secret gets into memory, into the file or to a follower, and neither
-    grows beyond its bounds. Trouble with the disk is counted, not raised: servers run on.
+    grows beyond its bounds. Trouble with the disk is counted, not raised: servers run on. When it
+    is over, the file says how many lines are missing.
     """
 
     def __init__(
@@ -50,14 +51,18 @@ class ServerLog:
         secrets: Iterable[str] = (),
         ring_lines: int = RING_LINES,
         ring_bytes: int = RING_BYTES,
+        on_growth: Callable[[int], object] = lambda _: None,
+        on_trouble: Callable[[OSError | None, int], object] = lambda _, __: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Prepare; the file is opened at the first line.
 
-        ``max_bytes`` for each of the file and its ``backups`` older parts.
+        ``max_bytes`` for each of the file and its ``backups`` older parts. ``on_growth`` hears of
+        bytes written; ``on_trouble`` once when the disk takes nothing more, with the reason, and
+        once when it does again, with ``None`` and how many lines are missing.
         """
         self._file = LogFile(path, max_bytes=max_bytes, backups=backups)
-        self._line_bytes = min(LINE_BYTES, max(1, max_bytes - 128))
+        self._line_bytes = _longest_line(max_bytes)
         self._ring: deque[tuple[LogLine, int, bool]] = deque()
         """Each line with its size and whether it is in the file too."""
         self._ring_lines, self._ring_bytes = ring_lines, ring_bytes
@@ -70,6 +75,23 @@ class ServerLog:
         self.set_secrets(secrets)
         self.lost = 0
         """Lines that could not be written to the file."""
+        self._missing = 0
+        """Those of them that the file does not tell of yet."""
+        self._is_in_trouble = False
+        self._began_at = 0
+        """How many had been lost before the trouble."""
+        self._on_growth = on_growth
+        self._on_trouble = on_trouble
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether somebody is told of each line."""
+        return bool(self._followers)
+
+    def limit(self, *, max_bytes: int, backups: int) -> None:
+        """Take over what the configuration says now; it counts from the next line on."""
+        self._file.max_bytes, self._file.backups = max_bytes, backups
+        self._line_bytes = _longest_line(max_bytes)
 
     def set_secrets(self, secrets: Iterable[str]) -> None:
         """Mask these values from now on; of one with several lines each line by itself too."""
@@ -98,15 +120,37 @@ class ServerLog:
             for text in texts
             for part in self.mask(text).split("\n")
         ]
+        if not lines:
+            return
+        missing = self._missing
+        if missing:
+            lines.insert(0, LogLine(time, "mcpd", f"[{missing} lines are missing here]"))
         encoded = [
             f"{line.time} {line.source} {line.text}\n".encode(errors="replace") for line in lines
         ]
-        stored = self._file.append(encoded) if encoded else 0
-        self.lost += len(lines) - stored
+        stored = self._file.append(encoded)
+        if missing and not stored:  # no need to tell of it yet
+            del lines[0], encoded[0]
+        elif missing:
+            self._missing = 0
+        self._count(len(lines) - stored)
+        self._on_growth(sum(map(len, encoded[:stored])))
         for number, (line, data) in enumerate(zip(lines, encoded, strict=True)):
             self._remember(line, len(data), number < stored)
             for follower in list(self._followers):
                 follower(line)
+
+    def _count(self, lost: int) -> None:
+        """Count lines that the disk did not take, and say so once."""
+        self.lost += lost
+        self._missing += lost
+        if lost and not self._is_in_trouble:
+            self._is_in_trouble = True
+            self._began_at = self.lost - lost
+            self._on_trouble(self._file.trouble, 0)
+        elif not lost and self._is_in_trouble:
+            self._is_in_trouble = False
+            self._on_trouble(None, self.lost - self._began_at)
 
     def tail(self, count: int) -> list[LogLine]:
         """Return the newest ``count`` lines, or all there are, the oldest first.
@@ -156,6 +200,10 @@ class ServerLog:
             _, size, stored = self._ring.popleft()
             self._bytes -= size
             self._stored -= stored
+
+
+def _longest_line(max_bytes: int) -> int:
+    return min(LINE_BYTES, max(1, max_bytes - 128))
 
 
 def _parse(data: bytes) -> LogLine:

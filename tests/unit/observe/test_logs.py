@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import pty
 import re
+import select
+import shutil
+import tty
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mcpd.observe import logs
 from mcpd.observe.logs import DaemonLog, LogLine, install
 
 
@@ -94,6 +100,143 @@ def test_its_own_file_is_rotated_within_a_cap(tmp_path: Path) -> None:
     assert all(each.stat().st_size < 2100 for each in tmp_path.iterdir())
     newest = path.read_text() or (tmp_path / "mcpd.log.1").read_text()
     assert newest.splitlines()[-1].endswith("number=199")
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[tuple[Path, DaemonLog]]:
+    """A log in its own file, as a daemon in the background has it."""
+    path = tmp_path / "state" / "mcpd.log"
+    path.parent.mkdir()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    yield path, DaemonLog(fd, file=str(path), max_bytes=10_000, backups=2)
+    os.close(fd)
+
+
+def numbers(path: Path) -> list[str]:
+    return [line.rpartition("=")[2] for line in path.read_text().splitlines()]
+
+
+def test_a_file_that_was_moved_away_gets_a_successor(own: tuple[Path, DaemonLog]) -> None:
+    """
+    B145: what logrotate does; and a directory that was removed is made again, private.
+    """
+    path, log = own
+    log.log("info", "line", number=1)
+    path.rename(path.with_suffix(".old"))
+    log.log("info", "line", number=2)
+    assert numbers(path.with_suffix(".old")) == ["1"]
+    assert numbers(path) == ["2"]
+    path.unlink()
+    log.log("info", "line", number=3)
+    assert numbers(path) == ["3"]
+    path.write_text("")  # what logrotate does with copytruncate
+    log.log("info", "line", number=4)
+    assert numbers(path) == ["4"]
+    shutil.rmtree(path.parent)
+    log.log("info", "line", number=5)
+    assert numbers(path) == ["5"]
+    assert (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+def test_a_link_in_its_files_place_is_not_followed(own: tuple[Path, DaemonLog]) -> None:
+    """
+    B118: what we write is never reached through links. The lines are counted.
+    """
+    path, log = own
+    path.unlink()
+    path.symlink_to(path.with_name("target"))
+    log.log("info", "line", number=1)
+    log.log("info", "line", number=2)
+    assert not path.with_name("target").exists()
+    path.unlink()
+    log.log("info", "line", number=3)
+    told, last = path.read_text().splitlines()
+    assert told == "[2 lines are missing here]"
+    assert last.endswith("number=3")
+
+
+def test_a_full_disk_costs_whole_lines_and_is_told(
+    own: tuple[Path, DaemonLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    B121: it goes on when there is room, with no half line in between.
+    """
+    path, log = own
+    room = [40]
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real(fd, data[: room[0]])
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(logs.os, "write", write)
+    log.log("info", "line", number=1)
+    log.log("info", "line", number=2)
+    room[0] = 1 << 20
+    log.log("info", "line", number=3)
+    monkeypatch.undo()
+    assert path.read_text().splitlines()[0] == "[2 lines are missing here]"
+    assert numbers(path)[1:] == ["3"]
+
+
+def test_without_descriptors_its_file_is_not_rotated_away(
+    own: tuple[Path, DaemonLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    B143: each line would have pushed the older parts on, until they were gone.
+    """
+    path, log = own
+    for number in range(150):
+        log.log("info", "line", number=number, text="x" * 50)
+    older = sorted(path.parent.iterdir())
+    assert len(older) > 1
+    log.limit(level="info", max_bytes=1, backups=2)
+
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(logs.os, "open", none_left)
+    for number in range(5):
+        log.log("info", "line", number=number)
+    monkeypatch.undo()
+    log.limit(level="info", max_bytes=10_000, backups=2)
+    log.log("info", "line", number=5)
+    assert "[5 lines are missing here]" in path.read_text()
+    assert (path.parent / "mcpd.log.1").stat().st_size > 1000
+
+
+def test_growth_of_its_own_file_is_told(own: tuple[Path, DaemonLog]) -> None:
+    path, log = own
+    grown: list[int] = []
+    log.on_growth = grown.append
+    log.log("info", "line", number=1)
+    assert sum(grown) == path.stat().st_size
+
+
+def test_a_terminal_that_is_stopped_costs_lines_and_nobody_time() -> None:
+    """
+    B065: a terminal says that it takes something when it does not take all.
+    """
+    screen, terminal = pty.openpty()
+    tty.setraw(terminal)
+    log = DaemonLog(terminal)
+    for number in range(100):
+        log.log("info", "flood", number=number, text="x" * 1000)
+    assert os.get_blocking(terminal), "whoever else writes there is not disturbed"
+    seen = os.read(screen, 1 << 20)
+    while select.select([screen], [], [], 0.1)[0]:
+        seen += os.read(screen, 1 << 20)
+    log.log("info", "after")
+    said = os.read(screen, 1 << 16).decode()
+    assert 0 < seen.count(b"flood") < 100
+    assert "lines are missing here]\n" in said
+    assert said.startswith(("[", "\n["))
+    assert said.endswith("info    after\n")
+    os.close(screen)
+    os.close(terminal)
 
 
 def test_a_file_of_somebody_elses_is_not_rotated(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_the_tail_is_right_when_the_disk_failed_for_a_while(tmp_path: Path):
     assert said(made.tail(9)) == ["one", "two"]
     (tmp_path / "logs").unlink()
     made.add("stderr", "three")
-    assert said(made.tail(9)) == ["one", "two", "three"]
-    assert said(log(tmp_path).tail(9)) == ["three"]
+    assert said(made.tail(9)) == ["one", "two", "[1 lines are missing here]", "three"]
+    assert said(log(tmp_path).tail(9)) == ["[1 lines are missing here]", "three"]
 
 
 def test_memory_is_bounded_by_lines_and_by_bytes(tmp_path: Path):
@@ -174,3 +174,54 @@ def test_a_flood_is_taken_in_quickly(tmp_path: Path):
         made.add_lines("stderr", ["x" * 99] * 1000)
     assert len(made.tail(2000)) == 2000
     assert sum(each.stat().st_size for each in (tmp_path / "logs").iterdir()) <= 20 << 20
+
+
+def test_trouble_is_told_once_and_its_end_with_what_is_missing(tmp_path: Path):
+    """
+    B121: a full disk costs lines; who looks for them is told where they are missing.
+    """
+    told: list[tuple[str | None, int]] = []
+    made = log(
+        tmp_path, on_trouble=lambda error, lost: told.append((error and error.strerror, lost))
+    )
+    (tmp_path / "logs").write_text("in the way")
+    for number in range(3):
+        made.add("stderr", f"{number}")
+    assert told == [("Not a directory", 0)]
+    (tmp_path / "logs").unlink()
+    made.add("stderr", "again")
+    made.add("stderr", "and again")
+    assert told == [("Not a directory", 0), (None, 3)]
+    assert said(log(tmp_path).tail(9)) == ["[3 lines are missing here]", "again", "and again"]
+    assert said(made.tail(9)) == ["0", "1", "2", "[3 lines are missing here]", "again", "and again"]
+    assert said(made.tail(2)) == ["again", "and again"]
+
+
+def test_only_what_reaches_the_disk_counts_as_growth(tmp_path: Path):
+    grown: list[int] = []
+    made = log(tmp_path, on_growth=grown.append)
+    made.add("stderr", "one")
+    assert sum(grown) == len(stored(tmp_path))
+    shutil.rmtree(tmp_path / "logs")
+    (tmp_path / "logs").write_text("in the way")
+    made.add("stderr", "two")
+    assert sum(grown) == len(f"{made.tail(1)[0].time} stderr one\n")
+
+
+def test_other_limits_hold_from_the_next_line_on(tmp_path: Path):
+    made = log(tmp_path)
+    made.limit(max_bytes=200, backups=1)
+    for number in range(50):
+        made.add("stderr", f"line {number}")
+    sizes = [each.stat().st_size for each in (tmp_path / "logs").iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 200
+
+
+def test_whether_somebody_follows_is_known(tmp_path: Path):
+    made = log(tmp_path)
+    assert not made.is_followed
+    leave = made.follow(lambda line: None)
+    assert made.is_followed
+    leave()
+    assert not made.is_followed

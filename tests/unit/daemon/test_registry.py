@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpd.config.entry import entry_from_json
+from mcpd.config.load import Loaded
+from mcpd.config.schema import DaemonConfig
+from mcpd.daemon.assemble import assemble
+from mcpd.daemon.cache import CatalogCache
+from mcpd.daemon.registry import Registry
+
+SECRET = "hunter22-of-the-first"
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry(str(tmp_path), CatalogCache(str(tmp_path)), {"PATH": "/bin"})
+
+
+def entry(name: str, **more: Any) -> Any:
+    content = {"command": "cat", "env": {"API_TOKEN": SECRET}, **more}
+    return entry_from_json(content, name=name, env={}, cwd="/", literal=True)
+
+
+def add(registry: Registry, name: str) -> None:
+    registry.add(assemble(entry(name), base_env=registry.environment, is_ad_hoc=True))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_logs_of_servers_that_came_and_went_leave_no_descriptor(registry: Registry):
+    """
+    B143: ad-hoc servers come and go for weeks. Each writes something while it is being stopped.
+    """
+    before = descriptors()
+    for number in range(20):
+        name = f"brought-{number}"
+        add(registry, name)
+        log = registry.log(name)
+        log.add("mcpd", "starting")
+        registry.remove(name)
+        registry.forget_logs({name})
+        registry.log(name).add("mcpd", f"stopping {SECRET}")
+        assert registry.log(name) is log
+        assert SECRET not in log.tail(1)[0].text, "it knew its secrets to the end"
+        registry.forget_logs(set())
+    assert descriptors() == before
+    assert registry.log_files() == []
+
+
+def test_a_log_that_somebody_follows_stays(registry: Registry):
+    """
+    The name may be back in a moment.
+    """
+    add(registry, "x")
+    log = registry.log("x")
+    leave = log.follow(lambda line: None)
+    registry.remove("x")
+    registry.forget_logs(set())
+    assert registry.log("x") is log
+    leave()
+    registry.forget_logs(set())
+    assert registry.log("x") is not log
+
+
+def test_logs_of_servers_that_are_there_are_kept_and_take_over_other_limits(
+    registry: Registry, tmp_path: Path
+):
+    loaded = Loaded(entries={"a": entry("a"), "b/c": entry("b/c")})
+    registry.apply(loaded)
+    log = registry.log("a")
+    log.add("stderr", "hello")
+    registry.forget_logs(set())
+    assert registry.log("a") is log
+    assert set(registry.log_files()) == {"a.log", "b%2Fc.log"}
+    daemon = DaemonConfig(log_max_bytes=1024, log_backups=1)
+    registry.apply(msgspec.structs.replace(loaded, daemon=daemon))
+    for _ in range(50):
+        log.add("stderr", "x" * 100)
+    sizes = [each.stat().st_size for each in (tmp_path / "logs").iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1024
+    log.close()
