@@ -51,6 +51,8 @@ ANOTHER_RUNS = 75
 """How ``mcpd`` ends when another daemon holds the lock."""
 
 CANNOT_EXEC = 127
+CONNECT_TIMEOUT_S = 2.0
+START_TIMEOUT_S = 20.0
 LOOK_AGAIN_S = 0.01
 RETRY_S = 0.5
 TAIL_BYTES = 4096
@@ -73,7 +75,7 @@ def clean_environment(env: Mapping[str, str]) -> dict[str, str]:
     return kept
 
 
-def connect(path: str, timeout: float | None = 2.0) -> socket.socket:
+def connect(path: str, timeout: float | None = CONNECT_TIMEOUT_S) -> socket.socket:
     """Return a connection to the daemon that listens on ``path``, with ``timeout`` seconds set.
 
     The directory and the listener are looked at before anything is sent: a stranger who came
@@ -102,7 +104,7 @@ def reach(
     path: str,
     *,
     config: str | None = None,
-    timeout: float = 20.0,
+    timeout: float = START_TIMEOUT_S,
     progress: Callable[[str], None] | None = None,
 ) -> socket.socket:
     """Return a connection to the daemon on ``path``, and start one first where none listens.
@@ -118,39 +120,80 @@ def reach(
             raise
     if progress is not None:
         progress("starting mcpd")
-    deadline = time.monotonic() + timeout
-    make_private(os.path.dirname(path))
-    check_directory(path, may_tighten=True)
-    lock = _open_private(paths.start_lock_path(path), os.O_RDWR)
-    is_starter = False
-    start: _Start | None = None
-    try:
-        while True:
-            # The lock first: whoever held it until now may just have succeeded.
-            is_starter = is_starter or _try_lock(lock)
-            try:
-                return connect(path)
-            except DaemonUnavailable as error:
-                if not may_start(error):
-                    raise
-                obstacle = error.message
-            if is_starter:
-                start = start or _Start(path, config)
-                start.look()
-            if time.monotonic() > deadline:
-                raise _too_slow(path, timeout, obstacle, start)
+    with Search(path, config=config, timeout=timeout) as search:
+        while (connection := search.look(CONNECT_TIMEOUT_S)) is None:
             time.sleep(LOOK_AGAIN_S)
-    finally:
-        os.close(lock)
-        if start is not None:
-            start.leave()
+        return connection
+
+
+class Search:
+    """The way to a daemon in steps that do not wait, for a client that has other things to do.
+
+    ``look`` again and again until there is a connection; ``config`` and ``timeout`` are as for
+    ``reach``. Closing it lets other clients start a daemon.
+    """
+
+    def __init__(
+        self, path: str, *, config: str | None = None, timeout: float = START_TIMEOUT_S
+    ) -> None:
+        self._path = path
+        self._config = config
+        self._timeout = timeout
+        self._deadline: float | None = None  # monotonic; from the first look
+        self._start: _Start | None = None
+        self._is_starter = False
+        make_private(os.path.dirname(path))
+        check_directory(path, may_tighten=True)
+        self._lock = _open_private(paths.start_lock_path(path), os.O_RDWR)
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def hold(self) -> bool:
+        """Have every other client wait with starting one; tell whether none has begun already."""
+        self._is_starter = self._is_starter or _try_lock(self._lock)
+        return self._is_starter
+
+    def look(self, timeout: float = 0.0) -> socket.socket | None:
+        """Return a connection as soon as there is one; raise as ``reach`` does.
+
+        ``timeout``, in seconds, is for a daemon that listens and takes no connection.
+        """
+        # The lock first: whoever held it until now may just have succeeded.
+        is_starter = self.hold()
+        if self._deadline is None:
+            self._deadline = time.monotonic() + self._timeout
+        try:
+            return connect(self._path, timeout)
+        except DaemonUnavailable as error:
+            if not may_start(error):
+                raise
+            obstacle = error.message
+        if is_starter:
+            self._start = self._start or _Start(self._path, self._config)
+            self._start.look()
+        if time.monotonic() > self._deadline:
+            raise _too_slow(self._path, self._timeout, obstacle, self._start)
+        return None
+
+    def close(self) -> None:
+        """Let go of the lock and of what was started, which goes on."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+        if self._start is not None:
+            self._start.leave()
+            self._start = None
 
 
 def ensure_daemon(
     path: str,
     *,
     config: str | None = None,
-    timeout: float = 20.0,
+    timeout: float = START_TIMEOUT_S,
     progress: Callable[[str], None] | None = None,
 ) -> None:
     """Return when a daemon listens on ``path``; do and raise what ``reach`` does."""
