@@ -9,6 +9,7 @@ from mcpd import launch, paths
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import ends, exits, session
 from mcpd.shim.arguments import USAGE, Arguments, UsageError, parse
+from mcpd.shim.link import Link
 from mcpd.shim.pump import Pump
 
 
@@ -38,17 +39,24 @@ def _bridge(asked: Arguments) -> int:
         connection = launch.reach(path, config=asked.config)
     else:
         connection = launch.connect(path)
-    with connection:
-        server = session.attach(connection, asked)
-        connection.setblocking(False)
+    try:
+        attached = session.attach(connection, asked, ends.say)
+    except BaseException:
+        connection.close()
+        raise
+    connection.setblocking(False)
+    link = Link(path, asked, connection, attached)
+    try:
         pump = Pump(
-            connection,
+            link,
             ends.Source(0),
             ends.to_client(1),
             linger=asked.linger,
-            is_starting=lambda: session.is_starting(path, server),
+            is_starting=lambda server: session.is_starting(path, server),
         )
         return pump.run()
+    finally:
+        link.close()
 
 
 def _explain(message: str, hint: str | None, status: int) -> int:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import math
 import select
-import socket
 import time
 
 from mcpd.shim import ends, exits, scan
 from mcpd.shim.frames import Frames
+from mcpd.shim.replay import Replay
 from mcpd.shim.state import SessionState, failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mcpd.shim.link import Link
 
 QUEUED_BYTES = 1 << 20
 """What may wait for one side until nothing more is read from the other; a frame may exceed it."""
@@ -38,7 +40,7 @@ OUTCOME_UNKNOWN: dict[str, object] = {
     "data": {
         "kind": "outcome_unknown",
         "retryable": False,
-        "hint": "look before you repeat it; start the client's session anew (mcpctl status)",
+        "hint": "look before you repeat it; the session goes on with the next daemon",
     },
 }
 TOO_LARGE: dict[str, object] = {
@@ -49,33 +51,39 @@ TOO_LARGE: dict[str, object] = {
 
 
 class Pump:
-    """One session between a client and the daemon.
+    """One session between a client and whichever daemon there is.
 
-    Neither side ever gets a part of a frame: a frame is put in line when its end has been read.
-    The two directions do not wait for each other, so a client that writes and does not read, or
-    the reverse, stops that direction alone.
+    Neither side ever gets a part of a frame: a frame is put in line when its end has been read,
+    and what a daemon has not taken whole is never continued with another one. The two directions
+    do not wait for each other, so a client that writes and does not read, or the reverse, stops
+    that direction alone.
     """
 
     def __init__(
         self,
-        connection: socket.socket,
+        link: Link,
         source: ends.Source,
         client: ends.Outbox,
         *,
         linger: float,
-        is_starting: Callable[[], bool],
+        is_starting: Callable[[str | None], bool],
     ) -> None:
-        self._connection = connection
+        self._link = link
         self._source = source
         self._client = client
-        self._daemon = ends.to_socket(connection)
         self._linger = linger
         self._is_starting = is_starting
         self._state = SessionState()
+        self._queue = self._state.queue
+        self._queue.is_open = True
+        self._replay = Replay(
+            self._state, tell=self._tell, done=self._resume, refused=self._refuse_session
+        )
         self._from_client = Frames(MAX_REQUEST_BYTES)
         self._from_daemon = Frames()
         self._poll = select.poll()
         self._watched: dict[int, int] = {}
+        self._daemon_fd = -1
         self._is_deaf = False
         """The daemon reads no more; what it has sent may still be there."""
         self._has_input = True
@@ -83,36 +91,48 @@ class Pump:
         self._look_at = 0.0  # monotonic; when to ask again whether the server is starting
         self._deadline: float | None = None  # monotonic; for the answers missing then, once known
         self._closing_at = math.inf  # monotonic; when to leave although the daemon does not read
+        self._said = ""  # the last obstacle that was told
+        self._at_end = exits.DONE  # the exit status for when nothing is left to do
         self._last: int | None = None  # the exit status, once only what is in line is left to do
         self._status: int | None = None  # the exit status, with nothing left to do
 
     def run(self) -> int:
-        """Pump until either side is done, and return the exit status."""
+        """Pump until the client is done, and return the exit status."""
         while (status := self._verdict()) is None:
             self._register()
             patience = self._patience()
             ready = self._poll.poll(None if patience is None else math.ceil(patience * 1000))
             for fd, events in ready:
-                if fd == self._daemon.fd:
-                    self._on_daemon(events)
+                if fd == self._client.fd and fd != self._source.fd:
+                    if events & GONE:
+                        return exits.DONE
+                    self._flush_client(is_ready=True)
                 elif fd == self._source.fd:
                     self._on_source()
-                elif events & GONE:
-                    return exits.DONE
-                else:
-                    self._flush_client(is_ready=True)
+                elif self._link.is_attached:
+                    self._on_daemon(events)
+            if not self._link.is_attached and self._last is None:
+                self._advance()
         return status
 
     def _register(self) -> None:
-        reads_daemon = self._last is None and self._client.size < QUEUED_BYTES
-        writes_daemon = self._daemon.size > 0
-        self._watch(
-            self._daemon.fd,
-            (select.POLLIN if reads_daemon else 0) | (select.POLLOUT if writes_daemon else 0),
-        )
-        reads_source = self._has_input and self._last is None and self._daemon.size < QUEUED_BYTES
+        connection = self._link.connection
+        fd = -1 if connection is None else connection.fileno()
+        if fd != self._daemon_fd:
+            self._watch(self._daemon_fd, 0)
+            self._daemon_fd = fd
+        if fd >= 0:
+            self._watch(fd, self._daemon_events())
+        reads_source = self._has_input and self._last is None and self._queue.size < QUEUED_BYTES
         self._watch(self._source.fd, select.POLLIN if reads_source else 0)
         self._watch(self._client.fd, select.POLLOUT if self._client.size else 0, always=True)
+
+    def _daemon_events(self) -> int:
+        if not self._link.is_attached:
+            return self._link.events
+        reads = self._last is None and self._client.size < QUEUED_BYTES
+        writes = bool(self._queue) and not self._is_deaf
+        return (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0)
 
     def _watch(self, fd: int, events: int, *, always: bool = False) -> None:
         """Look for ``events``; without any for nothing at all, or ``always`` for the end."""
@@ -125,23 +145,33 @@ class Pump:
 
     def _patience(self) -> float | None:
         now = time.monotonic()
+        at = math.inf
         if self._last is not None:
-            return max(0.0, self._closing_at - now) if self._daemon.size else None
-        if self._has_input or self._daemon.size or not self._state.awaited():
-            return None
-        return LOOK_AGAIN_S if self._deadline is None else max(0.0, self._deadline - now)
+            at = self._closing_at if self._is_telling() else math.inf
+        elif not self._link.is_attached:
+            at, ends_at = self._link.next_at(), self._link.patience_ends_at()
+            if now < ends_at < at:
+                at = ends_at
+        elif not self._has_input and not self._queue and self._state.awaited():
+            at = now + LOOK_AGAIN_S if self._deadline is None else self._deadline
+        return None if at == math.inf else max(0.0, at - now)
+
+    def _is_telling(self) -> bool:
+        """Tell whether something is on its way to a daemon that is there."""
+        return self._link.is_attached and bool(self._queue)
 
     def _verdict(self) -> int | None:
         if self._status is not None or (self._has_input and self._last is None):
             return self._status
-        if self._last is None and not self._daemon.size and self._state.awaited():
+        is_up = self._link.is_attached and not self._queue
+        if self._last is None and is_up and self._state.awaited():
             self._wait_for_answers()
-        is_told = not self._daemon.size or time.monotonic() >= self._closing_at
+        is_told = not self._is_telling() or time.monotonic() >= self._closing_at
         if self._client.size or not is_told:
             return None
         if self._last is not None:
             return self._last
-        return None if self._state.awaited() else exits.DONE
+        return None if self._state.awaited() else self._at_end
 
     def _wait_for_answers(self) -> None:
         """Give what is missing ``linger`` seconds from when the server is ready, then cancel it.
@@ -152,7 +182,7 @@ class Pump:
         if self._deadline is None:
             if now < self._look_at:
                 return
-            if now - self._ended_at < START_WAIT_S and self._is_starting():
+            if now - self._ended_at < START_WAIT_S and self._is_starting(self._link.server):
                 self._look_at = time.monotonic() + LOOK_AGAIN_S
             else:
                 self._deadline = time.monotonic() + self._linger
@@ -164,11 +194,15 @@ class Pump:
                 f"{count} {'answer' if count == 1 else 'answers'} did not come within "
                 f"{self._linger:g} s after the end of input: cancelled"
             )
-            self._daemon.put(self._state.cancellations())
+            self._queue.clear()
+            for frame in self._state.cancellations():
+                self._queue.ask(frame)
             self._state.owed.clear()
             self._last = exits.TIMED_OUT
             self._closing_at = now + FAREWELL_S
             self._flush_daemon()
+
+    # -- the client --------------------------------------------------------------------------------
 
     def _on_source(self) -> None:
         data = self._source.read()
@@ -191,61 +225,17 @@ class Pump:
         self._flush_daemon()
 
     def _forward(self, frame: list[bytes]) -> None:
-        self._state.from_client(frame)
-        self._daemon.put(frame)
+        self._state.from_client(frame, is_up=self._link.is_attached and self._queue.is_open)
 
     def _refuse(self, head: bytes, tail: bytes) -> None:
         """Answer a frame that was too large to keep, if it says where it wants its answer."""
         ident, method = scan.by_ends(head, tail) or (None, None)
         if ident is not None and method is not None:
-            self._client.put([failure(ident, TOO_LARGE)])
-            self._flush_client()
+            self._tell([failure(ident, TOO_LARGE)])
 
-    def _on_daemon(self, events: int) -> None:
-        if events & select.POLLOUT:
-            self._flush_daemon()
-        if events & select.POLLIN:
-            self._read_daemon()
-        elif events & GONE and not self._watched[self._daemon.fd] & select.POLLIN:
-            self._is_deaf = True  # what it has sent is read when the client has taken enough
-            self._daemon.clear()
-        elif events & GONE:
-            self._lose_daemon()
-
-    def _read_daemon(self) -> None:
-        try:
-            data = self._connection.recv(RECEIVED_BYTES)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lose_daemon()
-            return
-        for frame in self._from_daemon.feed(data):
-            self._state.from_daemon(frame)
-            self._client.put(frame)
+    def _tell(self, frames: list[bytes]) -> None:
+        self._client.put(frames)
         self._flush_client()
-
-    def _lose_daemon(self) -> None:
-        """Answer what was in flight, and end when the client has its answers."""
-        is_done = not self._has_input and not self._state.awaited() and not self._daemon.size
-        self._daemon.clear()
-        self._last = exits.DONE if is_done else exits.NO_DAEMON
-        if not is_done:
-            count = sum(map(len, self._state.owed.values()))
-            fate = f": {count} in flight, each answered with outcome_unknown" if count else ""
-            ends.say(f"the daemon went away{fate}")
-        self._client.put(self._state.give_up(OUTCOME_UNKNOWN))
-        self._flush_client()
-
-    def _flush_daemon(self) -> None:
-        try:
-            self._daemon.flush()
-        except OSError:  # it is read until its end, for what it still had to say
-            self._is_deaf = True
-        if self._is_deaf:
-            self._daemon.clear()
 
     def _flush_client(self, *, is_ready: bool = False) -> None:
         try:
@@ -256,3 +246,94 @@ class Pump:
             else:
                 ends.say(f"cannot write to stdout: {error.strerror}")
                 self._status = exits.FAILED
+
+    # -- the daemon --------------------------------------------------------------------------------
+
+    def _on_daemon(self, events: int) -> None:
+        if events & select.POLLOUT:
+            self._flush_daemon()
+        if events & select.POLLIN:
+            self._read_daemon()
+        elif events & GONE and not self._watched[self._daemon_fd] & select.POLLIN:
+            self._is_deaf = True  # what it has sent is read when the client has taken enough
+        elif events & GONE:
+            self._lose_daemon()
+
+    def _read_daemon(self) -> None:
+        connection = self._link.connection
+        assert connection is not None  # it is attached
+        try:
+            data = connection.recv(RECEIVED_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lose_daemon()
+            return
+        for frame in self._from_daemon.feed(data):
+            if self._state.from_daemon(frame):
+                self._client.put(frame)
+            if self._link.connection is None:  # that was no session to go on with
+                break
+        self._flush_client()
+        self._flush_daemon()
+
+    def _flush_daemon(self) -> None:
+        connection = self._link.connection
+        if connection is None or not self._link.is_attached or self._is_deaf:
+            return
+        try:
+            self._queue.flush(connection)
+        except OSError:  # it is read until its end, for what it still had to say
+            self._is_deaf = True
+
+    def _lose_daemon(self) -> None:
+        """Answer what was in flight, at once; what was not sent waits for the next daemon."""
+        errors = self._state.lose(OUTCOME_UNKNOWN)
+        self._link.lose(time.monotonic())
+        self._begin_anew()
+        if errors and not self._has_input:
+            self._at_end = exits.NO_DAEMON
+        if errors or self._has_input or self._state.awaited():
+            fate = f": {len(errors)} in flight, answered with outcome_unknown" if errors else ""
+            ends.say(f"the daemon went away{fate}")
+        self._tell(errors)
+        self._tell(self._state.questions.withdraw_all())
+
+    def _refuse_session(self, error: dict[str, object]) -> None:
+        """The new daemon has the endpoint, and not the server: so there is no session yet."""
+        self._state.lose(OUTCOME_UNKNOWN)
+        self._link.refuse(error, time.monotonic())
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._is_deaf = False
+        self._deadline = None
+        self._from_daemon = Frames()  # of half a line nobody will send the rest
+
+    def _advance(self) -> None:
+        """Do the next step to a session; requests do not wait for what will not come soon."""
+        now = time.monotonic()
+        if self._link.advance(now):
+            self._replay.begin()
+            self._flush_daemon()
+            return
+        obstacle = self._link.obstacle
+        if obstacle is None or not (obstacle.is_firm or now >= self._link.patience_ends_at()):
+            return
+        if self._said != obstacle.told():
+            self._said = obstacle.told()
+            ends.say(self._said)
+        errors = self._state.refuse(obstacle.error)
+        if errors and not self._has_input:
+            self._at_end = obstacle.status
+        if self._link.is_hopeless:
+            self._last = obstacle.status
+        self._tell(errors)
+
+    def _resume(self) -> None:
+        """The new daemon knows what the old one knew."""
+        self._link.open(time.monotonic())
+        self._said = ""
+        ends.say(f"the session goes on with another daemon (pid {self._link.pid})")

@@ -79,6 +79,33 @@ def by_ends(head: bytes, tail: bytes) -> Message | None:
     return None
 
 
+def decoded(chunks: list[bytes]) -> dict[str, object]:
+    """Return a small message; nothing of one that is broken, large or odd."""
+    if sum(map(len, chunks)) > DECODED_BYTES:
+        return {}
+    try:
+        message = json.loads(b"".join(chunks))
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def params(chunks: list[bytes]) -> dict[str, object]:
+    """Return the params of a small message likewise."""
+    found = decoded(chunks).get("params")
+    return found if isinstance(found, dict) else {}
+
+
+def with_id(frame: bytes, ident: bytes) -> bytes:
+    """Return a message under another id, its other bytes as they are."""
+    pieces, done = [], 0
+    for key, start, end in _members(frame, _beginning(frame)):
+        if key == b'"id"':
+            pieces += [frame[done:start], ident]
+            done = end
+    return b"".join([*pieces, frame[done:]])
+
+
 def _whole(frame: bytes) -> list[Message]:
     if len(frame) <= DECODED_BYTES:
         try:
@@ -87,8 +114,7 @@ def _whole(frame: bytes) -> list[Message]:
             value = None
         else:
             return [_decoded(one) for one in (value if isinstance(value, list) else [value])]
-    start = len(_BOM) if frame.startswith(_BOM) else 0
-    start = _after_space(frame, start)
+    start = _beginning(frame)
     if frame[start : start + 1] == b"[":
         return [_object(frame, at) for at in _elements(frame, start)]
     return [_object(frame, start)]
@@ -112,11 +138,11 @@ def _canonical(ident: object) -> bytes | None:
 def _object(frame: bytes, at: int) -> Message:
     """Return what the message that begins at ``at`` is; of broken JSON, what is known so far."""
     ident = method = None
-    for key, value in _members(frame, at):
+    for key, start, end in _members(frame, at):
         if key == b'"id"':
-            ident = _canonical(_loads(value))
+            ident = _canonical(_loads(frame[start:end]))
         elif key == b'"method"':
-            text = _loads(value)
+            text = _loads(frame[start:end])
             method = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else None
     return ident, method
 
@@ -128,8 +154,8 @@ def _loads(value: bytes) -> object:
         return None
 
 
-def _members(frame: bytes, at: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of an object's members, as long as they are well formed."""
+def _members(frame: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
+    """Yield an object's members, as long as they are well formed: key, and where its value is."""
     if frame[at : at + 1] != b"{":
         return
     while True:
@@ -145,7 +171,7 @@ def _members(frame: bytes, at: int) -> Iterator[tuple[bytes, bytes]]:
         if end < 0:
             return
         if key.end() - key.start() <= len(b'"method"'):
-            yield key.group(), frame[at:end]
+            yield key.group(), at, end
         at = _after_space(frame, end)
         if frame[at : at + 1] != b",":
             return
@@ -188,6 +214,10 @@ def _value_end(frame: bytes, at: int) -> int:
         elif end - start == 1:
             return -1  # a quote that nothing closes
     return -1
+
+
+def _beginning(frame: bytes) -> int:
+    return _after_space(frame, len(_BOM) if frame.startswith(_BOM) else 0)
 
 
 def _after_space(frame: bytes, at: int) -> int:

@@ -1,18 +1,21 @@
-"""A connection that is attached to an endpoint, and the one question asked beside it."""
+"""A connection that is attached to an endpoint, and the questions that are asked for it."""
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import time
 
 from mcpd import __version__, launch
+from mcpd.api import version
 from mcpd.errors import DaemonUnavailable
-from mcpd.shim import exits
+from mcpd.shim import ends, exits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mcpd.shim.arguments import Arguments
@@ -20,30 +23,146 @@ if TYPE_CHECKING:
 ATTACH_TIMEOUT_S = 20.0
 """For a daemon that listens already and still loads; one that runs answers in milliseconds."""
 
+SILENCE_S = 2.0
+"""After which it is said that the daemon does not respond, though it may still load."""
+
 STATUS_TIMEOUT_S = 1.0
 STARTING = ("starting", "backoff")
 
 
 class Refused(Exception):
-    """The daemon lets us attach to no such endpoint."""
+    """The daemon lets us attach to no such endpoint; ``error`` is what it says."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         data = error.get("data")
         data = data if isinstance(data, dict) else {}
         super().__init__(str(error.get("message")))
+        self.error = error
+        self.kind = data.get("kind")
         self.hint = data.get("hint")
-        self.status = exits.BY_KIND.get(str(data.get("kind")), exits.NO_SERVER)
+        self.status = exits.BY_KIND.get(str(self.kind), exits.NO_SERVER)
 
 
-def attach(connection: socket.socket, asked: Arguments) -> str | None:
-    """Make ``connection`` a session, and return the server's name, ``None`` for the aggregate.
+class Question:
+    """A request on a connection on which nothing else is under way; nobody waits for the answer.
 
-    Nothing is read from stdin before. Raises ``Refused``, and ``DaemonUnavailable`` for a daemon
-    that hangs up or does not respond.
+    Nothing beyond the answer is read: what follows is the session's.
     """
-    result = _request(connection, "mcpd/attach", _params(asked), ATTACH_TIMEOUT_S)
-    name = result.get("server")
-    return name if isinstance(name, str) else None
+
+    def __init__(
+        self, connection: socket.socket, method: str, params: dict[str, Any], timeout: float
+    ) -> None:
+        message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
+        self.deadline = time.monotonic() + timeout
+        self._connection = connection
+        self._timeout = timeout
+        self._outbox = ends.to_socket(connection)
+        self._outbox.put([json.dumps(message).encode() + b"\n"])
+        self._line = b""
+
+    @property
+    def events(self) -> int:
+        """What to poll the connection for."""
+        return select.POLLIN | (select.POLLOUT if self._outbox.size else 0)
+
+    def step(self) -> dict[str, Any] | None:
+        """Return the result once it is there.
+
+        Raises ``Refused`` for an error, and ``DaemonUnavailable`` for a daemon that hangs up, says
+        something else, or has not answered after ``timeout`` seconds.
+        """
+        try:
+            self._outbox.flush()
+            while not self._line.endswith(b"\n"):
+                chunk = self._connection.recv(1 << 16, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                if not chunk:
+                    raise DaemonUnavailable("the daemon hung up", hint="mcpctl status", why="gone")
+                self._line += self._connection.recv(chunk.find(b"\n") + 1 or len(chunk))
+        except BlockingIOError:
+            if time.monotonic() >= self.deadline:
+                raise self.silence() from None
+            return None
+        except OSError as error:
+            raise DaemonUnavailable(
+                f"the daemon hung up: {error.strerror}", hint="mcpctl status", why="gone"
+            ) from None
+        try:
+            answer = json.loads(self._line)
+        except ValueError:
+            raise DaemonUnavailable("what listens there is no mcpd", why="incompatible") from None
+        if isinstance(answer, dict) and isinstance(answer.get("result"), dict):
+            found: dict[str, Any] = answer["result"]
+            return found
+        refusal = answer.get("error") if isinstance(answer, dict) else None
+        if not isinstance(refusal, dict):
+            refusal = {"code": -32603, "message": "the daemon gave no answer"}
+        raise Refused(refusal)
+
+    def wait(self, until: float) -> None:
+        """Wait until there is something to do, or until ``until`` (monotonic)."""
+        poll = select.poll()
+        poll.register(self._connection, self.events)
+        poll.poll(max(0.0, min(self.deadline, until) - time.monotonic()) * 1000 + 1)
+
+    def silence(self) -> DaemonUnavailable:
+        """Return what to say of a daemon that says nothing."""
+        pid, _ = launch.peer_of(self._connection)
+        return DaemonUnavailable(
+            f"the daemon (pid {pid}) does not respond within {self._timeout:g} s",
+            hint="if it does not recover: mcpctl down --force, then mcpctl up",
+            why="unresponsive",
+            pid=pid,
+        )
+
+
+class Attaching:
+    """The two questions that make a connection a session: who is there, and may we attach."""
+
+    def __init__(self, connection: socket.socket, asked: Arguments) -> None:
+        self.hello: dict[str, Any] = {}
+        """What the daemon said of itself."""
+        self.server: str | None = None
+        """The server's name, ``None`` for the aggregate."""
+        self._connection = connection
+        self._asked = asked
+        self.question = Question(connection, "mcpd/hello", {}, ATTACH_TIMEOUT_S)
+
+    def step(self) -> bool:
+        """Tell whether we are attached by now; raise as ``Question.step`` does.
+
+        A daemon of another protocol is ``DaemonUnavailable`` with ``incompatible``.
+        """
+        result = self.question.step()
+        if result is None:
+            return False
+        if not self.hello:
+            complaint = version.complaint(result.get("api"))
+            if complaint is not None:
+                hint = "after an upgrade: mcpctl restart --daemon, and start the client anew"
+                raise DaemonUnavailable(complaint, hint=hint, why="incompatible")
+            self.hello = result
+            params = _params(self._asked)
+            self.question = Question(self._connection, "mcpd/attach", params, ATTACH_TIMEOUT_S)
+            return self.step()
+        name = result.get("server")
+        self.server = name if isinstance(name, str) else None
+        return True
+
+
+def attach(connection: socket.socket, asked: Arguments, say: Callable[[str], None]) -> Attaching:
+    """Make ``connection`` a session, and wait for it; ``say`` hears of a daemon that is slow.
+
+    Nothing is read from stdin before. Raises ``Refused`` and ``DaemonUnavailable``.
+    """
+    attaching = Attaching(connection, asked)
+    silent_at = time.monotonic() + SILENCE_S
+    while not attaching.step():
+        attaching.question.wait(silent_at)
+        if time.monotonic() >= silent_at:
+            pid, _ = launch.peer_of(connection)
+            say(f"the daemon (pid {pid}) does not respond yet: waiting")
+            silent_at = attaching.question.deadline + 1
+    return attaching
 
 
 def is_starting(path: str, server: str | None) -> bool:
@@ -53,9 +172,10 @@ def is_starting(path: str, server: str | None) -> bool:
     """
     params = {} if server is None else {"servers": [server]}
     try:
-        connection = launch.connect(path, STATUS_TIMEOUT_S)
-        with connection:
-            result = _request(connection, "mcpd/status", params, STATUS_TIMEOUT_S)
+        with launch.connect(path, STATUS_TIMEOUT_S) as connection:
+            question = Question(connection, "mcpd/status", params, STATUS_TIMEOUT_S)
+            while (result := question.step()) is None:
+                question.wait(question.deadline)
     except (DaemonUnavailable, Refused):
         return False
     found = [one for one in result.get("servers", ()) if isinstance(one, dict)]
@@ -107,43 +227,3 @@ def _is_text(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _request(
-    connection: socket.socket, method: str, params: dict[str, Any], timeout: float
-) -> dict[str, Any]:
-    """Send a connection's only request so far, and return the result."""
-    message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
-    deadline = time.monotonic() + timeout
-    line = b""
-    try:
-        connection.settimeout(timeout)
-        connection.sendall(json.dumps(message).encode() + b"\n")
-        while not line.endswith(b"\n"):
-            connection.settimeout(max(0.001, deadline - time.monotonic()))
-            chunk = connection.recv(1 << 16, socket.MSG_PEEK)  # what follows is the session's
-            if not chunk:
-                raise DaemonUnavailable("the daemon hung up", hint="mcpctl status", why="gone")
-            line += connection.recv(chunk.find(b"\n") + 1 or len(chunk))
-        answer = json.loads(line)
-    except TimeoutError:
-        pid, _ = launch.peer_of(connection)
-        raise DaemonUnavailable(
-            f"the daemon (pid {pid}) does not respond within {timeout:g} s",
-            hint="if it does not recover: mcpctl down --force, then mcpctl up",
-            why="unresponsive",
-            pid=pid,
-        ) from None
-    except OSError as error:
-        raise DaemonUnavailable(
-            f"the daemon hung up: {error.strerror}", hint="mcpctl status", why="gone"
-        ) from None
-    except ValueError:
-        raise DaemonUnavailable("what listens there is no mcpd", why="incompatible") from None
-    if isinstance(answer, dict) and isinstance(answer.get("result"), dict):
-        found: dict[str, Any] = answer["result"]
-        return found
-    refusal = answer.get("error") if isinstance(answer, dict) else None
-    raise Refused(
-        refusal if isinstance(refusal, dict) else {"message": "the daemon gave no answer"}
-    )

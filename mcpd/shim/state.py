@@ -5,10 +5,30 @@ from __future__ import annotations
 import json
 
 from mcpd.shim import scan
+from mcpd.shim.lists import LISTS, Lists
+from mcpd.shim.questions import Questions
+from mcpd.shim.queue import Item, Queue
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INITIALIZE = b"initialize"
+DISCOVER = b"server/discover"
+SUBSCRIBE = b"resources/subscribe"
+UNSUBSCRIBE = b"resources/unsubscribe"
+CANCEL = b"notifications/cancelled"
+LISTEN = b"subscriptions/listen"
+"""A request that may stay open for ever; while it does, it is part of the session's state."""
+
+ACKNOWLEDGED = b"notifications/subscriptions/acknowledged"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+DRAINING_KEY = "mcpd/draining"
+"""In the ``_meta`` of a result: the listen ends with the daemon, and for no other reason."""
 
 REMEMBERED = frozenset(
     (
-        b"initialize",
+        INITIALIZE,
         b"notifications/initialized",
         b"notifications/roots/list_changed",
         b"logging/setLevel",
@@ -16,63 +36,89 @@ REMEMBERED = frozenset(
 )
 """Methods of which the last frame is part of the session's state."""
 
-SUBSCRIBE = b"resources/subscribe"
-UNSUBSCRIBE = b"resources/unsubscribe"
-CANCEL = b"notifications/cancelled"
-INITIALIZE = b"initialize"
-LISTEN = b"subscriptions/listen"
-"""A request that may stay open for ever; while it does, it is part of the session's state."""
+COPY_BYTES = 1 << 16
+COPIES_BYTES = 1 << 20
+"""What is kept of requests in flight, for those that a daemon sends back: each, and all."""
 
 
 class SessionState:
-    """The requests whose answers are owed, and the frames that a new daemon would need.
+    """The requests whose answers are owed, and the frames that a new daemon needs.
 
-    Invariant: a request is in ``owed`` from the moment its frame was read until its answer was
-    put in line for the client whole, its client cancelled it, or the bridge answered it itself.
+    Invariant: a request is in ``queue`` from when it was read until the kernel has its first byte,
+    and from then in ``owed`` until its answer was put in line for the client whole, its client
+    cancelled it, or the bridge answered it itself.
     """
 
     def __init__(self) -> None:
+        self.queue = Queue(self.sent)
         self.owed: dict[bytes, tuple[bytes, ...]] = {}
         """Ids in flight as JSON, in their order, each with the methods sent under it.
 
         There is more than one for an id that a client uses twice: the daemon refuses the second
         with the same id, and the first is still to be answered."""
-
+        self.own: dict[bytes, Callable[[list[bytes]], None]] = {}
+        """Ids of requests of ours in flight, each with who takes its answer."""
+        self.greeted: Callable[[], None] | None = None
+        """Called once the client's own ``initialize`` has been answered."""
+        self.lists = Lists()
+        self.questions = Questions()
+        self.listens: dict[bytes, dict[str, object]] = {}
+        """Ids of listens that were acknowledged, each with what is told of."""
         self._frames: dict[bytes, bytes] = {}
+        self._heard_again: set[bytes] = set()  # listens that are to be acknowledged once more
+        self._copies: dict[bytes, Item] = {}
+        self._copies_bytes = 0
 
     def awaited(self) -> int:
         """Return how many answers are owed that must come: all but those of listens."""
-        return sum(method != LISTEN for methods in self.owed.values() for method in methods)
+        flying = sum(method != LISTEN for methods in self.owed.values() for method in methods)
+        return flying + sum(method != LISTEN for _, method in self.queue.requests())
 
-    def frames(self) -> list[bytes]:
-        """Return the frames that make up the session, in the order in which they were last sent."""
-        return list(self._frames.values())
+    def frames(self) -> dict[bytes, bytes]:
+        """Return the frames that make up the session, in the order in which they were last sent.
 
-    def from_client(self, chunks: list[bytes]) -> None:
+        The keys begin with the method.
+        """
+        return dict(self._frames)
+
+    def from_client(self, chunks: list[bytes], *, is_up: bool) -> None:
+        """Take a frame that was read; ``is_up`` tells whether there is a daemon to take it now."""
+        item = Item(chunks)
+        if not self.questions.takes(item.found):
+            return
+        is_cancel = [method for _, method in item.found] == [CANCEL]
+        if is_cancel and self.queue.withdraw(_cancelled(chunks), is_up=is_up):
+            return
+        self.queue.put(item)
+
+    def sent(self, item: Item) -> None:
         """Take note of a frame that is on its way to the daemon."""
-        found = scan.messages(chunks)
-        for ident, method in found:
+        for ident, method in item.found:
             if method is None:
                 continue  # an answer, or nothing that the daemon would take
             if method == CANCEL:
-                cancelled = _cancelled(chunks)
-                self.owed.pop(cancelled, None)
-                self._frames.pop(LISTEN + cancelled, None)
-            elif len(found) == 1:
-                self._remember(ident, method, chunks)
+                self._cancel(_cancelled(item.chunks))
+            elif len(item.found) == 1:
+                self._remember(ident, method, item.chunks)
             if ident is not None:
-                self.owed[ident] = (*self.owed.get(ident, ()), method)
+                self._owe(ident, method, item)
 
-    def from_daemon(self, chunks: list[bytes]) -> None:
-        """Take note of a frame that is on its way to the client."""
-        for ident, method in scan.messages(chunks):
-            if method is not None or ident is None:
-                continue
-            *earlier, last = self.owed.pop(ident, (b"",))
-            if earlier:
-                self.owed[ident] = tuple(earlier)
-            if last == LISTEN and LISTEN not in earlier:
-                self._frames.pop(LISTEN + ident, None)
+    def from_daemon(self, chunks: list[bytes]) -> bool:
+        """Take note of a frame of the daemon; tell whether it is for the client."""
+        found = scan.messages(chunks)
+        for ident, method in found:
+            if method is None:
+                if ident is not None and not self._answered(ident, chunks):
+                    return False
+            elif ident is not None:
+                if not self.questions.asked(ident):
+                    self.queue.ask(failure(ident, NOT_ASKED))
+                    return False
+            elif method == CANCEL:
+                self.questions.cancelled(scan.params(chunks).get("requestId"))
+            elif method == ACKNOWLEDGED and not self._acknowledged(chunks):
+                return False
+        return True
 
     def cancellations(self) -> list[bytes]:
         """Return a frame for each id that is to be cancelled: not ``initialize``, MCP says.
@@ -86,13 +132,115 @@ class SessionState:
             if INITIALIZE not in methods and LISTEN not in methods
         ]
 
-    def give_up(self, error: dict[str, object]) -> list[bytes]:
-        """Return ``error`` as the answer to each request that is owed one; nothing is owed then."""
-        answers = [failure(ident, error) for ident, methods in self.owed.items() for _ in methods]
-        for ident in self.owed:
-            self._frames.pop(LISTEN + ident, None)
-        self.owed.clear()
+    def lose(self, error: dict[str, object]) -> list[bytes]:
+        """Return ``error`` as the answer to each request in flight: the daemon is gone.
+
+        What may be asked of the next one without harm is not answered so: how the client gets to
+        know its server, and what it listens to.
+        """
+        answers: list[bytes] = []
+        again: list[Item] = []
+        kept: dict[bytes, tuple[bytes, ...]] = {}
+        for ident, methods in self.owed.items():
+            if methods == (DISCOVER,) and ident in self._copies:
+                again.append(self._copies[ident])
+            elif methods == (INITIALIZE,) or (
+                methods == (LISTEN,) and LISTEN + ident in self._frames
+            ):
+                kept[ident] = methods
+            else:
+                answers += [failure(ident, error)] * len(methods)
+        self.owed = kept
+        self.own.clear()
+        self._heard_again.clear()
+        self._copies.clear()
+        self._copies_bytes = 0
+        self.queue.lose(again)
         return answers
+
+    def refuse(self, error: dict[str, object]) -> list[bytes]:
+        """Return ``error`` as the answer to each request that waits, and keep what else counts."""
+        answers = []
+        for item in self.queue.clear():
+            answers += [failure(ident, error) for ident, _ in item.requests()]
+            for ident, method in item.found:
+                if ident is None and method in REMEMBERED and len(item.found) == 1:
+                    self._remember(None, method, item.chunks)
+        for ident in [one for one, methods in self.owed.items() if INITIALIZE in methods]:
+            answers.append(failure(ident, error))
+            del self.owed[ident]
+            self._frames.pop(INITIALIZE, None)
+        return answers
+
+    def replay_listen(self, ident: bytes) -> None:
+        """Take note of a listen that is sent again: its client has heard that it is heard."""
+        if ident in self.listens:
+            self._heard_again.add(ident)
+
+    def _owe(self, ident: bytes, method: bytes, item: Item) -> None:
+        self.owed[ident] = (*self.owed.get(ident, ()), method)
+        room = min(COPY_BYTES, COPIES_BYTES - self._copies_bytes)
+        if item.size <= room and len(item.found) == 1 and ident not in self._copies:
+            self._copies[ident] = item
+            self._copies_bytes += item.size
+
+    def _take_copy(self, ident: bytes) -> Item | None:
+        copy = self._copies.pop(ident, None)
+        if copy is not None:
+            self._copies_bytes -= copy.size
+        return copy
+
+    def _cancel(self, ident: bytes) -> None:
+        self.owed.pop(ident, None)
+        self._take_copy(ident)
+        self._forget_listen(ident)
+
+    def _answered(self, ident: bytes, chunks: list[bytes]) -> bool:
+        """Tell whether an answer is for the client."""
+        then = self.own.pop(ident, None)
+        if then is not None:
+            then(chunks)
+            return False
+        *earlier, last = self.owed.get(ident, (b"",))
+        is_sole = not earlier and bool(last)
+        if is_sole and _ends_with_the_daemon(chunks):
+            if last == LISTEN and LISTEN + ident in self._frames:
+                return False  # it goes on with the next one
+            if ident in self._copies and self.queue.hold(self._copies[ident]):
+                del self.owed[ident]
+                self._take_copy(ident)
+                return False
+        self.owed.pop(ident, None)
+        copy = self._take_copy(ident)
+        if earlier:
+            self.owed[ident] = tuple(earlier)
+        if last == LISTEN and LISTEN not in earlier:
+            self._forget_listen(ident)
+        elif last == INITIALIZE:
+            if "error" in scan.decoded(chunks):
+                self._frames.pop(INITIALIZE, None)  # the client may try again
+            if self.greeted is not None:
+                self.greeted()
+        elif last in LISTS and copy is not None and not earlier:
+            self.lists.answered(last, copy.chunks, chunks)
+        return True
+
+    def _acknowledged(self, chunks: list[bytes]) -> bool:
+        params = scan.params(chunks)
+        meta, told = params.get("_meta"), params.get("notifications")
+        key = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
+        ident = json.dumps(key).encode()
+        if LISTEN + ident in self._frames:
+            self.listens[ident] = told if isinstance(told, dict) else {}
+        if ident in self._heard_again:
+            self._heard_again.discard(ident)
+            return False
+        return True
+
+    def _forget_listen(self, ident: bytes) -> None:
+        self._frames.pop(LISTEN + ident, None)
+        self.listens.pop(ident, None)
+        self._heard_again.discard(ident)
 
     def _remember(self, ident: bytes | None, method: bytes, chunks: list[bytes]) -> None:
         if method == LISTEN:
@@ -102,7 +250,7 @@ class SessionState:
         if method in REMEMBERED:
             key = method
         elif method in (SUBSCRIBE, UNSUBSCRIBE):
-            key = SUBSCRIBE + repr(_params(chunks).get("uri")).encode()
+            key = SUBSCRIBE + repr(scan.params(chunks).get("uri")).encode()
         else:
             return
         self._frames.pop(key, None)  # so that it comes last
@@ -110,24 +258,34 @@ class SessionState:
             self._frames[key] = b"".join(chunks)
 
 
+NOT_ASKED: dict[str, object] = {
+    "code": -32603,
+    "message": "the client was not asked: it may still answer an older question of this id",
+}
+
+
 def failure(ident: bytes, error: dict[str, object]) -> bytes:
     """Return the frame that answers a request with an error."""
-    text = json.dumps(error, ensure_ascii=False).encode()
+    text = json.dumps(error).encode()
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (ident, text)
 
 
 def _cancelled(chunks: list[bytes]) -> bytes:
-    return json.dumps(_params(chunks).get("requestId")).encode()
+    return json.dumps(scan.params(chunks).get("requestId")).encode()
 
 
-def _params(chunks: list[bytes]) -> dict[str, object]:
-    """Return the params of a small message; none of one that is broken, large or odd."""
-    frame = b"".join(chunks)
-    if len(frame) > scan.DECODED_BYTES:
-        return {}
-    try:
-        message = json.loads(frame)
-    except (ValueError, RecursionError):
-        return {}
-    params = message.get("params") if isinstance(message, dict) else None
-    return params if isinstance(params, dict) else {}
+def _ends_with_the_daemon(chunks: list[bytes]) -> bool:
+    """Tell whether an answer says that the daemon drains, and that nothing else was done."""
+    if len(chunks) != 1 or len(chunks[0]) > COPY_BYTES or b"draining" not in chunks[0]:
+        return False
+    answer = scan.decoded(chunks)
+    error, result = answer.get("error"), answer.get("result")
+    if isinstance(error, dict):
+        data = error.get("data")
+        return (
+            isinstance(data, dict)
+            and data.get("kind") == "draining"
+            and not data.get("outcome_unknown")
+        )
+    meta = result.get("_meta") if isinstance(result, dict) else None
+    return isinstance(meta, dict) and meta.get(DRAINING_KEY) is True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import queue
@@ -18,6 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
+from mcpd import launch
+from mcpd.shim import ends, session
+from mcpd.shim.arguments import parse
+from mcpd.shim.link import Link
+from mcpd.shim.pump import Pump
 from tests.support.waiting import scaled, wait_until
 
 Json = dict[str, Any]
@@ -82,6 +88,7 @@ class FakeDaemon:
         self.handler = handler
         self.refusal: Json | None = None
         self.server: str | None = "fake"
+        self.hello: Json = {"version": "0", "pid": os.getpid(), "api": 1, "uptime_s": 0}
         self.states = ["ready"]
         """What ``mcpd/status`` says of the server, one after the other, the last for ever."""
         self.asked: list[Json] = []
@@ -90,29 +97,41 @@ class FakeDaemon:
         self.reads = threading.Event()
         """Cleared: nothing is read from sessions."""
         self.reads.set()
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(self.path)
-        self._listener.listen(64)
         self._open: list[Connection] = []
         self._threads: list[threading.Thread] = []
-        self._start(self._accept)
+        self._listener: socket.socket
+        self.revive()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.reads.set()
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+        self.die()
         for connection in self._open:
-            connection.hang_up()
             connection.outbox.put(None)
         for thread in self._threads:
             thread.join(5)
         for connection in self._open:
             connection.sock.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def die(self) -> None:
+        """End as after SIGKILL: nobody listens, and the socket file stays."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in self._open:
+            connection.hang_up()
+
+    def revive(self) -> None:
+        """Listen, as the next daemon would."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen(256)
+        self._start(self._accept)
 
     def session(self, number: int = 0) -> Connection:
         """Return the session that attached as the ``number``th, as soon as it has."""
@@ -135,9 +154,10 @@ class FakeDaemon:
         thread.start()
 
     def _accept(self) -> None:
+        listener = self._listener
         while True:
             try:
-                sock, _ = self._listener.accept()
+                sock, _ = listener.accept()
             except OSError:
                 return
             connection = Connection(sock)
@@ -165,7 +185,9 @@ class FakeDaemon:
             return
         message = json.loads(raw)
         params = message.get("params", {})
-        if message["method"] == "mcpd/status":
+        if message["method"] == "mcpd/hello":
+            connection.send(line(id=message["id"], result=self.hello))
+        elif message["method"] == "mcpd/status":
             self.asked.append(params)
             state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
             result: Json = {"daemon": {}, "servers": [{"name": "fake", "state": state}]}
@@ -204,6 +226,9 @@ class Bridge:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self._close_ends()
+
+    def _close_ends(self) -> None:
         for end in (self.stdin, self.stdout, self.stderr):
             with contextlib.suppress(OSError):
                 end.close()
@@ -260,3 +285,40 @@ class Bridge:
     def complaint(self) -> str:
         """Return what it has said on stderr until its end."""
         return self.stderr.read().decode()
+
+
+class ThreadedBridge(Bridge):
+    """The same loop on two pipes, in a thread: many of them cost next to nothing."""
+
+    def __init__(self, daemon: FakeDaemon) -> None:
+        self._buffer = b""
+        source, into = os.pipe()
+        out, client = os.pipe()
+        self._stdin, self._stdout = io.FileIO(into, "w"), io.FileIO(out)
+        self._thread = threading.Thread(target=self._run, args=[daemon.path, source, client])
+        self._thread.start()
+
+    @property
+    def stdin(self) -> Any:
+        return self._stdin
+
+    @property
+    def stdout(self) -> Any:
+        return self._stdout
+
+    def __exit__(self, *_: object) -> None:
+        self._stdin.close()
+        self._stdout.close()
+        self._thread.join(10)
+
+    def _run(self, path: str, source: int, client: int) -> None:
+        asked = parse(["fake", "--no-start"])
+        connection = launch.connect(path)
+        attached = session.attach(connection, asked, lambda text: None)
+        link = Link(path, asked, connection, attached)
+        reader = ends.Source(source)
+        writer = ends.to_client(client)
+        Pump(link, reader, writer, linger=0, is_starting=lambda _: False).run()
+        link.close()
+        for fd in (source, client, reader.fd, writer.fd):
+            os.close(fd)

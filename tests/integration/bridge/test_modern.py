@@ -116,27 +116,6 @@ def test_what_is_missing_is_told_without_the_listens(daemon):
         assert json.loads(session.lines[2])["params"]["requestId"] == 1
 
 
-def test_a_lost_daemon_is_one_error_for_a_listen_too(daemon, bridge):
-    """
-    The bridge does not listen anew by itself yet, so its client must learn that nobody tells it.
-    """
-    bridge.send(listen("l") + listen(8) + modern(1, "tools/call"))
-    bridge.read()
-    bridge.read()
-    session = daemon.session()
-    session.send(line(id=8, result={"resultType": "complete"}))
-    assert bridge.read()["id"] == 8
-    session.hang_up()
-    errors = [bridge.read(), bridge.read()]
-    assert {one["id"]: one["error"]["data"]["kind"] for one in errors} == {
-        "l": "outcome_unknown",
-        1: "outcome_unknown",
-    }
-    assert bridge.read_line() == b""
-    assert bridge.wait() == 3
-    assert "2 in flight" in bridge.complaint()
-
-
 def test_a_modern_client_of_a_legacy_server_works_through_the_bridge(box: Box) -> None:
     """
     The real daemon translates; what the client still listens to at its end is not waited for.

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import json
 import os
 import signal
-import subprocess
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -382,113 +378,6 @@ def is_running(pid: int) -> bool:
             return stat.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-# -- a daemon that is gone -------------------------------------------------------------------------
-
-
-def test_a_lost_daemon_is_one_error_for_each_request_in_flight(daemon, bridge):
-    """
-    B053, as far as it goes without connecting anew.
-    """
-    bridge.send(INITIALIZE)
-    bridge.request(1, "echo")
-    bridge.request("two", "hang")
-    bridge.request(3, "hang")
-    assert [bridge.read()["id"], bridge.read()["id"]] == [0, 1]
-    session = daemon.session()
-    wait_until(lambda: len(session.lines) == 4, what="the requests")
-    session.send(b'{"jsonrpc":"2.0","id":3,"result":{"half":')
-    session.hang_up()
-    errors = [bridge.read(), bridge.read()]
-    assert [one["id"] for one in errors] == ["two", 3]
-    for one in errors:
-        assert one["jsonrpc"] == "2.0"
-        assert one["error"]["code"] == -32603
-        data = one["error"]["data"]
-        assert (data["kind"], data["retryable"]) == ("outcome_unknown", False)
-        assert data["hint"]
-    assert bridge.wait() == 3
-    assert bridge.read_line() == b""
-    assert bridge.complaint().count("\n") == 1
-
-
-def test_what_a_lost_daemon_had_said_is_delivered_first(daemon, bridge):
-    """
-    Also to a client that is slow to read: first the whole answers, then the errors.
-    """
-    daemon.handler = silent
-    bridge.request(1, "m")
-    bridge.request(2, "m")
-    session = daemon.session()
-    wait_until(lambda: len(session.lines) == 2, what="the requests")
-
-    session.send(line(id=1, result={"text": "x" * (3 << 20)}))
-    session.send(line(method="notifications/last", params={"text": "y" * 10_000}))
-    session.hang_up()
-    with pytest.raises(subprocess.TimeoutExpired):
-        bridge.process.wait(0.2)  # it waits for its client
-    assert len(bridge.read()["result"]["text"]) == 3 << 20
-    assert bridge.read()["method"] == "notifications/last"
-    assert bridge.read()["error"]["data"]["kind"] == "outcome_unknown"
-    assert bridge.wait() == 3
-
-
-def test_a_daemon_lost_with_both_directions_full_costs_no_answer_and_no_cpu(daemon, bridge):
-    """
-    Nothing can be written to it any more, and what it has said cannot be read yet: no reason to
-    be woken by its hang-up again and again.
-    """
-    daemon.handler = silent
-    session = daemon.session()
-    daemon.reads.clear()
-    session.send(b'{"hello":1}\n')
-    bridge.read_line()
-    for number in range(5):
-        bridge.request(number, "m", text="x" * 150_000)
-    session.send(line(id=0, result={"text": "x" * (3 << 20)}))
-    session.send(line(method="notifications/last"))
-    session.hang_up()
-    before = cpu_ticks(bridge.process.pid)
-    with pytest.raises(subprocess.TimeoutExpired):
-        bridge.process.wait(0.5)
-    assert cpu_ticks(bridge.process.pid) - before < 20
-    assert bridge.read()["id"] == 0
-    assert bridge.read()["method"] == "notifications/last"
-    assert [bridge.read()["id"] for _ in range(4)] == [1, 2, 3, 4]
-    assert bridge.wait() == 3
-
-
-def test_requests_that_a_lost_daemon_has_not_read_get_their_error_too(daemon, bridge):
-    daemon.handler = silent
-    session = daemon.session()
-    daemon.reads.clear()
-    session.send(b'{"hello":1}\n')
-    bridge.read_line()
-
-    def write() -> None:
-        for number in range(10):
-            bridge.request(number, "m", text="x" * 100_000)
-
-    write()
-    waiting = array.array("i", [1])
-
-    def is_taken() -> bool:
-        fcntl.ioctl(bridge.stdin, termios.FIONREAD, waiting)
-        return waiting[0] == 0
-
-    wait_until(is_taken, what="the bridge to read everything")
-    session.hang_up()
-    daemon.reads.set()
-    assert [bridge.read()["id"] for _ in range(10)] == list(range(10))
-    assert bridge.wait() == 3
-
-
-def test_an_idle_session_that_loses_its_daemon_ends_with_3(daemon, bridge):
-    daemon.session().hang_up()
-    assert bridge.wait() == 3
-    assert bridge.read_line() == b""
-    assert "the daemon went away" in bridge.complaint()
 
 
 # -- signals ---------------------------------------------------------------------------------------

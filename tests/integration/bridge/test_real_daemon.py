@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support.daemon import FAKE_SERVER, Box, Json, RpcError, binary
+from tests.support.daemon import FAKE_SERVER, Box, Json, binary
 from tests.support.waiting import scaled, wait_until
 
 
@@ -95,23 +93,6 @@ def test_a_server_that_never_answers_does_not_keep_a_pipeline_for_ever(box: Box)
     assert done.returncode == 0
     assert ids(done.stdout) == [0, 1]
     assert b"startup_timeout" in done.stdout
-
-
-def test_a_killed_daemon_is_one_error_for_each_request_in_flight(box: Box) -> None:
-    """
-    B053, as far as it goes without connecting anew.
-    """
-    box.fake().up()
-    peer = box.bridge("fake")
-    calls = [peer.start(*call("hang")) for _ in range(2)]
-    wait_until(lambda: len(box.messages("fake", "tools/call")) == 2, what="the calls upstream")
-    assert box.down(signal.SIGKILL) == -signal.SIGKILL
-    for ident in calls:
-        with pytest.raises(RpcError) as error:
-            peer.finish(ident)
-        assert error.value.kind == "outcome_unknown"
-    with pytest.raises(EOFError):
-        peer.take(lambda message: "id" in message)
 
 
 def test_an_ad_hoc_server_has_its_clients_environment_and_directory(

@@ -27,6 +27,22 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "__main__",
     }
     ours = {name for name in loaded if name.startswith("mcpd") and not name.startswith("mcpd.shim")}
-    assert ours == {"mcpd", "mcpd.errors", "mcpd.launch", "mcpd.paths"}
-    heavy = {"asyncio", "logging", "argparse", "subprocess", "threading", "pathlib", "tempfile"}
+    assert ours == {
+        "mcpd",
+        "mcpd.api",
+        "mcpd.api.version",
+        "mcpd.errors",
+        "mcpd.launch",
+        "mcpd.paths",
+    }
+    heavy = {
+        "asyncio",
+        "logging",
+        "argparse",
+        "subprocess",
+        "threading",
+        "random",
+        "pathlib",
+        "tempfile",
+    }
     assert loaded.isdisjoint(heavy)
