@@ -15,6 +15,7 @@ SIGNALLED = 128
 
 BY_KIND = {
     "invalid_arguments": USAGE,
+    "invalid_params": USAGE,
     "message_too_large": USAGE,
     "draining": NO_DAEMON,
     "startup_timeout": TIMED_OUT,
