@@ -82,7 +82,8 @@ class Upstream:
         self.has_asked = entry.has_asked
         """Whether a call was seen to cause a question, in this life or an earlier one."""
         self._level_sent: str | None = None
-        self._levels_due = 0  # answers to that
+        self._level_taken: str | None = None  # the last that a process agreed to
+        self._is_setting_level = False
         self._level_waiters: list[Callable[[Raw | bytes | None], None]] = []
         self.requests = requests = Requests(effects, slot, entry)
         version = effects.settings.version
@@ -226,7 +227,7 @@ class Upstream:
         version = "" if self.introduction is None else self.introduction.version
         self._fx.emit(Ready(self.slot, version))
         self.keep_lists()
-        if self.level is not None and self.level != self._level_sent and self._takes_levels:
+        if self.level is not None and self._is_level_due:
             self._send_level(self.level, None)  # they were told to change meanwhile
         self.subscriptions.renew()
         self.requests.open()
@@ -257,38 +258,49 @@ class Upstream:
         self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set the most verbose level that anybody wants; ``then`` gets the server's refusal."""
-        before, self.level = self.level, level
-        if before != level and self.phase is Phase.READY and not self.is_modern:
-
-            def answered(error: Raw | bytes | None) -> None:
-                if error is not None and self.level == level:
-                    self.level = self._level_sent = before
-                if then is not None:
-                    then(error)
-
-            self._send_level(level, answered)
-        elif then is not None and self._levels_due and self.phase is Phase.READY:
-            self._level_waiters.append(then)  # it has been sent for somebody else
+        self.level = level
+        if self.phase is Phase.READY and self._is_setting_level:
+            if then is not None:
+                self._level_waiters.append(then)
+        elif self._is_level_due:
+            self._send_level(level, then)
         elif then is not None:
             then(None)
 
+    @property
+    def _is_level_due(self) -> bool:
+        is_other = self.level is not None and self.level != self._level_sent
+        return is_other and self.phase is Phase.READY and self._takes_levels
+
     def _send_level(self, level: str, then: Callable[[Raw | bytes | None], None] | None) -> None:
-        def answered(error: Raw | bytes | None) -> None:
-            self._levels_due -= 1
+        """Send it: one at a time, for a server may do what two of them say in any order."""
+
+        def answered(error: Raw | bytes | None, *, is_lost: bool = False) -> None:
+            self._is_setting_level = False
+            if is_lost:
+                pass  # the next process will be told
+            elif error is None:
+                self._level_taken = level
+            elif self.level == level:
+                self.level = self._level_sent = self._level_taken
             if then is not None:
                 then(error)
-            if not self._levels_due:
-                waiters, self._level_waiters = self._level_waiters, []
-                for waiter in waiters:
-                    waiter(error)
+            if self._is_setting_level:
+                return
+            if self.level is not None and self._is_level_due:  # it was to be another meanwhile
+                self._send_level(self.level, None)
+                return
+            waiters, self._level_waiters = self._level_waiters, []
+            for waiter in waiters:
+                waiter(error)
 
-        self._levels_due += 1
+        self._is_setting_level = True
         self._level_sent = level
         self.requests.ask(
             CLIENT_REQUESTS["logging/setLevel"],
             legacy.level_params(level),
             lambda result, error: answered(error),
-            lost=lambda: answered(None),  # the next process will be told
+            lost=lambda: answered(None, is_lost=True),
         )
 
     def _move_subscription(self, topic: Topic, wanted: bool) -> None:
