@@ -66,7 +66,7 @@ class Legacy(test_mux_model.World):
 
 
 def try_chunk(seed: int, job: int, chunk: int, *, is_quick: bool = False) -> None:
-    """Try one chunk of examples; raise what is found."""
+    """Try one chunk of examples; raise what is found, as it was found or made smaller."""
     machine: type[RuleBasedStateMachine] = Legacy if chunk % 5 == 4 else Both
     own = random.Random(f"{seed}/{job}/{chunk}").getrandbits(64)
     settings = hypothesis.settings(
@@ -87,7 +87,7 @@ def work(seed: int, job: int, steps: int) -> None:
     chunk = 0
     while Counted.steps < steps:
         try:
-            try_chunk(seed, job, chunk)
+            try_chunk(seed, job, chunk, is_quick=True)
         except BaseException:  # noqa: BLE001 - whatever it is, whoever started us is to be told
             text = traceback.format_exc()
             say({"steps": Counted.steps, "found": text, "chunk": chunk})
@@ -126,7 +126,7 @@ def run(seed: int, steps: int, jobs: int) -> int:
                 print(said["found"], file=sys.stderr)
                 where = f"{job}/{said.get('chunk', '?')}"
                 again = f"python -m tests.property.model --seed {seed} --only {where}"
-                print(f"model: seed {seed}, a counterexample: `{again}` shows it again")
+                print(f"model: seed {seed}, a counterexample: `{again}` makes it smaller")
                 return 1
             heard[job] = said
             if time.monotonic() - told > SAYS_EVERY:
