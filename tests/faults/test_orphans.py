@@ -16,12 +16,14 @@ import pytest
 from mcpd.supervise import procfs
 from mcpd.supervise.procfs import ProcId
 from tests.faults.ground import Watch, children_of, installed, launched, npx
-from tests.support.daemon import Box, Json, Peer, binary
+from tests.support.daemon import FAKE_SERVER, TAG, Box, Json, Peer, binary
+from tests.support.fakedocker import FakeDocker
 from tests.support.waiting import scaled, wait_until
 
 GRACE = 0.3
-ALIVE_S = 2 * GRACE + 2
-"""Until all has ended where the daemon lives: both graces, and two seconds."""
+ALIVE_S = 2 * GRACE + 2 + 4
+"""Until all has ended where the daemon lives: both graces and two seconds; the rest is for the
+processes of other tests, and for ``docker``, which is asked for whole seconds."""
 
 DEAD_S = 10.0
 """Likewise where it was killed."""
@@ -37,7 +39,10 @@ AWAY = '(setsid sh -c "sleep 987 & echo \\$! >>{pids}" &); exec "$@"'
 BARE = AWAY.replace("sleep", "env -i sleep")
 """Likewise; it has no environment left by which it could be known, once it was seen with one."""
 
-KINDS = ("polite", "eof", "term", "busy", "setsid", "fork", "bare", "npx")
+KINDS = ("polite", "eof", "term", "busy", "setsid", "fork", "bare", "npx", "docker")
+AT_LEAST = 15
+"""Processes of theirs: some have several."""
+
 
 CLIENT = r"""
 import signal, subprocess, sys
@@ -69,8 +74,29 @@ while True:
 """Two processes of one group that write down which signals they get."""
 
 
+@contextlib.contextmanager
+def matrix(**entry: object) -> Iterator[tuple[Box, Decoys]]:
+    """Give a daemon with a server of each kind, and strangers beside it."""
+    engines = []
+
+    def all_kinds(box: Box) -> None:
+        configure(box, **entry)
+        engines.append(FakeDocker(box.root / "docker", keep={TAG: box.tag}))
+        box.env["PATH"] = engines[0].path()
+        program = [sys.executable, "-IS", str(FAKE_SERVER), "--name", "docker", *STUBBORN]
+        args = ["run", "-i", "--rm", "img", *program]
+        box.servers["docker"] = {"command": "docker", "args": args, "stop_grace": GRACE, **entry}
+
+    try:
+        with installed(all_kinds) as box, decoys(box) as strangers:
+            yield box, strangers
+    finally:
+        for engine in engines:
+            engine.close()
+
+
 def configure(box: Box, **entry: object) -> None:
-    """Add a server of each kind."""
+    """Add a server of each kind but those in containers."""
     entry = {"stop_grace": GRACE, **entry}
     box.fake("polite", **entry)
     box.fake("eof", *DEAF, **entry)
@@ -181,7 +207,7 @@ def started(box: Box) -> dict[ProcId, str]:
 
     wait_until(is_known, 10, what=lambda: f"the bare one in {ledger(box).read_text()}")
     servers = {i: line for i, line in ours(box).items() if line != "guardian"}
-    assert len(servers) >= 13, servers
+    assert len(servers) >= AT_LEAST, servers
     return servers
 
 
@@ -225,7 +251,7 @@ def test_nothing_is_left_of_servers_that_are_ended(event: Callable[[Box], None])
     """
     B001, B002, B005, B007, B011, B018: whatever they do about it, and whoever they started.
     """
-    with installed(configure) as box, decoys(box) as strangers:
+    with matrix() as (box, strangers):
         processes = started(box)
         watch = Watch()
         event(box)
@@ -240,11 +266,7 @@ def test_nothing_is_left_of_servers_that_are_idle():
     """
     B148: they end as those that somebody stops.
     """
-
-    def idle(box: Box) -> None:
-        configure(box, idle_timeout=0.1)
-
-    with installed(idle) as box, decoys(box) as strangers:
+    with matrix(idle_timeout=0.1) as (box, strangers):
         sessions = [box.session(name) for name in KINDS]
         processes = started(box)
         for session in sessions:
@@ -258,11 +280,7 @@ def test_nothing_is_left_of_a_killed_client():
     """
     B017: neither its bridges nor the processes that were its own.
     """
-
-    def private(box: Box) -> None:
-        configure(box, sharing="session")
-
-    with installed(private) as box, decoys(box) as strangers:
+    with matrix(sharing="session") as (box, strangers):
         client = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", CLIENT, binary("mcpctl"), *KINDS],
             env=box.env,
@@ -274,7 +292,7 @@ def test_nothing_is_left_of_a_killed_client():
             processes = started(box)
             client.kill()
         wait_all_gone(processes, ALIVE_S)
-        assert len(processes) >= 13 + 1 + len(KINDS)
+        assert len(processes) >= AT_LEAST + 1 + len(KINDS)
         wait_no_zombie(box)
         assert strangers.are_well()
 
@@ -304,7 +322,7 @@ def test_nothing_is_left_of_a_daemon_that_is_told_to_end():
     """
     And that in a few seconds, or a service manager does it its own way.
     """
-    with installed(configure) as box, decoys(box) as strangers:
+    with matrix() as (box, strangers):
         processes = started(box) | ours(box)
         assert box.down(timeout=5 + ALIVE_S) == 0
         assert [line for i, line in processes.items() if procfs.lives(i)] == []
@@ -315,7 +333,7 @@ def test_nothing_is_left_of_a_daemon_that_is_killed():
     """
     B004: its guardian ends what it leaves, by the ledger, and nobody whose pid only is there.
     """
-    with installed(configure) as box, decoys(box) as strangers:
+    with matrix() as (box, strangers):
         processes = started(box) | ours(box)
         assert box.daemon
         box.daemon.send_signal(signal.SIGSTOP)  # else it would write its ledger anew
@@ -330,7 +348,7 @@ def test_a_guardian_that_is_killed_has_a_successor():
     """
     B004: it is one of the processes that the kernel may choose when memory is short.
     """
-    with installed(configure) as box, decoys(box) as strangers:
+    with matrix() as (box, strangers):
         processes = started(box)
         first = guardian(box)
         assert first
@@ -348,7 +366,7 @@ def test_what_nobody_could_end_the_next_daemon_ends():
     """
     B004, B115: where daemon and guardian died at once, the ledger is all there is.
     """
-    with installed(configure) as box, decoys(box) as strangers:
+    with matrix() as (box, strangers):
         processes = started(box)
         watcher = guardian(box)
         assert watcher and box.daemon
