@@ -186,9 +186,7 @@ class Answers:
     def _reached(self, outcome: list[Server] | Failure) -> Json | Failure:
         if isinstance(outcome, Failure):
             return outcome
-        seen = snapshots.Snapshot(
-            self._mux, self._supervisor, {}, {}, asyncio.get_running_loop().time()
-        )
+        seen = snapshots.Snapshot(self._mux, self._supervisor, {}, {})
         reached = []
         for server in outcome:
             is_held = self._operator.is_held(server.name)

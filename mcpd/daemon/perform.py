@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from mcpd.core.mux.commands import Command
 from mcpd.core.mux.events import Event, FrameFromServer, Tick, WriteRefused
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.daemon.clock import Clock
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import Connection
 from mcpd.supervise.supervisor import Supervisor
@@ -27,7 +27,7 @@ class Performer:
     before those of an earlier event: what performing one brings about waits for its turn.
     """
 
-    def __init__(self, mux: Mux, clock: Callable[[], float]) -> None:
+    def __init__(self, mux: Mux, clock: Clock) -> None:
         self.mux = mux
         self.supervisor: Supervisor
         self.connections: dict[SessionId, Connection] = {}
@@ -37,7 +37,6 @@ class Performer:
         self._clock = clock
         self._events: deque[Event] = deque()
         self._is_busy = False
-        self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._mux_effects = mux.effects
         self._effects: dict[type[Any], Callable[[Any], None]] = {
@@ -66,7 +65,7 @@ class Performer:
         if self._is_busy:
             return
         self._is_busy = True
-        effects, now = self._effects, self._clock()
+        effects, now = self._effects, self._clock.now()
         handle = self.mux.handle
         while self._events:
             commands = tasks.attempt(handle, self._events.popleft(), now)
@@ -89,10 +88,8 @@ class Performer:
             due = other
         if due is None or self._timer_at <= due:
             return
-        if self._timer is not None:
-            self._timer.cancel()
         self._timer_at = due
-        self._timer = asyncio.get_running_loop().call_at(due, self._tick)
+        self._clock.call_at(due, self._tick)
 
     def frame_from(self, slot: SlotId) -> Callable[[Frame | Oversized], None]:
         """Return what takes the lines of the process in a slot."""
@@ -105,14 +102,11 @@ class Performer:
 
     def close(self) -> None:
         """Let no timer go off any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._clock.cancel()
 
     def _tick(self) -> None:
-        self._timer = None
         self._timer_at = math.inf
-        self.supervisor.tick(self._clock())
+        self.supervisor.tick(self._clock.now())
         self.dispatch(Tick())
         self.arm()  # what is due later than this has not moved, so nobody said so
 

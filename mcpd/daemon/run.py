@@ -25,6 +25,7 @@ from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.backend import Answers
 from mcpd.daemon.cache import CatalogCache, Remembered
 from mcpd.daemon.checks import Checks
+from mcpd.daemon.clock import Clock
 from mcpd.daemon.drain import Drain
 from mcpd.daemon.memory_watch import MemoryWatch
 from mcpd.daemon.operate import Operator
@@ -191,7 +192,8 @@ class Daemon:
             ),
             suggest=nearest,
         )
-        self._performer = Performer(mux, loop.time)
+        self._clock = Clock(loop, on_gap=self._note_gap)
+        self._performer = Performer(mux, self._clock)
         self._supervisor = Supervisor(
             self,
             daemon_id=self._id,
@@ -307,6 +309,10 @@ class Daemon:
         )
         self._performer.pipes[slot] = pipes
         return pipes
+
+    def now(self) -> float:
+        """Return the daemon's time."""
+        return self._clock.now()
 
     def dispatch(self, event: events.Event) -> None:
         """Have the mux react."""
@@ -496,6 +502,9 @@ class Daemon:
 
     def _mask(self, server: str, text: str) -> str:
         return self._registry.log(server).mask(text)
+
+    def _note_gap(self, seconds: float) -> None:
+        self._log.log("info", "clock.jumped", seconds=seconds)
 
     def _warn_of_ledger(self) -> None:
         """Say once that the record of processes cannot be kept; servers run without it."""

@@ -55,13 +55,12 @@ class Snapshot:
         supervisor: Supervisor,
         trees: Mapping[Child, Sequence[Stat]],
         rss: Mapping[Child, int],
-        now: float,
     ) -> None:
         self._mux = mux
         self._supervisor = supervisor
         self._trees = trees
         self._rss = rss
-        self._now = now
+        self._now = supervisor.now()
 
     def daemon(self, socket: str, uptime_s: float) -> DaemonStatus:
         """Return what there is to say of the daemon."""
@@ -190,12 +189,11 @@ class Snapshot:
 
 async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
     """Look at everything. Takes as long as a look through the process table, off the loop."""
-    loop = asyncio.get_running_loop()
     if not any(slot.run is not None for slot in supervisor.slots()):
-        return Snapshot(mux, supervisor, {}, {}, loop.time())
+        return Snapshot(mux, supervisor, {}, {})
     looked = await supervisor.reaper.look()
     rss = await asyncio.to_thread(_measure, looked)
-    return Snapshot(mux, supervisor, looked, rss, loop.time())
+    return Snapshot(mux, supervisor, looked, rss)
 
 
 def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:

@@ -69,6 +69,9 @@ class Host(Protocol):
     ) -> Pipes:
         """Make what reads and writes a child's pipes; frames go to the mux."""
 
+    def now(self) -> float:
+        """Return the time in seconds, on the clock of all deadlines."""
+
     def dispatch(self, event: ServerUp | ServerDown | ProbeRead) -> None:
         """Have the mux react, before anything else happens to the slot."""
 
@@ -195,7 +198,7 @@ class Supervisor:
     def idle(self, ident: SlotId) -> None:
         """It has none any more."""
         if slot := self._slots.get(ident):
-            slot.machine.idle(self._now())
+            slot.machine.idle(self._host.now())
             self.is_stale = True
 
     def ready(self, ident: SlotId, version: str) -> None:
@@ -296,6 +299,10 @@ class Supervisor:
 
     # -- what the daemon asks ---------------------------------------------------------------------
 
+    def now(self) -> float:
+        """Return the time that ``spawned_at`` and ``ready_at`` of a machine are measured on."""
+        return self._host.now()
+
     def get(self, ident: SlotId) -> Slot | None:
         """Return a place, for ``status``."""
         return self._slots.get(ident)
@@ -318,7 +325,7 @@ class Supervisor:
         self.is_stale = True
 
     def next_deadline(self) -> float | None:
-        """Return when ``tick`` has something to do, in seconds of the loop's clock."""
+        """Return when ``tick`` has something to do, in seconds as the host counts them."""
         if self.is_stale:
             self.is_stale = False
             times = (slot.machine.next_deadline() for slot in self._slots.values())
@@ -355,12 +362,9 @@ class Supervisor:
 
     # -- actions ---------------------------------------------------------------------------------
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def _input(self, slot: Slot, happened: Callable[[float], list[Action]]) -> None:
         slot.machine.roll = random.random()
-        self._do(slot, happened(self._now()))
+        self._do(slot, happened(self._host.now()))
 
     def _stop(self, slot: Slot, failure: Failure, then: Wish = Wish.NOTHING) -> None:
         self._input(slot, lambda now: slot.machine.stop(now, failure, then=then))
@@ -396,7 +400,7 @@ class Supervisor:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
         match note.state:
             case State.READY if slot.run is not None:
-                took = self._now() - (slot.machine.spawned_at or self._now())
+                took = self._host.now() - (slot.machine.spawned_at or self._host.now())
                 era = era_of(slot.version).value
                 pid = slot.run.child.pid
                 tell(facts.ServerReady(server, slot.id, generation, pid, took, era, slot.version))
