@@ -34,6 +34,7 @@ from mcpd.daemon.place import Place
 from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
 from mcpd.daemon.stamp import stamp_of
+from mcpd.daemon.watchdog import Watchdog
 from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
@@ -247,6 +248,8 @@ class Daemon:
     ) -> int:
         """Serve until it is to end, then end everything; return the exit status."""
         supervisor = self._supervisor
+        watchdog = Watchdog(asyncio.get_running_loop())
+        watchdog.start()
         self._ledger = self._open_ledger()
         guardian = Guardian(self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
         self._listener = UnixListener(
@@ -276,6 +279,7 @@ class Daemon:
         reason, drain = await self._ending
         opening.cancel()
         await self._stop(reason, drain, guardian)
+        watchdog.close()
         return 0
 
     def end(self, reason: str, drain: float | None = None) -> None:

@@ -10,7 +10,7 @@ import select
 import stat
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -103,9 +103,7 @@ class DaemonLog(logging.Handler):
 
     def _write(self, level: str, event: str, keys: dict[str, Any]) -> None:
         time = now()
-        said = [level.ljust(7), event]
-        said += [f"{key}={_value(value)}" for key, value in keys.items() if value is not None]
-        line = LogLine(time, "mcpd", " ".join(said))
+        line = LogLine(time, "mcpd", text_of(level, event, keys))
         self._ring.append(line)
         for follower in list(self._followers):
             follower(line)
@@ -172,6 +170,13 @@ class DaemonLog(logging.Handler):
             os.dup2(fresh, self._fd)
         finally:
             os.close(fresh)
+
+
+def text_of(level: str, event: str, keys: Mapping[str, Any]) -> str:
+    """Return a line as it is written after the time."""
+    said = [level.ljust(7), event]
+    said += [f"{key}={_value(value)}" for key, value in keys.items() if value is not None]
+    return " ".join(said)
 
 
 def now() -> str:

@@ -602,7 +602,7 @@ class Supervisor:
         grace = spec.grace if spec is not None else run.grace
         if self._is_hurried or slot.machine.is_between:
             grace = min(grace, HURRIED_GRACE_S)
-        until = self._now() + 2 * grace
+        until = self._host.now() + 2 * grace
         if run.connected is not None:
             await asyncio.wait((run.connected,))
         if run.child.returncode is not None:
@@ -610,7 +610,9 @@ class Supervisor:
         else:
             report = await ladder.stop(run.child, close_stdin=run.pipes.close_stdin, grace=grace)
         run.pipes.close()
-        if await self._end_container(slot.server, run.child, grace=min(grace, until - self._now())):
+        if await self._end_container(
+            slot.server, run.child, grace=min(grace, until - self._host.now())
+        ):
             self._host.forget(run.child)
         slot.run = None
         slot.step = None if report.step == "none" else report.step
