@@ -127,6 +127,7 @@ def _entry(
         asks_for_roots=config.roots == "session" and sharing is not Sharing.SHARED,
         era=None if config.era == "auto" else Era(config.era),
         startup_timeout=config.startup_timeout,
+        failed_retry=config.restart.failed_retry if config.restart.policy != "never" else 0.0,
         is_fetched=runner_package(resolved.command, resolved.args) is not None,
         interactive=Interactive(config.interactive),
         question_timeout=config.question_timeout,

@@ -14,6 +14,7 @@ from tests.support.daemon import Box, RpcError
 from tests.support.waiting import scaled, wait_until
 
 FAILS_TWICE = 'echo >> "$0"; [ "$(wc -l < "$0")" -gt 2 ] || exit 1; exec "$@"'
+WAITS_FOR_A_FILE = 'until [ -e "$0" ]; do sleep 0.05; done; exec "$@"'
 
 
 def configure(box: Box) -> None:
@@ -56,6 +57,75 @@ def test_a_server_that_fails_twice_becomes_ready_by_itself_and_clients_are_told(
         assert "flaky__echo" in names
         assert session.text("flaky__echo", text="x") == "x"
         assert (box.root / "starts").read_text() == "\n" * 3
+
+
+def test_who_waits_for_a_server_at_its_own_endpoint_may_ask_again():
+    """
+    B024: the first try's error is told at once, and is not for ever.
+    """
+
+    def broken(box: Box) -> None:
+        box.fake("mended", "--crash-if", box.root / "broken", restart={"backoff": 0.05})
+        (box.root / "broken").touch()
+
+    with installed(broken) as box, box.session("mended", handshake=False) as session:
+        with pytest.raises(RpcError) as caught:
+            session.initialize()
+        assert caught.value.kind == "server_crashed"
+        (box.root / "broken").unlink()
+        wait_until(lambda: box.status("mended")["state"] == "ready")
+        assert session.initialize()["serverInfo"]["name"] == "mended"
+        assert session.text("echo", text="x") == "x"
+
+
+def test_a_server_that_was_given_up_is_tried_again_for_those_who_lack_its_tools():
+    """
+    B024: whoever was answered without them never uses it, so no use would ever come.
+    """
+
+    def flaky(box: Box) -> None:
+        rules = {"backoff": 0.01, "max_failures": 2, "failed_retry": 0.6}
+        box.fake("late", "--crash-if", box.root / "broken", restart=rules, era="legacy")
+        box.servers["late"]["start"] = "eager"
+        box.settings["list_wait"] = 0
+        (box.root / "broken").touch()
+
+    with installed(flaky) as box:
+        wait_until(lambda: box.status("late")["state"] == "failed")
+        session = box.session(None)
+        assert session.request("tools/list", {})["tools"] == []
+        assert session.request("prompts/list", {})["prompts"] == []
+        (box.root / "broken").unlink()
+        session.take_notification("notifications/tools/list_changed")
+        session.take_notification("notifications/prompts/list_changed")
+        assert "late__echo" in {t["name"] for t in session.request("tools/list", {})["tools"]}
+        assert "late__greet" in {p["name"] for p in session.request("prompts/list", {})["prompts"]}
+        assert session.text("late__echo", text="x") == "x"
+
+
+def test_a_list_from_before_a_server_is_there_is_told_to_be_old():
+    """
+    B038: a client's first turn had no tools, and neither had any later one.
+    """
+
+    def slow(box: Box) -> None:
+        box.fake("slow", start="eager").fake("quick", start="eager")
+        launch = box.servers["slow"]
+        flag = str(box.root / "go")
+        launch["args"] = ["-c", WAITS_FOR_A_FILE, flag, launch["command"], *launch["args"]]
+        launch["command"] = "sh"
+        box.settings["list_wait"] = 0.3
+
+    with installed(slow) as box:
+        wait_until(lambda: box.status("quick")["state"] == "ready")
+        session = box.session(None)
+        first = {tool["name"] for tool in session.request("tools/list", {})["tools"]}
+        assert "quick__echo" in first
+        assert "slow__echo" not in first
+        (box.root / "go").touch()
+        session.take_notification("notifications/tools/list_changed", 20)
+        later = {tool["name"] for tool in session.request("tools/list", {})["tools"]}
+        assert {"slow__echo", "quick__echo"} <= later
 
 
 def test_a_server_that_never_answers_delays_no_session_and_no_other_server(box: Box):

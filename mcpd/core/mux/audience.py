@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from msgspec import UNSET, Raw
 
-from mcpd.core.catalog.model import Kind
-from mcpd.core.facts import ServerLogged
+from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux import progress
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.listens import Listens
+from mcpd.core.mux.lists import ListWaiter
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.requests import Interpreted
 from mcpd.core.mux.rounds import Rounds
@@ -50,6 +51,30 @@ class Hearers:
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
+
+    def heard_ready(self, upstream: Upstream) -> None:
+        """Read what sessions of the aggregate were answered without, to tell them of it.
+
+        Of a process only the tools are read at its start.
+        """
+        tables = self._tables
+        names = self._names_of(upstream)
+        missing = {
+            kind
+            for session in tables.sessions.values()
+            for kind in session.incomplete
+            if self._is_in_aggregate(session, upstream, names)
+        }
+        for kind in Kind:
+            if kind in missing and upstream.catalog.get(kind) is None:
+                upstream.lists.read(kind, self._announcer(upstream, kind))
+
+    def _announcer(self, upstream: Upstream, kind: Kind) -> ListWaiter:
+        def read(listing: Listing | None, failure: Failure | None) -> None:
+            if listing is not None and len(listing):
+                self.heard_change(upstream, kind, everybody=False)
+
+        return read
 
     def tell_change(self, session: Session, kind: Kind) -> None:
         """Send one notice, and one to each listen, not more than one each quarter of a second."""

@@ -22,6 +22,7 @@ from mcpd.core.mux.failures import too_large
 from mcpd.core.mux.listens import Listens
 from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
+from mcpd.core.mux.recovery import Recovery
 from mcpd.core.mux.report import EntryReport, report
 from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Owed, Session
@@ -57,6 +58,7 @@ class Mux:
             self._tables, self._desk.check, listens=self._listens, parked=self._parked
         )
         self._desk.downstream = self._downstream
+        self._recovery = Recovery(self._tables, self._downstream.served.unlisted)
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
         """React to one event. Never blocks and never raises for what a peer did.
@@ -95,6 +97,7 @@ class Mux:
                         comes_back=event.comes_back and event.slot in self._tables.upstreams,
                     )
                     if not event.comes_back:
+                        self._recovery.lost(upstream)
                         self._tables.tidy(upstream)
             case events.WriteRefused():
                 upstream = self._tables.at(event.slot)

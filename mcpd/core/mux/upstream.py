@@ -36,6 +36,9 @@ class Audience(Told["Upstream"], Protocol):
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one now; ``everybody``: also for those who wait for it."""
 
+    def heard_ready(self, upstream: Upstream) -> None:
+        """The process is ready, and its lists can be read."""
+
     def heard_answer(
         self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
     ) -> Interpreted | None:
@@ -236,6 +239,7 @@ class Upstream:
                 self._audience.heard_change(self, kind, everybody=kind in self._before)
         self._before = {}
         self.lists.opened()
+        self._audience.heard_ready(self)
         self.requests.mark_idle()
 
     def keep_lists(self) -> None:

@@ -1,0 +1,57 @@
+"""Servers that have failed, and whose lists sessions still wait for: they are tried once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.facts import Failure
+from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.upstream import Upstream
+
+_LATER: Final = 0.1
+"""Seconds by which we come after whoever counts the same time from a moment later."""
+
+Unlisted = Callable[[str, Kind], Entry | None]
+"""Returns the entry of a server that may list something, and has not done it yet."""
+
+
+class Recovery:
+    """A session that was answered without a server's tools cannot call them, and so never uses it.
+
+    So it is used for them, once per ``failed_retry``, while there is such a session.
+    """
+
+    def __init__(self, tables: Tables, unlisted: Unlisted) -> None:
+        self._tables = tables
+        self._unlisted = unlisted
+        self._timers: dict[str, Timer] = {}
+        """The next try of a launch."""
+
+    def lost(self, upstream: Upstream) -> None:
+        """There is no process, and none will come by itself."""
+        entry, launch = upstream.entry, upstream.entry.launch
+        if entry.failed_retry > 0 and launch not in self._timers:
+            self._timers[launch] = self._tables.fx.after(
+                entry.failed_retry + _LATER, lambda: self._try_again(launch)
+            )
+
+    def _try_again(self, launch: str) -> None:
+        del self._timers[launch]
+        tables = self._tables
+        missing = {kind for session in tables.sessions.values() for kind in session.incomplete}
+        for name in tables.aggregate.servers():
+            if tables.entries[name].launch != launch:
+                continue
+            for kind in Kind:
+                entry = self._unlisted(name, kind) if kind in missing else None
+                if entry is not None:
+                    tables.control_upstream(entry).lists.listing(kind, _nobody)
+                    return
+
+
+def _nobody(_listing: Listing | None, _failure: Failure | None) -> None:
+    """Let whoever waits hear of it when the process is ready."""
