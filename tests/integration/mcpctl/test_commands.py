@@ -159,6 +159,44 @@ def test_status_tells_of_processes_per_session_and_of_held_servers(daemon: FakeD
     assert "files: sharing session: known to keep state per client" in shown
 
 
+def test_status_says_of_a_start_how_long_it_takes_and_why_perhaps(daemon: FakeDaemon) -> None:
+    starting = {"for_s": 75.4, "limit_s": 120.0, "installing": True}
+    one = {"key": "s1", "pid": 77, "state": "starting", "sessions": 1, "uptime_s": 1}
+    one |= {"rss_bytes": 1024, "starting": {**starting, "for_s": None, "installing": False}}
+    server = {**SERVER, "state": "starting", "sharing": "session", "instances": [one]}
+    server["starting"] = starting
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server]}
+    lines = said(daemon, "status").splitlines()
+    assert lines[3].startswith("files   starting (installing?) 1 min 15 s  ")
+    assert lines[4].startswith("  s1    starting (queued) ")
+    server["starting"] = {**starting, "installing": False}
+    assert "files   starting 1 min 15 s " in said(daemon, "status")
+
+
+def test_who_waits_for_a_start_sees_what_it_is_at(daemon: FakeDaemon) -> None:
+    """
+    B023: a minute of nothing looks like a hang, and a hang is killed.
+    """
+    asked: list[Any] = []
+    starting = {"for_s": 65.0, "limit_s": 120.0, "installing": True}
+    server = {**SERVER, "state": "starting", "starting": starting}
+
+    def status(params: Any, *_: Any) -> dict[str, Any]:
+        asked.append(params)
+        return {**STATUS, "servers": [server]}
+
+    def start(*_: Any) -> dict[str, Any]:
+        wait_until(lambda: len(asked) >= 2)
+        return {"servers": [{"name": "files", "state": "ready", "pid": 1}]}
+
+    daemon.handlers |= {"mcpd/status": status, "mcpd/start": start}
+    shown, code = on_terminal(daemon, "start", "files", COLUMNS="100")
+    assert code == 0
+    assert "start: files starting (installing?) 1 min 5 s, " in shown
+    assert asked[0] == {"servers": ["files"]}
+    assert "ready" in shown
+
+
 def test_status_says_who_waits_for_whom(daemon: FakeDaemon) -> None:
     turn = {"session": 7, "since_s": 12.4}
     waiting = [{"session": number, "for_s": 75.0 - number} for number in (9, 11, 12)]
