@@ -278,7 +278,7 @@ class ClientRules(Drawing):
             (call, handle)
             for call, handle in self.handles
             if call.session in self.clients
-            and (call.handle != handle or not call.is_parked if how == "used" else call.is_parked)
+            and (call.handle != handle or call.is_over if how == "used" else call.is_parked)
             and self.is_at_a_legacy_process(call)
         ]
         if not known:
