@@ -131,6 +131,30 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]
     return "".join(line + "\n" for line in lines)
 
 
+def paragraph(text: str, stream: IO[str], indent: str) -> str:
+    """Return ``text`` with line breaks between words where a terminal would make them anywhere.
+
+    Each line begins with ``indent``, those after the first with two blanks more.
+    """
+    text = one_line(text)
+    if is_terminal(stream):
+        text = escaped(text)
+    room = width_of(stream)
+    if room is None or columns(text) + len(indent) <= room:
+        return f"{indent}{text}"
+    import textwrap
+
+    wrapped = textwrap.wrap(
+        text,
+        max(room, 2 * MIN_LAST_COLUMN),
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(wrapped)
+
+
 def lacking(
     header: Sequence[str],
     rows: Sequence[Sequence[Cell]],
@@ -150,7 +174,7 @@ def lacking(
     at_all = [
         at
         for at in range(len(header))
-        if at == 0 or not rows or any(row[at] not in ("", "0", "-") for row in plain)
+        if at in (0, len(header) - 1) or any(row[at] not in ("", "0", "-") for row in plain)
     ]
     for name in spare:
         if sum(widths[at] + len(GAP) for at in at_all) - len(GAP) <= room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,8 +56,8 @@ def _show(app: App, found: list[Finding], is_verbose: bool) -> None:
         app.heading(f"{title}:", COLOURS[severity])
         for each in of_it:
             who = f"{each.server}: " if each.server else ""
-            app.say(render.one_line(f"  {who}{each.message}"))
-            if each.remedy:
+            app.say(render.paragraph(f"{who}{each.message}", sys.stdout, "  "))
+            if each.remedy:  # in one piece, to be copied
                 app.say(render.one_line(f"    -> {each.remedy}"))
     counts = {s: sum(each.severity == s for each in found) for s in TITLES}
     if not counts["error"] and not counts["warning"]:

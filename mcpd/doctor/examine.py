@@ -9,7 +9,8 @@ from typing import Any
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
 from mcpd.doctor.check import catalog, config, daemon, machine, servers
-from mcpd.doctor.facts import Facts, Place, Talk
+from mcpd.doctor.check.machine import NO_LIMIT
+from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.look import place as places
 from mcpd.doctor.look.files import files
@@ -75,7 +76,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         version=__version__,
         place=place,
         talk=said,
-        daemon=looks.get("the daemon's process"),
+        daemon=_with_limits(looks.get("the daemon's process"), said),
         files=looks.get("the configuration"),
         machine=looks.get("the disks and limits"),
         ledgers=looks.get("the ledgers"),
@@ -106,6 +107,22 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from servers.check(facts.talk, explained)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
+
+
+def _with_limits(found: Daemon | None, said: Talk | None) -> Daemon | None:
+    """Return what was seen from outside, with what only the daemon itself can tell elsewhere."""
+    status = None if said is None else said.status
+    told = None if status is None else status["daemon"].get("nofile")
+    if found is None or found.nofile is not None or not told:
+        return found
+    soft, hard = (NO_LIMIT if told[key] is None else told[key] for key in ("soft", "hard"))
+    return Daemon(
+        pid=found.pid,
+        state=found.state,
+        nofile=(soft, hard),
+        open_fds=told["open"],
+        unit=found.unit,
+    )
 
 
 def _path_of_servers(said: Talk) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from mcpd.core.policy.runners import broken_cache
 from mcpd.doctor.facts import Talk
 from mcpd.doctor.finding import Finding, error, fine, note, warning
 
@@ -17,16 +18,13 @@ SILENT_FROM_S = 30
 MANY_RESTARTS = 3
 """From so many unplanned ones on it is worth a word."""
 
+_WRONG = re.compile(r"error|fatal|exception|denied|not found|cannot|can't|unknown|invalid", re.I)
+
 WORDS = 160
 """Characters of a server's last line that are shown."""
 
 LSP = "Content-Length"
 """How the reason begins with which lines of the language server protocol are left out."""
-
-_BROKEN_CACHE = re.compile(
-    r"MODULE_NOT_FOUND|Cannot find (?:module|package)|ENOTEMPTY|EINTEGRITY|ERR_INVALID_PACKAGE"
-)
-_CACHE = re.compile(r"(/[^\s'\":]*/(?:_npx/[0-9a-f]+|uv/[\w.-]+-v\d+/[\w.-]+))")
 
 
 def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
@@ -57,7 +55,7 @@ def _state(
         return
     if name in explained and server.get("last_error_kind") in (None, "spawn_failed"):
         return
-    if cache := _broken_cache(said):
+    if cache := broken_cache(said):
         yield error(
             "runner_cache_broken",
             f"{why}; what its package runner has in {cache} is not whole",
@@ -76,8 +74,11 @@ def _remedy(server: Server, config: Mapping[str, Any]) -> str:
     name = shlex.quote(server["name"])
     match server.get("last_error_kind"):
         case "startup_timeout":
-            now = config.get("startup_timeout", 30)
-            return f"see mcpctl logs {name}; if it only needs longer: startup_timeout = {2 * now:g}"
+            now, most = config.get("startup_timeout", 30), config.get("startup_timeout_max", 300)
+            return (
+                f"see mcpctl logs {name}; if it only needs longer: startup_timeout = {2 * now:g} "
+                f"(it is {now:g} now, and grows to startup_timeout_max = {most:g})"
+            )
         case "spawn_failed":
             return f"correct its command, then: mcpctl restart {name}"
         case "handshake_failed":
@@ -146,15 +147,10 @@ def _notes(server: Server) -> Iterator[Finding]:
         )
 
 
-def _broken_cache(said: Sequence[str]) -> str | None:
-    """Return the directory that is to go, where the last words are of a package half installed."""
-    text = "\n".join(said)
-    found = _CACHE.search(text)
-    return found[1] if found and _BROKEN_CACHE.search(text) else None
-
-
 def _last_words(said: Sequence[str]) -> str:
-    last = next((line.strip() for line in reversed(said) if line.strip()), "")
+    """Return the last line that says what is wrong, or the last: usage texts come at the end."""
+    lines = [line.strip() for line in reversed(said) if line.strip()]
+    last = next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
     cut = last if len(last) <= WORDS else f"{last[:WORDS]}…"
     return f" (its last words: {cut})" if last else ""
 

@@ -145,3 +145,13 @@ def test_a_moment_is_the_time_of_day_here_and_how_long_ago() -> None:
     assert shown.endswith(" (2 min 5 s ago)") or shown.endswith(" (2 min 6 s ago)")
     assert re.match(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d \(", shown)
     assert render.moment("2020-01-02T03:04:05.000Z").startswith("2020-01-0")
+
+
+def test_a_paragraph_breaks_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    out = io.StringIO()
+    text = "a line that is longer than the terminal is wide, with one\nbreak"
+    assert render.paragraph(text, out, "  ") == f"  {text}".replace("\n", " ")
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = render.paragraph(text, out, "  ").splitlines()
+    assert lines == ["  a line that is longer than the", "    terminal is wide, with one break"]
+    assert render.paragraph("\x1b[31m", Terminal(), "") == r"\x1b[31m"

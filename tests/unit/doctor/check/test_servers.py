@@ -43,11 +43,13 @@ def test_one_that_sleeps_is_not_worth_a_word() -> None:
 
 def test_a_failure_is_told_with_its_reason_its_time_and_its_last_words() -> None:
     found = failed(
-        "server_crashed", last_error_at="2026-01-02T03:04:05.678Z", said=("one", "no such flag", "")
+        "server_crashed",
+        last_error_at="2026-01-02T03:04:05.678Z",
+        said=("error: no such flag", "usage: …", ""),
     )["server_failed"]
     assert found.severity == "error"
     assert found.message.startswith("exited with status 3, 2026-01-0")
-    assert "(its last words: no such flag)" in found.message
+    assert "(its last words: error: no such flag)" in found.message
     assert found.remedy == "see mcpctl logs s; when it is mended: mcpctl restart s"
 
 
@@ -61,6 +63,12 @@ def test_a_failure_is_told_with_its_reason_its_time_and_its_last_words() -> None
 )
 def test_the_remedy_is_of_the_kind_of_failure(kind: str, remedy: str) -> None:
     assert remedy in str(failed(kind)["server_failed"].remedy)
+
+
+def test_without_a_complaint_the_last_words_are_the_last_line() -> None:
+    found = failed("server_crashed", said=("one", "x" * 200))["server_failed"]
+    assert f"(its last words: {'x' * 160}…)" in found.message
+    assert "last words" not in failed("server_crashed")["server_failed"].message
 
 
 def test_what_was_explained_is_not_told_twice() -> None:

@@ -48,7 +48,7 @@ def test_a_table_that_cannot_be_read_tells_of_nobody(tmp_path: Path) -> None:
 def test_a_process_is_seen_from_outside() -> None:
     argv = [sys.executable, "-c", "input()"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, env={"A": "b=c"}) as child:
-        assert place.environment(child.pid) == {"A": "b=c"}
+        wait_until(lambda: place.environment(child.pid) == {"A": "b=c"})  # it is being started
         child.send_signal(signal.SIGSTOP)
         wait_until(lambda: place.daemon(child.pid).state == "T")
         seen = place.daemon(child.pid)
