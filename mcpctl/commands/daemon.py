@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpctl import options
-from mcpd import launch
+from mcpd import launch, paths
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -63,16 +63,20 @@ def bring_up(app: App) -> None:
 
 def bring_down(app: App, *, force: bool) -> int | None:
     """End the daemon and wait until it is gone; return its pid, ``None`` where none ran."""
-    from mcpd.client.process import Process, pid_in_lock
+    from mcpd.client.process import Process, lock_holder, pid_in_lock
 
     try:
         control = app.connect(start=False)
     except DaemonUnavailable as error:
         if launch.may_start(error):
-            return None
-        pid = error.details.get("pid") or pid_in_lock(app.socket)
-        if not force or error.details["why"] != "unresponsive" or pid is None:
-            raise
+            pid = lock_holder(paths.lock_path(app.socket)) if force else None
+            if pid is None:
+                return None
+            # It cannot be reached: its socket is gone, or is another's.
+        else:
+            pid = error.details.get("pid") or pid_in_lock(app.socket)
+            if not force or error.details["why"] != "unresponsive" or pid is None:
+                raise
         process = Process(pid)
         with app.waiting(f"ending mcpd, pid {pid}") as on_wait:
             process.end(on_wait)

@@ -113,6 +113,36 @@ def pid_in_lock(socket: str) -> int | None:
     return int(digits[0]) if digits and digits[0].isdigit() and int(digits[0]) > 1 else None
 
 
+def lock_holder(lock: str, table: str = "/proc/locks") -> int | None:
+    """Return the pid that holds the ``flock`` of a file, ``None`` for nobody and unknown.
+
+    Not by trying to take it: a daemon that starts in that moment would find it taken.
+    Source: proc(5), ``/proc/locks``. The device there may be another than ``stat``'s (overlays,
+    btrfs), so a holder counts whose inode is right and that is of ours.
+    """
+    try:
+        inode = os.lstat(lock).st_ino
+        with open(table, encoding="ascii", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        words = line.split()
+        if len(words) < 8 or words[1] != "FLOCK" or not words[4].isdecimal():
+            continue
+        pid = int(words[4])
+        if words[5].rpartition(":")[2] == str(inode) and pid > 0 and _is_ours(pid):
+            return pid
+    return None
+
+
+def _is_ours(pid: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def _words(pid: int) -> list[str]:
     """Return the words of a command line where there is no ``/proc``."""
     import subprocess

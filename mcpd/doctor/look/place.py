@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from mcpd import paths
+from mcpd.client.process import lock_holder
 from mcpd.doctor.facts import Daemon, Kind, Node, Place
 from mcpd.supervise import procfs
 
@@ -38,31 +39,8 @@ def place(path: str, wanted: str) -> Place:
         directory=node(os.path.dirname(path)),
         socket=node(path),
         lock=node(lock),
-        holder=holder(lock),
+        holder=lock_holder(lock),
     )
-
-
-def holder(lock: str, table: str = "/proc/locks") -> int | None:
-    """Return the pid that holds the ``flock`` of a file, ``None`` for nobody and unknown.
-
-    Not by trying to take it: a daemon that starts in that moment would find it taken.
-    Source: proc(5), ``/proc/locks``. The device there may be another than ``stat``'s (overlays,
-    btrfs), so a holder counts whose inode is right and that is of ours.
-    """
-    try:
-        inode = os.lstat(lock).st_ino
-        with open(table, encoding="ascii", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        words = line.split()
-        if len(words) < 8 or words[1] != "FLOCK" or not words[4].isdecimal():
-            continue
-        pid = int(words[4])
-        if words[5].rpartition(":")[2] == str(inode) and pid > 0 and _is_ours(pid):
-            return pid
-    return None
 
 
 def daemon(pid: int) -> Daemon:
@@ -109,13 +87,6 @@ def wanted_path(override: str | None, env: Mapping[str, str]) -> str:
     if runtime.startswith("/"):
         return os.path.abspath(f"{runtime}/mcpd/mcpd.sock")
     return paths.socket_path(None, env)
-
-
-def _is_ours(pid: int) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.geteuid()
-    except OSError:
-        return False
 
 
 def _nofile(pid: int) -> tuple[int, int] | None:

@@ -83,6 +83,9 @@ def test_a_daemon_whose_socket_is_gone_is_told(box: Box) -> None:
     wedged = examined(box, 3)["daemon_wedged"]
     assert f"pid {box.daemon.pid}" in wedged["message"]
     assert "mcpctl down --force" in wedged["remedy"]
+    assert box.ctl("down", "--force").stdout == f"mcpd is down (it was pid {box.daemon.pid})\n"
+    assert box.daemon.wait(scaled(20)) == 0
+    assert examined(box, 0)["daemon_absent"]
 
 
 def test_what_a_dead_daemon_left_is_no_error(box: Box) -> None:

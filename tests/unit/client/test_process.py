@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.client import process as module
-from mcpd.client.process import Process, pid_in_lock
+from mcpd.client.process import Process, lock_holder, pid_in_lock
 from mcpd.errors import DaemonUnavailable
 
 READY = "print('up', flush=True); "
@@ -109,3 +110,22 @@ def test_the_lock_names_who_may_hold_it(tmp_path: Path, content: str, pid: int |
     Path(socket + ".lock").write_text(content)
     assert pid_in_lock(socket) == pid
     assert os.path.exists(socket + ".lock")
+
+
+def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert lock_holder(str(lock)) is None
+    with lock.open("w") as file:
+        assert lock_holder(str(lock)) is None
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert lock_holder(str(lock)) == os.getpid()
+    assert lock_holder(str(lock)) is None
+
+
+def test_a_table_that_cannot_be_read_tells_of_nobody(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    lock.touch()
+    assert lock_holder(str(lock), table=str(tmp_path / "none")) is None
+    odd = tmp_path / "odd"
+    odd.write_text(f"1: FLOCK\n2: -> FLOCK ADVISORY WRITE x 0:1:{lock.stat().st_ino} 0 EOF\n")
+    assert lock_holder(str(lock), table=str(odd)) is None

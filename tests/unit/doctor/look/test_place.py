@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
@@ -24,25 +23,6 @@ def test_what_stands_at_a_path(tmp_path: Path) -> None:
         kinds = {name: place.node(str(tmp_path / name)).kind for name in ("f", "l", "p", "s", "x")}
     assert kinds == {"f": "file", "l": "link", "p": "other", "s": "socket", "x": "absent"}
     assert place.node(str(tmp_path / "f")).mode & 0o700 == 0o600
-
-
-def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    assert place.holder(str(lock)) is None
-    with lock.open("w") as file:
-        assert place.holder(str(lock)) is None
-        fcntl.flock(file, fcntl.LOCK_EX)
-        assert place.holder(str(lock)) == os.getpid()
-    assert place.holder(str(lock)) is None
-
-
-def test_a_table_that_cannot_be_read_tells_of_nobody(tmp_path: Path) -> None:
-    lock = tmp_path / "lock"
-    lock.touch()
-    assert place.holder(str(lock), table=str(tmp_path / "none")) is None
-    odd = tmp_path / "odd"
-    odd.write_text(f"1: FLOCK\n2: -> FLOCK ADVISORY WRITE x 0:1:{lock.stat().st_ino} 0 EOF\n")
-    assert place.holder(str(lock), table=str(odd)) is None
 
 
 def test_a_process_is_seen_from_outside() -> None:
