@@ -54,6 +54,7 @@ class Question:
     ) -> None:
         message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
         self.deadline = time.monotonic() + timeout
+        connection.setblocking(False)  # a time-out of its own would end the wait before ours does
         self._connection = connection
         self._timeout = timeout
         self._outbox = ends.to_socket(connection)

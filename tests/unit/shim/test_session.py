@@ -199,8 +199,11 @@ def test_a_daemon_that_says_nothing_yet_is_told_of_once(monkeypatch):
     monkeypatch.setattr(session, "ATTACH_TIMEOUT_S", 0.3)
     monkeypatch.setattr(session, "SILENCE_S", 0.01)
     told: list[str] = []
-    with Other(hello=b"") as other, pytest.raises(DaemonUnavailable):
-        session.attach(other.ours, parse([]), told.append)
+    with Other(hello=b"") as other:
+        other.ours.settimeout(0.02)  # as it is after connecting: that time is over
+        with pytest.raises(DaemonUnavailable) as error:
+            session.attach(other.ours, parse([]), told.append)
+    assert error.value.details["why"] == "unresponsive"
     assert told == [f"the daemon (pid {os.getpid()}) does not respond yet: waiting"]
 
 
