@@ -111,6 +111,7 @@ class ControlDesk:
             return
         ticket = next(self._tickets)
         self._checks[ticket] = (session, owed, entry, upstream, pending)
+        upstream.requests.hold(pending)
         self._tables.fx.emit(Validate(ticket, schema, arguments))
 
     def validated(self, event: Validated) -> None:
@@ -118,7 +119,19 @@ class ControlDesk:
         waiting = self._checks.pop(event.ticket, None)
         if waiting is None:
             return
-        session, owed, entry, upstream, pending = waiting
+        upstream, pending = waiting[3:]
+        self._send_checked(event, *waiting)
+        upstream.requests.let_go(pending)
+
+    def _send_checked(
+        self,
+        event: Validated,
+        session: Session,
+        owed: Owed,
+        entry: Entry,
+        upstream: Upstream,
+        pending: Pending,
+    ) -> None:
         if session.owed.get(owed.key) is not owed:
             return
         if event.note is not None:

@@ -93,7 +93,7 @@ class Requests:
         """Says what an answer means to a client of another era, or to any of a modern process's;
         ``None`` when the client has to be asked something first."""
         self.between: dict[Pending, None] = {}
-        """Requests that are not over, while their clients are asked for input."""
+        """Requests that are not over, while clients are asked for input, or arguments checked."""
         self._fx = effects
         self._inflight = Inflight()
         self._queue = FairQueue()
@@ -143,6 +143,16 @@ class Requests:
 
     def _is_asked(self, owner: int) -> bool:
         return self.gate is not None and self.gate.is_asked(owner)
+
+    def hold(self, pending: Pending) -> None:
+        """Its arguments are checked before a request is sent: the server is in use meanwhile."""
+        self.between[pending] = None
+        self.mark_busy()
+
+    def let_go(self, pending: Pending) -> None:
+        """It has been sent, or will not be."""
+        self.between.pop(pending, None)
+        self.mark_idle()
 
     def ask_between(self, pending: Pending) -> None:
         """Keep a request whose client is asked for input; ``submit`` it again with the answers."""
