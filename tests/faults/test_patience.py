@@ -12,7 +12,8 @@ from tests.faults.ground import Watch, installed, odd
 from tests.support.daemon import Box, RpcError, is_alive
 from tests.support.waiting import wait_until
 
-SLOW = '[ ! -e "$0" ] || sleep 1.5; exec "$@"'
+SLOW = 'while [ -e "$0" ]; do sleep 0.05; done; exec "$@"'
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}}
 IDLE_S = 0.1
 PINGS = {
     "refuses": '{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"Method not found"}}',
@@ -22,11 +23,12 @@ PINGS = {
 
 
 def configure(box: Box) -> None:
-    box.fake("slow", startup_timeout=20)
+    box.fake("slow", startup_timeout=60)
     launch = box.servers["slow"]
     launch["args"] = ["-c", SLOW, str(box.root / "slowly"), launch["command"], *launch["args"]]
     launch["command"] = "sh"
     box.fake("works", call_timeout=0.6, call_timeout_max=3)
+    box.fake("idle", idle_timeout=IDLE_S)
     box.fake("counts", idle_timeout=IDLE_S, restart={"backoff": 0.05})
     for name, line in PINGS.items():
         odd(box, name, "--ping", line.replace("$", "$$"))
@@ -51,20 +53,25 @@ def test_a_slow_start_is_waited_for_and_no_client_waits_with_it(box: Box):
     """
     slowly = box.root / "slowly"
     slowly.touch()
-    watch = Watch()
     first = box.bridge("slow", handshake=False)
-    first.initialize()  # nothing is known of it yet: this is when it is
-    assert watch.seconds > 1.5
+    asked = first.start("initialize", HELLO)  # nothing is known of it yet: this has to wait
+    wait_until(lambda: box.status("slow")["state"] == "starting")
+    pass_by(1)
+    slowly.unlink()
+    assert first.finish(asked, 30)["serverInfo"]["name"] == "slow"
+    first.notify("notifications/initialized")
     tools = first.request("tools/list", {})
     with box.peer() as peer:
         peer.request("mcpd/stop", {"servers": ["slow"]})
+        slowly.touch()
         peer.start("mcpd/start", {"servers": ["slow"]}, ident="start")
-        wait_until(lambda: box.status("slow")["state"] == "starting")
         second = box.bridge("slow", handshake=False)
         second.initialize()
         assert second.request("tools/list", {}) == tools
+        call = second.start("tools/call", {"name": "echo", "arguments": {"text": "in the end"}})
         assert box.status("slow")["state"] == "starting"
-        assert second.text("echo", text="in the end") == "in the end"
+        slowly.unlink()
+        assert second.finish(call, 30)["content"][0]["text"] == "in the end"
         peer.finish("start")
     assert box.status("slow")["restarts"] == 0
 
@@ -124,3 +131,35 @@ def test_what_a_server_remembers_it_remembers_as_long_as_somebody_is_there(box: 
         assert box.status("counts")["generation"] == before + 1
     wait_until(lambda: box.status("counts")["state"] == "stopped")
     assert not is_alive(pid)
+
+
+def test_an_idle_server_is_stopped_and_nobody_notices(box: Box):
+    """
+    B148: servers held their memory all day, or were stopped in the middle of something.
+    """
+    echo = {"server": "idle", "tool": "echo", "arguments": {"text": "x"}}
+    wait = {"server": "idle", "tool": "sleep", "arguments": {"ms": 8000 * IDLE_S}}
+    with box.peer() as peer:
+        assert peer.request("mcpd/call", wait, 20)["content"][0]["text"].startswith("slept")
+        assert len(box.pids("idle")) == 1
+        wait_until(lambda: box.status("idle")["state"] == "stopped")
+        wait_until(lambda: not is_alive(box.pids("idle")[0]))
+        names = {tool["name"] for tool in peer.request("mcpd/tools", {"server": "idle"})["tools"]}
+        assert "echo" in names
+        assert box.status("idle")["state"] == "stopped"
+        calls = [peer.start("mcpd/call", echo) for _ in range(10)]
+        for call in calls:
+            assert peer.finish(call)["content"][0]["text"] == "x"
+        assert len(box.pids("idle")) == 2
+    with box.session(None, capabilities={"elicitation": {}}) as session:
+        asked = session.start("tools/call", {"name": "idle__ask", "arguments": {"question": "?"}})
+        question = session.take(lambda m: m.get("method") == "elicitation/create", 10, "a question")
+        session.request("resources/subscribe", {"uri": "idle://item/1"})
+        pass_by(5 * IDLE_S)
+        session.send(id=question["id"], result={"action": "decline"})
+        session.finish(asked)
+        pass_by(5 * IDLE_S)
+        session.call("idle__touch", uri="idle://item/1")
+        session.take_notification("notifications/resources/updated")
+        assert len(box.pids("idle")) <= 3  # of this session no more than one
+    wait_until(lambda: box.status("idle")["state"] == "stopped")

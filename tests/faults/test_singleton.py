@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +20,15 @@ from tests.support.waiting import scaled, wait_until
 RUNS_ALREADY = 75
 LONG = 120
 """Bytes of a directory whose socket's path does not fit into ``sun_path``."""
+
+OTHER = """
+import sys
+import mcpd, mcpd.api.version
+setattr(*{"version": (mcpd, "__version__", "99.0"), "api": (mcpd.api.version, "API", 99)}[sys.argv.pop(1)])
+from mcpctl.__main__ import main
+sys.exit(main())
+"""
+"""A ``mcpctl`` of another release, or of another protocol."""
 
 
 def run(box: Box, timeout: float = 20, **how: object) -> subprocess.CompletedProcess[str]:
@@ -221,3 +231,54 @@ def test_a_signal_in_the_first_moments_leaves_no_half_daemon(box: Box, signum: s
 def serves(box: Box) -> bool:
     with socket.socket(socket.AF_UNIX) as sock:
         return sock.connect_ex(str(box.socket)) == 0
+
+
+def test_versions_that_differ_work_or_say_so_and_end_nobody(box: Box):
+    """
+    B120: the versions killed each other in turn, or an old daemon served for days unnoticed.
+    """
+    box.fake().up()
+    assert box.daemon
+
+    def other(what: str, *args: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-c", OTHER, what, *args]
+        return subprocess.run(argv, env=box.env, text=True, capture_output=True, check=False)
+
+    with box.session() as session:
+        pid = session.text("pid")
+        assert other("version", "call", "fake", "pid").stdout == f"{pid}\n"
+        told = other("version", "status")
+        assert told.returncode == 0
+        assert "99.0" in told.stderr and "restart --daemon" in told.stderr
+        for args in (("status",), ("call", "fake", "pid"), ("down",)):
+            refused = other("api", *args)
+            assert refused.returncode == 3
+            assert "too old" in refused.stderr
+        assert session.text("pid") == pid
+    assert box.daemon.poll() is None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_of_many_starts_again_and_again_one_daemon_comes(box: Box):
+    """
+    B112: with twenty bridges and five daemons at once, and nothing left of those that lost.
+    """
+    for _ in range(20):
+        box.fake().write()
+        bridges = [box.bridge("fake", handshake=False) for _ in range(20)]
+        direct = [
+            subprocess.Popen([binary("mcpd")], env=box.env, stderr=subprocess.DEVNULL)
+            for _ in range(5)
+        ]
+        for bridge in bridges:
+            bridge.initialize()
+        assert len({bridge.text("pid") for bridge in bridges}) == 1
+        wait_until(lambda: len(daemons(box)) == 1, what=lambda: f"one daemon of {daemons(box)}")
+        for bridge in bridges:
+            bridge.close()
+        with box.peer() as peer:
+            peer.request("mcpd/shutdown")
+        for mcpd in direct:
+            assert mcpd.wait(scaled(20)) in (0, RUNS_ALREADY)
+        wait_until(lambda: not box.survivors(), 20, what=lambda: str(box.survivors()))

@@ -38,6 +38,9 @@ def test_the_holder_writes_its_pid(lock, path):
 
 
 def test_the_second_is_told_the_firsts_pid(lock, path):
+    """
+    B112.
+    """
     with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}") as refused:
         DaemonLock.acquire(path)
     assert refused.value.details["pid"] == os.getpid()
