@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from mcpd.service.lock import DaemonLock
+    from mcpd.service.notify import Notifier
+
+MANAGER = "MCPD_SERVICE"
+"""Set by the agent that ``mcpctl service install`` writes for launchd."""
 
 TAG = "MCPD_INSTANCE"
 """What marks a server's processes; a daemon that is started from inside of one must not have it."""
@@ -65,6 +69,8 @@ class Early:
         """Likewise the soft limit on open files."""
         self.signals: list[int] = []
         """SIGTERM, SIGINT and SIGHUP in the order in which they came."""
+        self.notifier: Notifier
+        """The way to the service manager, if one started us."""
 
     def note(self, signum: int, _frame: FrameType | None) -> None:
         """Remember a signal until somebody can act on it."""
@@ -78,12 +84,25 @@ class Early:
 
 def main() -> None:
     """Run the program; never returns."""
+    manager = os.environ.pop(MANAGER, "")
     try:
         status = _run(sys.argv[1:])
     except McpdError as error:
         _say(error.message, error.hint)
         status = CANNOT_BE_PRIVATE if isinstance(error, PathRefused) else INTERNAL
+    if status and manager == "launchd":
+        status = _give_up(status)
     sys.exit(status)
+
+
+def _give_up(status: int) -> int:
+    """Return the status for a manager that would start us again and again."""
+    from mcpd.service import giveup
+
+    told = giveup.judge(status, paths.state_dir())
+    if told != status:
+        _say(f"status {status} for the last time: ending with 0", "mcpctl service status")
+    return told
 
 
 def _run(argv: list[str]) -> int:
@@ -101,20 +120,19 @@ def _run(argv: list[str]) -> int:
         return _check(options)
     early = Early(options, umask, _raise_nofile())
     _be_a_daemon(early)
-    path = paths.socket_path(options.socket)
+    from mcpd.service import activation, bind, notify
+
+    early.notifier = notify.Notifier.take(os.environ)
+    passed = activation.take(os.environ)
+    path = paths.socket_path(options.socket) if passed is None else passed[1]
     try:
         lock = _become_the_one(path)
+        listener = bind.bind_socket(path, lock) if passed is None else passed[0]
     except AlreadyRunning as error:
         _say(error.message, error.hint)
         return ANOTHER_RUNS
-    from mcpd.service import bind
-
-    try:
-        listener = bind.bind_socket(path, lock)
-    except AlreadyRunning as error:
-        _say(error.message, error.hint)
-        return ANOTHER_RUNS
-    identity = bind.identity_of(path)
+    # A socket of the service manager's has no identity for us: it is not ours to remove.
+    identity = bind.identity_of(path) if passed is None else None
     try:
         if early.must_end:
             return OK

@@ -29,13 +29,18 @@ class Place:
         lock: DaemonLock,
         identity: bind.Identity | None,
         *,
+        is_lent: bool = False,
         replace: Callable[[socket.socket], None],
         lost: Callable[[str], None],
     ) -> None:
-        """``replace`` takes a new listening socket; ``lost`` hears that another daemon is."""
+        """``replace`` takes a new listening socket; ``lost`` hears that another daemon is.
+
+        ``is_lent``: the socket is a service manager's, and is neither made anew nor removed.
+        """
         self._path = path
         self._lock = lock
         self._identity = identity
+        self._is_lent = is_lent
         self._replace = replace
         self._lost = lost
         self._timer: asyncio.TimerHandle | None = None
@@ -52,8 +57,9 @@ class Place:
 
     def remove_socket(self) -> None:
         """Take the socket's file away, if it is still ours."""
-        with contextlib.suppress(OSError):
-            bind.remove_socket(self._path, self._identity)
+        if not self._is_lent:
+            with contextlib.suppress(OSError):
+                bind.remove_socket(self._path, self._identity)
 
     def look(self) -> None:
         """See to it that we can be found, and that nothing that cleans up takes our files."""
@@ -63,7 +69,10 @@ class Place:
                 self._lock.touch()
             else:
                 self._lock.renew()
-            if bind.still_ours(self._path, self._identity):
+            if self._is_lent:
+                with contextlib.suppress(OSError):
+                    bind.touch(self._path)
+            elif bind.still_ours(self._path, self._identity):
                 bind.touch(self._path)
             else:
                 listener = bind.bind_socket(self._path, self._lock)

@@ -27,6 +27,7 @@ from mcpd.daemon.cache import CatalogCache, Remembered
 from mcpd.daemon.checks import Checks
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.drain import Drain
+from mcpd.daemon.herald import Herald
 from mcpd.daemon.memory_watch import MemoryWatch
 from mcpd.daemon.operate import Operator
 from mcpd.daemon.perform import Performer
@@ -47,6 +48,7 @@ from mcpd.observe.observer import Observer
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
+from mcpd.service.notify import Notifier
 from mcpd.supervise import descriptors
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
@@ -94,6 +96,9 @@ class Start(Protocol):
 
     signals: list[int]
     """Those that came already."""
+
+    notifier: Notifier
+    """The way to the service manager."""
 
 
 def run(
@@ -229,6 +234,7 @@ class Daemon:
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
         )
         self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
+        self._herald = Herald(start.notifier, self._registry, mux, self._supervisor)
         self._outboxes = Outboxes(
             one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
         )
@@ -260,7 +266,12 @@ class Daemon:
             refused=self._warn_of_refusal,
         )
         self._place = Place(
-            self._path, lock, identity, replace=self._listener.replace, lost=self.end
+            self._path,
+            lock,
+            identity,
+            is_lent=identity is None,
+            replace=self._listener.replace,
+            lost=self.end,
         )
         self._drain = Drain(self._performer, supervisor, self._listener)
         supervisor.reaper.start()
@@ -271,6 +282,7 @@ class Daemon:
         self._entries_changed()
         self._listener.start()
         self._place.start()
+        self._herald.ready()
         self._log.log(
             "info", "daemon.started", pid=os.getpid(), version=__version__, socket=self._path
         )
@@ -329,6 +341,7 @@ class Daemon:
     def tell(self, fact: Fact) -> None:
         """Say what happened to whoever wants to know."""
         self._observer.tell(fact)
+        self._herald.changed()
         if isinstance(fact, SessionIsOver):
             self._ad_hoc.session_closed(fact.server)
         elif isinstance(fact, ServerReady):
@@ -393,12 +406,20 @@ class Daemon:
                 self.end(signal.Signals(number).name)
 
     def _hang_up(self) -> None:
-        tasks.spawn(self._reloader.reload("SIGHUP"), name="reload")
+        tasks.spawn(self._reload(), name="reload")
+
+    async def _reload(self) -> None:
+        self._herald.reloading()
+        try:
+            await self._reloader.reload("SIGHUP")
+        finally:
+            self._herald.ready()
 
     async def _stop(self, reason: str, drain: float | None, guardian: Guardian) -> None:
         timeout = self._registry.daemon.drain_timeout if drain is None else drain
         self._log.log("info", "daemon.draining", reason=reason, timeout_s=timeout)
         self._journal.add("daemon.draining", reason=reason)
+        self._herald.stopping(reason, timeout)
         self._place.close()
         self._reloader.close()
         self._ad_hoc.close()
@@ -416,6 +437,7 @@ class Daemon:
         self._registry.close()
         self._supervisor.reaper.close()
         self._place.remove_socket()
+        self._herald.close()
         self._log.log(
             "info",
             "daemon.stopped",

@@ -101,3 +101,24 @@ def test_at_the_end_the_socket_goes(held: Held) -> None:
     held.place.remove_socket()
     assert not os.path.lexists(held.path)
     held.place.remove_socket()
+
+
+def test_a_socket_of_the_service_managers_is_neither_made_anew_nor_removed(held: Held) -> None:
+    """B151: it would not be the one that the manager holds."""
+    place = Place(
+        held.path,
+        held.lock,
+        None,
+        is_lent=True,
+        replace=held.listeners.append,
+        lost=held.lost.append,
+    )
+    os.utime(held.path, (0, 0))
+    place.look()
+    place.remove_socket()
+    assert os.lstat(held.path).st_mtime > 1
+    os.unlink(held.path)
+    place.look()
+    assert not os.path.lexists(held.path)
+    assert len(held.listeners) == 1
+    assert held.lost == []
