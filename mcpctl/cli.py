@@ -34,6 +34,7 @@ COMMANDS = {
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
     "doctor": "mcpctl.commands.doctor",
+    "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }
 """Where each command lives; its function there is called ``COMMAND_command``."""

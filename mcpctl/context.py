@@ -20,6 +20,8 @@ class App:
     def __init__(self, socket: str | None, config: str | None) -> None:
         self.asked_socket = socket
         self.socket = paths.socket_path(socket)
+        self.is_socket_named = socket is not None
+        """Whether the command line says which, and not the environment or nobody."""
         self.config = config
         self.as_json = False
         self.may_start = False

@@ -1,0 +1,1 @@
+"""Service managers as `mcpctl service` sees them: the files they read, the commands they take."""
