@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.ground import children_of
+from tests.faults.ground import children_of, tree
 from tests.support.daemon import Box, Peer, binary
 from tests.support.manager import Manager
 from tests.support.waiting import scaled, wait_until
@@ -292,3 +292,53 @@ def test_a_unit_that_runs_a_shell_is_told_why_it_cannot_be(manager: Manager):
     assert done.returncode == 75
     assert "without holding its lock" in done.stderr
     assert manager.box.socket.stat().st_ino == manager.inode
+
+
+CGROUPS = (Path("/sys/fs/cgroup/unified"), Path("/sys/fs/cgroup"))
+
+
+@pytest.fixture
+def cgroup(box: Box) -> Iterator[Path]:
+    """A control group of its own, as a service has."""
+    made = next(filter(None, (make_cgroup(parent / f"mcpd-{box.tag}") for parent in CGROUPS)), None)
+    if made is None:
+        pytest.skip(f"no control group can be made in {' or '.join(map(str, CGROUPS))}")
+    yield made
+    box.close()
+    wait_until(lambda: not members(made))
+    made.rmdir()
+
+
+def make_cgroup(path: Path) -> Path | None:
+    try:
+        path.mkdir()
+    except OSError:
+        return None
+    if (path / "cgroup.procs").exists():
+        return path
+    path.rmdir()
+    return None
+
+
+def members(cgroup: Path) -> list[int]:
+    return [int(pid) for pid in (cgroup / "cgroup.procs").read_text().split()]
+
+
+def test_nothing_is_left_in_the_control_group(cgroup: Path, manager: Manager):
+    """B150: not after a stop, which signals the daemon alone; and after its death nothing of the
+    daemon's stands in the way of the next one."""
+    manager.box.fake("tree", "--setsid-child", "--group-child", "--ignore-eof", stop_grace=0.3)
+    manager.box.write()
+    for number in range(3):
+        process = manager.start()
+        (cgroup / "cgroup.procs").write_text(str(process.pid))
+        manager.wait_for("READY", number + 1)
+        tree(manager.box, "tree")
+        assert len(members(cgroup)) >= 5  # the daemon, its guardian, and three of the server's
+        if number == 1:  # what KillMode=mixed does after the main process
+            manager.box.down(signal.SIGKILL)
+            for pid in members(cgroup):
+                os.kill(pid, signal.SIGKILL)
+        else:
+            assert manager.box.down() == 0
+        wait_until(lambda: not members(cgroup), 5, what=lambda: f"{manager.box.survivors()}")
