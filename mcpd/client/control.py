@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections import deque
@@ -33,6 +34,14 @@ class Answer(NamedTuple):
 
     value: Any
     text: str
+
+
+def _place() -> dict[str, Any]:
+    """Return where we are, for servers that have a process for each workspace."""
+    try:
+        return {"cwd": os.getcwd()}
+    except OSError:  # removed under our feet
+        return {}
 
 
 class Control:
@@ -144,7 +153,7 @@ class Control:
                 return members["method"], members.get("params")
 
     def _greet(self, timeout: float) -> None:
-        hello = self.request("mcpd/hello", timeout=timeout)
+        hello = self.request("mcpd/hello", _place(), timeout=timeout)
         said = hello.get("api") if isinstance(hello, dict) else None
         complaint = version.complaint(said)
         if complaint is not None:

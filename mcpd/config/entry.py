@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import commandline, envfile, tables
+from mcpd.config import commandline, envfile, tables, workspace
 from mcpd.config.document import Document
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
@@ -32,6 +32,10 @@ _COMMAND_LINE = (
 )
 _ARGUMENTS_IN_COMMAND = (
     "no program has this name, blanks and all: what follows its first word belongs in args"
+)
+_NOT_SHARED = (
+    "one process for everybody has no workspace, and this entry names ${workspaceFolder}: leave "
+    'it out, or write "workspace" or "session"'
 )
 _TWO_IN_ONE = (
     "an option and its value in one argument, which is passed on as one; if they are two, write "
@@ -209,6 +213,10 @@ class _Resolving:
         file_env = self._file_env()
         if self._is_whole and not joined(command):
             self._fault(("command",), "resolves to nothing: expected the program to run")
+        texts = [joined(each) for each in (command, *arguments, *env.values(), cwd)]
+        of_workspace = any(map(workspace.is_named_in, texts))
+        if of_workspace:
+            self._look_at_sharing()
         shown_parts = [
             show(command),
             *show_arguments(arguments),
@@ -228,8 +236,16 @@ class _Resolving:
             cwd=joined(cwd),
             inherit_env=config.inherit_env,
             file_env=file_env,
+            of_workspace=of_workspace,
         )
         return launch, shown, secrets
+
+    def _look_at_sharing(self) -> None:
+        """Say what does not go with a process for each workspace."""
+        if self._config.sharing == "shared":
+            self._fault(("sharing",), _NOT_SHARED)
+        if self._config.start == "eager":
+            self._warn(("start",), "there is no workspace yet: it starts with the first session")
 
     def _take_apart(self) -> None:
         """Read a command line in one string as a shell would, and hint at halves of one."""
@@ -284,7 +300,7 @@ class _Resolving:
             return (Piece(self._around.cwd),)
         pieces = self._resolve(("cwd",), self._config.cwd)
         path = joined(pieces)
-        if not self._is_whole or path.startswith("/"):
+        if not self._is_whole or path.startswith(("/", workspace.FOLDER)):
             return pieces
         if self._around.is_ad_hoc:
             return (Piece(os.path.join(self._around.cwd, "")), *pieces)
@@ -298,9 +314,14 @@ class _Resolving:
         pieces = self._resolved(("env_file",), self._config.env_file)
         if pieces is None:
             return {}
+        path = joined(pieces)
+        if workspace.is_named_in(path):
+            what = "a workspace's own file is not read: it would say how programs are started"
+            self._fault(("env_file",), f"expected a file that is the same everywhere; {what}")
+            return {}
         file = self._findings.file
         directory = os.path.dirname(file) if file else self._around.cwd
-        self.env_file = os.path.join(directory, joined(pieces))
+        self.env_file = os.path.join(directory, path)
         if not self._config.enabled:  # it may wait for a file that another machine has
             return {}
         try:

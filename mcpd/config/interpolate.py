@@ -7,8 +7,13 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mcpd.config import workspace
+
 NESTING_LIMIT = 20
 """Defaults within defaults; nobody writes three."""
+
+USER_HOME = "userHome"
+"""An editor's word for the home directory."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BRACED = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
@@ -38,7 +43,8 @@ def resolve(template: str, env: Mapping[str, str]) -> tuple[Piece, ...]:
     ``$VAR``, ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}`` (also for an empty variable; the
     default may hold variables and paired braces) and ``$$``, a dollar sign. A dollar sign before
     anything else stands for itself. ``~`` counts alone or before a slash, and only as written in
-    the file. Raises ``Unresolved``.
+    the file. ``${userHome}`` is ``~``; ``${workspaceFolder}`` and ``${workspaceFolderBasename}``
+    stay to be filled in: see ``workspace``. Raises ``Unresolved``.
     """
     pieces = _expand(template, env, 0)
     return _with_home(pieces, env)
@@ -72,11 +78,17 @@ def _braced(
     template: str, dollar: int, env: Mapping[str, str], depth: int
 ) -> tuple[tuple[Piece, ...], int]:
     end = _closing(template, dollar + 2)
+    name, _, default = template[dollar + 2 : end].partition(":")
+    if name in workspace.VARIABLES or name == USER_HOME:
+        if default:
+            raise Unresolved(f"${{{name}}} has no default: it is known, or nothing can start")
+        known = home(env) if name == USER_HOME else workspace.VARIABLES[name]
+        return (Piece(known, "HOME" if name == USER_HOME else name),), end + 1
     head = _BRACED.match(template, dollar + 2, end)
     if head is None or (head[2] is None and head.end() != end):
         raise Unresolved(
-            "this form of ${…} is not known: write ${VAR}, ${env:VAR} or ${VAR:-default}, "
-            "and $$ for a dollar sign"
+            "this form of ${…} is not known: write ${VAR}, ${env:VAR}, ${VAR:-default}, "
+            "${workspaceFolder} or ${userHome}, and $$ for a dollar sign"
         )
     if head[2] is None:
         return (_variable(head[1], env),), end + 1

@@ -197,6 +197,9 @@ class ResolvedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     file_env: dict[str, str] = {}
     """Those of its ``env_file``, with ``env`` over them. Secret, all of them."""
 
+    of_workspace: bool = False
+    """Whether a text of it depends on the workspace: ``workspace.placed`` makes it whole."""
+
     cwd: str
     """Absolute directory."""
 

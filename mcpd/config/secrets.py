@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from mcpd.config import workspace
 from mcpd.config.interpolate import Piece, joined
 
 MASK = "***"
@@ -22,6 +23,7 @@ _SCHEME = re.compile(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _PUBLIC = frozenset({
     "HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "LANG", "TMPDIR", "HOSTNAME",
     "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
+    *workspace.VARIABLES,
 })  # fmt: skip
 
 _NAMED = (  # the name, and what is secret if the name says so
@@ -88,9 +90,12 @@ def _is_public(piece: Piece) -> bool:
 
 
 def _visible(pieces: list[Piece]) -> str:
-    return "".join(
-        piece.text if _is_public(piece) else f"${{{piece.variable}}}" for piece in pieces
-    )
+    return "".join(piece.text if _is_known(piece) else f"${{{piece.variable}}}" for piece in pieces)
+
+
+def _is_known(piece: Piece) -> bool:
+    """Tell whether the text of a piece is what it will be, and may be shown."""
+    return _is_public(piece) and piece.variable not in workspace.VARIABLES
 
 
 def _reference(pieces: list[Piece]) -> str:

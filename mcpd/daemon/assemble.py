@@ -98,6 +98,8 @@ def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, s
         return sharing, f"{package} keeps state for each client, and here all share it"
     if package is not None:
         return Sharing.SESSION, f"{package} keeps state for each client"
+    if resolved.of_workspace:
+        return Sharing.WORKSPACE, "${workspaceFolder} is in its entry"
     if config.roots == "session":
         return Sharing.SESSION, "its roots are those of a session"
     return Sharing.SHARED, None
@@ -115,6 +117,7 @@ def _entry(
         name=name,
         launch=digest,
         sharing=sharing,
+        of_workspace=resolved.of_workspace,
         filter=Filter(config.tools.allow, config.tools.deny),
         call_timeout=config.call_timeout,
         call_timeout_max=config.call_timeout_max,
@@ -150,6 +153,7 @@ def _spec(
         inherit=resolved.inherit_env,
         cwd=resolved.cwd,
         names_cwd=config.cwd is not None,
+        of_workspace=resolved.of_workspace,
         rules=Rules(
             startup_timeout=config.startup_timeout,
             startup_timeout_max=config.startup_timeout_max,

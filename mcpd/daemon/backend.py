@@ -73,6 +73,10 @@ class Answers:
             "uptime_s": round(self.uptime_s(), 3),
         }
 
+    def workspace(self, cwd: str) -> str | None:
+        """Return the workspace that a directory belongs to."""
+        return workspace_of((), cwd)
+
     def attach(self, params: AttachParams) -> tuple[str | None, str | None] | Failure:
         """Find the server and the workspace of a new session."""
         if params.server is not None and params.command is not None:
@@ -221,22 +225,39 @@ def workspace_of(roots: tuple[str, ...], cwd: str | None) -> str | None:
     """Return the directory that a session works in: its first root, else its project.
 
     A project is the nearest directory with ``.git``, ``.hg`` or ``.mcp.json``, below the home
-    directory; where there is none, ``cwd`` itself.
+    directory; where there is none, ``cwd`` itself. ``/`` is no project: it is where clients are
+    that were started from nowhere.
     """
-    for root in roots:
-        parts = urlsplit(root)
-        if parts.scheme == "file" and parts.path:
-            return os.path.normpath(unquote(parts.path))
-    if cwd is None:
+    named = next(filter(None, map(_directory_of, roots)), None)
+    if named is not None:
+        return named
+    here = _plain(cwd or "/")
+    if here == "/":
         return None
-    here = os.path.normpath(cwd)
-    home = os.path.normpath(paths.home())
+    home = _plain(paths.home())
     place = here
     while place not in ("/", home):
         if any(os.path.lexists(os.path.join(place, mark)) for mark in WORKSPACE_MARKS):
             return place
         place = os.path.dirname(place)
     return here
+
+
+def _directory_of(root: str) -> str | None:
+    """Return the directory that a root's URI names, ``None`` for any other URI."""
+    try:
+        parts = urlsplit(root)
+    except ValueError:  # half of an IPv6 address
+        return None
+    path = unquote(parts.path)
+    if parts.scheme != "file" or not path.startswith("/") or "\0" in path:
+        return None
+    return _plain(path)
+
+
+def _plain(path: str) -> str:
+    """Return an absolute path as the kernel takes it; two slashes at its head are one."""
+    return os.path.normpath("/" + path.lstrip("/"))
 
 
 def _entry(server: Server) -> Json:

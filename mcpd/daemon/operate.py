@@ -129,7 +129,9 @@ class Operator:
     def start_unasked(self, name: str) -> None:
         """Start a server that is to run with the daemon; nobody waits for it."""
         server = self._registry.get(name)
-        if server is not None and server.spec is not None and name not in self._held:
+        if server is None or server.spec is None or server.spec.of_workspace:
+            return  # no workspace is there before a session
+        if name not in self._held:
             self._dispatch(Reserve(name))
             for slot in self._own_slots(server):
                 self._supervisor.want(slot)

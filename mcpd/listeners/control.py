@@ -18,6 +18,7 @@ from mcpd.core.mux.events import (
     ControlDone,
     GetPrompt,
     ListItems,
+    Locate,
     ReadResource,
 )
 from mcpd.core.wire.envelope import object_of
@@ -35,7 +36,9 @@ class _Params(msgspec.Struct):
 
 
 class Hello(_Params):
-    """``mcpd/hello``."""
+    """``mcpd/hello``; ``cwd`` is where the connection's control calls are made from."""
+
+    cwd: str | None = None
 
 
 class Client(_Params):
@@ -188,6 +191,9 @@ class Backend(Protocol):
     """Who knows the answers. A failure is returned, not raised."""
 
     def hello(self) -> Json: ...
+    def workspace(self, cwd: str) -> str | None:
+        """Return the workspace that a directory belongs to."""
+
     def attach(self, params: AttachParams) -> tuple[str | None, str | None] | Failure:
         """Return the server to attach to (``None``: the aggregate) and the workspace."""
 
@@ -270,6 +276,8 @@ class Desk:
             case AttachParams():
                 self._attach(request, params)
             case Hello():
+                if params.cwd is not None and params.cwd.startswith("/"):
+                    self._dispatch(Locate(session, self._backend.workspace(params.cwd)))
                 self._answer(request, self._backend.hello())
             case Entries():
                 self._answer(request, self._backend.entries())

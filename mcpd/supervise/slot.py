@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from mcpd.config import workspace
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Machine, Rules
 from mcpd.core.lifecycle.patience import Patience
@@ -44,6 +45,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     names_cwd: bool
     """Whether the entry says where; else a workspace's root comes first."""
 
+    of_workspace: bool = False
+    """Whether some of it is known only with a workspace's root."""
+
     rules: Rules
     grace: float
     """Seconds, as ``stop_grace``."""
@@ -51,6 +55,29 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope
     package: Package | None = None
     """What its command fetches before it runs it."""
+
+
+def placed(spec: Spec, root: str | None) -> Spec:
+    """Return a spec as it is for a place, whose ``root`` is its workspace's, if it has one."""
+    if root is None:
+        return spec
+    return msgspec.structs.replace(
+        spec,
+        command=workspace.placed(spec.command, root),
+        args=tuple(workspace.placed(each, root) for each in spec.args),
+        env={name: workspace.placed(value, root) for name, value in spec.env.items()},
+        cwd=workspace.placed(spec.cwd, root) if spec.names_cwd else root,
+    )
+
+
+def no_workspace(server: str) -> Failure:
+    """Say that somebody wants a server for a workspace, and has none."""
+    return Failure(
+        kind="spawn_failed",
+        message=f"{server} is started for a workspace, and there is none here",
+        server=server,
+        hint="use mcpctl in the project's directory; other clients attach with `cwd` or `roots`",
+    )
 
 
 class Pipes(Protocol):

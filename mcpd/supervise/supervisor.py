@@ -32,7 +32,7 @@ from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import Pipes, Run, Slot, Spec
+from mcpd.supervise.slot import Pipes, Run, Slot, Spec, no_workspace, placed
 
 DRAIN_S: Final = 0.2
 """For the last words of a process that has ended; a grandchild may hold its pipes for longer."""
@@ -181,8 +181,8 @@ class Supervisor:
         slot = self._slots.get(ident)
         if slot is None:
             return
-        if self._draining is not None:
-            self._host.dispatch(ServerDown(ident, self._draining, True, False))
+        if (refusal := self._refusal(slot)) is not None:
+            self._host.dispatch(ServerDown(ident, refusal, True, False))
             return
         self._input(slot, slot.machine.want)
         if slot.machine.state is State.FAILED:
@@ -241,8 +241,8 @@ class Supervisor:
         """A person says start; returns what is done with the outcome of this one attempt."""
         slot = self._slots[ident]
         outcome = slot.expect(lambda: slot.machine.state is State.READY)
-        if self._draining is not None:
-            slot.tell_waiters(self._draining)
+        if (refusal := self._refusal(slot)) is not None:
+            slot.tell_waiters(refusal)
             return outcome
         self._input(slot, slot.machine.start)
         return outcome
@@ -462,6 +462,15 @@ class Supervisor:
         finally:
             self._is_pumping = False
 
+    def _refusal(self, slot: Slot) -> Failure | None:
+        """Return why nothing is to be started in a place, ``None`` where something may be."""
+        if self._draining is not None:
+            return self._draining
+        spec = self._host.spec(slot.id)
+        if spec is not None and spec.of_workspace and slot.cwd is None:
+            return no_workspace(slot.server)
+        return None
+
     def _must_wait(self, slot: Slot) -> bool:
         """Tell whether a start has to wait for something else than a place."""
         return (
@@ -496,16 +505,16 @@ class Supervisor:
         spec = self._host.spec(slot.id)
         if spec is None:
             return
+        spec = placed(spec, slot.cwd)
         slot.before = frozenset()
         self._host.tell(facts.ServerStarting(slot.server, slot.id, generation))
         tag = f"{self._daemon_id}:{paths.file_name(slot.id)}:{generation}"
-        cwd = spec.cwd if spec.names_cwd or slot.cwd is None else slot.cwd
         try:
             launch = spawn.prepare(
                 spec.command,
                 spec.args,
                 env=spec.env,
-                cwd=cwd,
+                cwd=spec.cwd,
                 tag=tag,
                 inherit=spec.inherit,
                 base_env=spec.base_env if self.login is None else self.login.base_of(spec),

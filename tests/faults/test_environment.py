@@ -186,3 +186,74 @@ def test_a_command_line_in_one_string_is_understood(box: Box):
     keys = [next(word for word in line.split() if word.startswith("mcpS")) for line in warnings]
     half = f"mcpServers.half.args[{len(fake['args'])}]:"
     assert keys == ["mcpServers.line.command:", "mcpServers.both.command:", half]
+
+
+def test_a_servers_directory_is_the_one_that_was_meant(box: Box):
+    """
+    B034: it was the daemon's, and the answers were about the wrong project.
+    """
+    home = Path(box.env["HOME"])
+    projects = [box.root / "one", box.root / "two"]
+    for project in projects:
+        (project / ".git").mkdir(parents=True)
+        (project / "deep").mkdir()
+    box.fake("shared").fake("placed", cwd="~/conf").fake("own", sharing="workspace")
+    (home / "conf").mkdir()
+    box.up()
+    with box.session("shared", cwd=str(projects[0])) as session:
+        assert session.text("cwd") == str(home)
+    with box.session("placed", cwd=str(projects[0])) as session:
+        assert session.text("cwd") == str(home / "conf")
+    with (
+        box.session("own", cwd=str(projects[0] / "deep")) as one,
+        box.session("own", cwd=str(projects[1])) as two,
+        box.session("own", cwd=str(projects[0])) as again,
+        box.bridge("own", cwd=projects[1]) as bridge,
+        box.session("own", cwd="/") as nowhere,
+    ):
+        assert [one.text("cwd"), two.text("cwd")] == list(map(str, projects))
+        assert again.text("pid") == one.text("pid")
+        assert bridge.text("pid") == two.text("pid")
+        assert nowhere.text("cwd") == str(home)
+        keys = {each["key"] for each in box.status("own")["instances"]}
+        assert keys == {"workspace:", *(f"workspace:{project}" for project in projects)}
+    called = box.ctl("call", "own", "cwd", cwd=projects[1] / "deep")
+    assert called.stdout.strip() == str(projects[1])
+
+
+def test_the_workspace_is_the_sessions(box: Box):
+    """
+    B103: `${workspaceFolder}` was passed on as it stands, or was the home directory.
+    """
+    project = box.root / "my project"
+    (project / ".git").mkdir(parents=True)
+    script(project / "bin" / "srv", FAKE)
+    box.fake("fake")
+    fake = box.servers.pop("fake")
+    words = {"W": "${workspaceFolder}", "N": "${workspaceFolderBasename}", "H": "${userHome}"}
+    box.servers["auto"] = {**fake, "env": words}
+    box.servers["inside"] = {"command": "${workspaceFolder}/bin/srv", "sharing": "session"}
+    box.servers["wrong"] = {**fake, "env": words, "sharing": "shared"}
+    box.up()
+    for attach in ({}, {"cwd": "/"}):
+        with box.session("auto", handshake=False, **attach) as session:
+            with pytest.raises(RpcError, match="started for a workspace") as caught:
+                session.initialize()
+            assert caught.value.kind == "spawn_failed"
+            assert "cwd" in caught.value.data["hint"]
+    for attach in ({"cwd": str(project / "bin")}, {"roots": [project.as_uri()], "cwd": "/"}):
+        with box.session("auto", **attach) as session:
+            assert session.text("env", name="W") == session.text("cwd") == str(project)
+            assert session.text("env", name="N") == "my project"
+            assert session.text("env", name="H") == box.env["HOME"]
+        with box.session("inside", **attach) as session:
+            assert session.text("cwd") == str(project)
+    status = box.status("auto")
+    assert (status["sharing"], status["restarts"]) == ("workspace", 0)
+    assert "workspaceFolder" in status["sharing_reason"]
+    assert "mcpServers.wrong.sharing" in box.status("wrong")["last_error"]
+    called = box.ctl("call", "auto", "env", "name=W", cwd=project)
+    assert called.stdout.strip() == str(project)
+    assert box.ctl("start", "auto").returncode == 4
+    with box.session(None, cwd=str(project)) as session:
+        assert session.text("auto__env", name="W") == str(project)

@@ -345,7 +345,11 @@ class Box:
         return tagged(self.tag)
 
     def ctl(
-        self, *args: object, stdin: str | None = None, timeout: float = 60.0
+        self,
+        *args: object,
+        stdin: str | None = None,
+        timeout: float = 60.0,
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run ``mcpctl`` to its end."""
         return subprocess.run(
@@ -356,6 +360,7 @@ class Box:
             text=True,
             capture_output=True,
             timeout=scaled(timeout),
+            cwd=cwd,
             check=False,
         )
 

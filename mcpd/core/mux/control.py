@@ -49,7 +49,7 @@ class ControlDesk:
         if entry is None:
             return
         self._limit(session, owed, entry, event.timeout)
-        upstream = self._tables.control_upstream(entry)
+        upstream = self._tables.control_upstream(entry, session.workspace)
         if self._knows(upstream, entry, event.tool):
             self._call_known(session, owed, entry, upstream, event)
             return
@@ -198,7 +198,7 @@ class ControlDesk:
             else:
                 self._answer_lists(session, owed, kinds, entry.name)
 
-        upstream = self._tables.control_upstream(entry)
+        upstream = self._tables.control_upstream(entry, session.workspace)
         upstream.lists.listing(kind, listed)
 
     def _answer_lists(
@@ -269,7 +269,7 @@ class ControlDesk:
     ) -> None:
         pending = self._pending(session, owed, entry, method, params)
         pending.timeout = entry.call_timeout or self._tables.fx.settings.control_timeout
-        self._tables.control_upstream(entry).requests.submit(pending)
+        self._tables.control_upstream(entry, session.workspace).requests.submit(pending)
 
     # -- inside ------------------------------------------------------------------------------------
 

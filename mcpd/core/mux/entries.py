@@ -47,6 +47,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     launch: str
     unavailable: Failure | None = None
     sharing: Sharing = Sharing.SHARED
+    of_workspace: bool = False
+    """Whether it can be started for a workspace alone, whoever shares it there."""
     filter: Filter = Filter.ALL
     call_timeout: float = 0.0
     call_timeout_max: float = 86400.0

@@ -106,6 +106,13 @@ class Attach(msgspec.Struct, frozen=True):
     may_control: bool
 
 
+class Locate(msgspec.Struct, frozen=True):
+    """``mcpd/hello`` told from where a connection's control calls are made."""
+
+    session: SessionId
+    workspace: str | None
+
+
 class CallTool(msgspec.Struct, frozen=True):
     """``mcpd/call``; ``timeout`` is the whole time in seconds, ``None`` for none of its own."""
 
@@ -195,6 +202,7 @@ Event = (
     | Hold
     | Reserve
     | Attach
+    | Locate
     | CallTool
     | ListItems
     | ReadResource

@@ -117,6 +117,10 @@ class Mux:
                     self._tables.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
+            case events.Locate():
+                session = self._tables.sessions.get(event.session)
+                if session is not None and not session.is_session:
+                    session.workspace = event.workspace
             case events.CallTool():
                 self._desk.call(event)
             case events.ListItems():

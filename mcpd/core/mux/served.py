@@ -150,7 +150,9 @@ class Served:
             if entry is None:
                 return
             missing.add(part)
-            upstream = session.upstreams.get(server) or tables.control_upstream(entry)
+            upstream = session.upstreams.get(server) or tables.control_upstream(
+                entry, session.workspace
+            )
 
             def arrived(listing: Listing | None, failure: Failure | None) -> None:
                 missing.discard(part)

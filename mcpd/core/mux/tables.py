@@ -120,7 +120,7 @@ class Tables:
             return upstream
         key = _key(session, entry)
         before = upstream.slot if upstream is not None else None
-        cwd = session.workspace if entry.sharing is Sharing.WORKSPACE else None
+        cwd = session.workspace if _is_of_workspace(entry) else None
         found = self._open(entry, key, cwd, after=before)
         session.upstreams[entry.name] = found
         found.requests.users.add(session.id)
@@ -145,9 +145,13 @@ class Tables:
             for entry in self.entries.values()
         )
 
-    def control_upstream(self, entry: Entry) -> Upstream:
-        """Return the process that serves control calls to a server."""
-        return self._open(entry, None if entry.sharing is Sharing.SHARED else CONTROL, None)
+    def control_upstream(self, entry: Entry, workspace: str | None = None) -> Upstream:
+        """Return the process that serves control calls to a server, made from a ``workspace``."""
+        if entry.sharing is Sharing.SHARED:
+            return self._open(entry, None, None)
+        if workspace is None or not _is_of_workspace(entry):
+            return self._open(entry, CONTROL, None)
+        return self._open(entry, f"{CONTROL}:{workspace}", workspace)
 
     def _open(
         self, entry: Entry, key: str | None, cwd: str | None, after: SlotId | None = None
@@ -190,7 +194,7 @@ class Tables:
     def tidy(self, upstream: Upstream) -> None:
         """Forget a workspace's place in which nothing runs and which nobody uses."""
         key = self.keys.get(upstream.slot)
-        is_of_workspace = key is not None and key.startswith("workspace:")
+        is_of_workspace = key is not None and key.startswith(("workspace:", f"{CONTROL}:"))
         requests = upstream.requests
         if (
             is_of_workspace
@@ -231,7 +235,8 @@ class Tables:
             pending.done(pending, None, None, entry)
             return
         pending.entry = entry
-        found = session.upstreams.get(entry.name) or self.control_upstream(entry)
+        found = session.upstreams.get(entry.name)
+        found = found or self.control_upstream(entry, session.workspace)
         found.requests.submit(pending)
 
     def close(self, upstream: Upstream, reason: str) -> None:
@@ -368,6 +373,11 @@ class Tables:
         """Send a client a notification that one of its requests has asked for."""
         line = envelope.notification(envelope.quote(method), params)
         self.fx.emit(ToSession(session.id, line, is_notification=True))
+
+
+def _is_of_workspace(entry: Entry) -> bool:
+    """Tell whether it matters to a server's processes in which workspace they are."""
+    return entry.sharing is Sharing.WORKSPACE or entry.of_workspace
 
 
 def _key(session: Session, entry: Entry) -> str | None:

@@ -218,3 +218,50 @@ def test_a_path_with_blanks_is_a_path(tmp_path: Path) -> None:
         assert found.launch is not None
         assert (found.launch.command, found.launch.args) == (command, ())
         assert not found.problems
+
+
+def test_an_entry_that_names_the_workspace_waits_for_it_and_is_shown_as_written() -> None:
+    """
+    B103.
+    """
+    found = entry(
+        {
+            "command": "${workspaceFolder}/bin/srv",
+            "args": ["--name=${workspaceFolderBasename}", "--token=${workspaceFolder}/t"],
+            "cwd": "${workspaceFolder}/sub",
+        }
+    )
+    assert found.launch is not None
+    assert found.launch.of_workspace
+    assert found.shown is not None
+    assert found.shown.command == "${workspaceFolder}/bin/srv"
+    assert found.shown.args == ("--name=${workspaceFolderBasename}", "--token=***")
+    assert found.shown.cwd == "${workspaceFolder}/sub"
+    assert not entry({"command": "x"}).launch.of_workspace  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("values", "key", "words"),
+    [
+        ({"sharing": "shared"}, "command.sharing", "leave it out"),
+        ({"env_file": "${workspaceFolder}/.env"}, "command.env_file", "the same everywhere"),
+    ],
+)
+def test_what_is_the_same_for_everybody_cannot_depend_on_the_workspace(
+    values: dict[str, str], key: str, words: str
+) -> None:
+    """
+    B103.
+    """
+    found = entry({"command": "x", "args": ["${workspaceFolder}"], **values})
+    assert found.launch is None
+    assert found.error is not None
+    assert found.error.startswith(f"error: {key}: ")
+    assert words in found.error
+
+
+def test_a_server_of_a_workspace_cannot_start_with_the_daemon() -> None:
+    found = entry({"command": "${workspaceFolder}/x", "start": "eager"})
+    assert found.launch is not None
+    (problem,) = found.problems
+    assert (problem.severity, problem.key) == ("warning", "command.start")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mcpd.config import workspace
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 
 ENV = {"HOME": "/home/ada", "V": "value", "W_1": "w", "EMPTY": "", "TRAP": "$V ${V} ~", "S": "/s"}
@@ -62,7 +63,7 @@ def test_text_comes_to(written: str, meant: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["$NO", "${NO}", "${env:NO}", "a${NO}b", "${NO:-${NEITHER}}", "${workspaceFolder}"]
+    "written", ["$NO", "${NO}", "${env:NO}", "a${NO}b", "${NO:-${NEITHER}}", "$workspaceFolder"]
 )
 def test_a_variable_that_is_not_set_is_named(written: str) -> None:
     with pytest.raises(Unresolved, match="is not set") as caught:
@@ -111,3 +112,27 @@ def test_each_part_says_where_it_came_from() -> None:
         Piece("b"),
         Piece("c"),
     )
+
+
+def test_an_editors_words_are_understood() -> None:
+    """
+    B103: the workspace is not known yet, and home is no place to take for it.
+    """
+    assert resolve("a${workspaceFolder}/b", ENV) == (
+        Piece("a"),
+        Piece(workspace.FOLDER, "workspaceFolder"),
+        Piece("/b"),
+    )
+    assert joined(resolve("${workspaceFolderBasename}", ENV)) == workspace.BASENAME
+    assert joined(resolve("${userHome}/b", ENV)) == ENV["HOME"] + "/b"
+    told = {**ENV, "userHome": "/x"}
+    assert joined(resolve("${env:userHome}", told)) == "/x"
+
+
+@pytest.mark.parametrize("written", ["${workspaceFolder:-~}", "${userHome:-/x}"])
+def test_an_editors_words_have_no_default(written: str) -> None:
+    """
+    B103: never home.
+    """
+    with pytest.raises(Unresolved, match="has no default"):
+        resolve(written, ENV)

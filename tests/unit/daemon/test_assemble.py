@@ -203,3 +203,25 @@ def test_a_package_runner_is_known_as_one_to_whoever_starts_it_and_to_whoever_as
     plain = server()
     assert plain.spec is not None and plain.spec.package is None
     assert not plain.entry.is_fetched
+
+
+@pytest.mark.parametrize(
+    ("values", "sharing"),
+    [
+        ({}, Sharing.WORKSPACE),
+        ({"sharing": "workspace"}, Sharing.WORKSPACE),
+        ({"sharing": "session"}, Sharing.SESSION),
+        ({"roots": "session"}, Sharing.WORKSPACE),
+    ],
+)
+def test_a_server_that_names_the_workspace_is_a_workspaces(
+    values: dict[str, Any], sharing: Sharing
+) -> None:
+    """
+    B103.
+    """
+    made = server(args=["${workspaceFolder}"], **values)
+    assert made.entry.sharing is sharing
+    assert made.entry.of_workspace
+    assert made.spec is not None
+    assert made.spec.of_workspace

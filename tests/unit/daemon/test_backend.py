@@ -38,3 +38,12 @@ def test_the_home_directory_is_no_project(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_nothing_is_known_of_a_client_that_says_nothing() -> None:
     assert workspace_of((), None) is None
+
+
+def test_the_root_of_everything_is_nobodys_workspace() -> None:
+    """
+    B034: clients that a desktop has started are there.
+    """
+    assert workspace_of((), "/") is None
+    assert workspace_of(("file:relative", "file://[", "file:///a%00b"), "//") is None
+    assert workspace_of(("file:///",), "/x") == "/"

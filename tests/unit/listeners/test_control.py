@@ -29,6 +29,9 @@ class FakeBackend:
         self.started = 0
         self.cancelled = 0
 
+    def workspace(self, cwd: str) -> str | None:
+        return f"project of {cwd}"
+
     def hello(self) -> Json:
         return {"api": 1}
 

@@ -91,3 +91,32 @@ def test_a_new_place_waits_for_the_one_that_it_takes_over_from():
     world.run("!! server echo launch=echo-2", "!! server other launch=other-2")
     done = world.request(1, 3, "mcpd/call", server="echo", tool="echo")
     assert done[0] == "-- open echo-2 shared after=echo-1"
+
+
+def test_control_calls_are_made_in_the_workspace_that_they_come_from():
+    """
+    B034: what a project's server is asked in one project is not answered for another.
+    """
+    world = World()
+    world.run("!! show open close-slot", "!! server own sharing=workspace", "!! server all")
+    opened: list[str] = []
+    for session, workspace in ((1, "/a"), (2, "/b"), (3, "/a"), (4, None)):
+        ident = SessionId(session)
+        world.run(f"!! open {session}")
+        world.mux.handle(ev.Locate(ident, workspace), 0.0)
+        for server in ("own", "all"):
+            key = server.encode()
+            frame = b'{"jsonrpc":"2.0","id":"%b","method":"mcpd/call"}' % key
+            world.mux.handle(ev.FrameFromSession(ident, frame), 0.0)
+            call = ev.CallTool(ident, b'"%b"' % key, server, "x", None, None, False)
+            opened += [
+                f"{command.slot} {command.cwd}"
+                for command in world.mux.handle(call, 0.0)
+                if isinstance(command, cmd.OpenSlot)
+            ]
+    assert opened == [
+        "own-1@control:/a /a",
+        "all-1 None",
+        "own-1@control:/b /b",
+        "own-1@control None",
+    ]
