@@ -439,6 +439,7 @@ class Mux:
         for upstream in gone:
             tables.retire(upstream, "its entry was changed or removed")
         self._tell_changes(before)
+        tables.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:
         """Take a session from processes that go to those that take their place."""

@@ -18,6 +18,9 @@ from mcpd.core.mux.upstream import Audience, Known, Phase, Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
 
+STRANGERS = 8
+"""Of so many launches that nothing is started like any more, it is still known what they said."""
+
 CONTROL = "control"
 """The instance of a server that is not shared which control calls have for themselves."""
 
@@ -253,6 +256,20 @@ class Tables:
         failure = Failure("server_stopped", f"{name}: {reason}", name, True)
         self.fx.emit(CloseSlot(slot, reason))  # first: who is let down may open it anew
         upstream.down(failure, is_planned=True, comes_back=False)
+        self.forget_strangers()
+
+    def forget_strangers(self) -> None:
+        """Forget what launches said that no entry has and no place is of, and counts of no server.
+
+        Ad-hoc servers and changed entries come and go for weeks, each with a catalog. The last few
+        are kept: an entry may be back in a moment.
+        """
+        launches = {entry.launch for entry in self.entries.values()}
+        launches.update(upstream.entry.launch for upstream in self.places())
+        for launch in [each for each in self.memory if each not in launches][:-STRANGERS]:
+            del self.memory[launch]
+        for name in [each for each in self.past_calls if each not in self.entries][:-STRANGERS]:
+            del self.past_calls[name]
 
     def has_left(self, upstream: Upstream) -> bool:
         """Tell whether another place has taken over from this one, or none."""
@@ -285,6 +302,7 @@ class Tables:
     def _remember(self, upstream: Upstream) -> None:
         name, launch = upstream.entry.name, upstream.entry.launch
         if upstream.introduction is not None:
+            self.memory.pop(launch, None)  # the newest is the last
             self.memory[launch] = upstream.known()
         calls, errors = upstream.requests.take_counts()
         past = self.past_calls.get(name, (0, 0))

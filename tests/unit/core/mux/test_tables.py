@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
+from mcpd.core.mux.tables import STRANGERS
 from mcpd.ids import SessionId
 from tests.unit.core.mux.world import World
 
@@ -120,3 +121,24 @@ def test_control_calls_are_made_in_the_workspace_that_they_come_from():
         "own-1@control:/b /b",
         "own-1@control None",
     ]
+
+
+def test_what_launches_said_is_not_kept_for_good_when_nothing_is_started_like_that():
+    """
+    B147: a catalog may be megabytes, and ad-hoc servers and changed entries come and go for weeks.
+    """
+    world = World()
+    world.run("!! server kept", "!! start kept")
+    tables = world.mux._tables
+    for number in range(20):
+        name = f"adhoc{number}"
+        world.run(f"!! server {name}", f"!! join 1 {name}", f"!! start {name}")
+        world.call(1, 1, "echo")
+        world.answer(name, 3)
+        assert world.mux.report(name).calls == 1
+        world.run("!! close 1", f"!! remove {name}", "++ 60")
+        world.run(f"!! server kept launch=kept-{number}", "++ 60", "!! start kept")
+    assert len(tables.memory) <= STRANGERS + 1
+    assert len(tables.past_calls) <= STRANGERS + 1
+    assert tables.keys.keys() == {"kept-19"}
+    assert not tables.retiring
