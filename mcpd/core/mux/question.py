@@ -18,7 +18,8 @@ class Question:
     """One question of a legacy server's, from when it came until it is answered or withdrawn.
 
     ``callers`` are the calls that can have caused it, and whose time stands still; it ends with
-    them if it ``is_of_call``. ``owner`` is the session that was asked, 0 while it is held.
+    them if it ``is_of_call``. ``given_up`` are calls that can have caused it although nobody waits
+    for them any more. ``owner`` is the session that was asked, 0 while it is held.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Question:
         self.method = method
         self.params = params
         self.callers = callers
+        self.given_up: list[Pending] = []
         self.owner = 0
         self.is_of_call = bool(callers)
         self.is_open = True

@@ -97,9 +97,10 @@ class Questions:
         candidates = able(causes, need)
         owners = {p.owner for p in candidates}
         question = Question(upstream, ident, method, params, candidates)
+        question.given_up = able(given_up, need)
         if not owners:
             refuse_undeclared(upstream, ident, need, causes)
-        elif {p.owner for p in able(given_up, need)} - owners:
+        elif {p.owner for p in question.given_up} - owners:
             why = f"{method} may be of a call that was given up, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
         elif len(owners) == 1:
@@ -194,8 +195,9 @@ class Questions:
         """
         if not question.is_open:
             return
-        possible = [p for p in question.callers if p.is_given_up or not p.is_over]
-        left = [p for p in possible if not p.is_over]
+        callers = [*question.callers, *question.given_up]
+        possible = [p for p in callers if p.is_given_up or not p.is_over]
+        left = [p for p in question.callers if not p.is_over]
         if not left:
             question.take_back()
             self.answer(question, result=None, error=None)
