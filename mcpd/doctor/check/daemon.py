@@ -100,6 +100,12 @@ def _runs(place: Place, talk: Talk) -> Iterator[Finding]:
     yield fine(
         "daemon_runs", f"mcpd {hello.get('version')} answers, pid {pid}, {place.socket.path}"
     )
+    if talk.status is None:
+        yield warning(
+            "daemon_draining",
+            f"mcpd, pid {pid}, says hello and tells nothing else: it may be on its way out",
+            "in a moment again: mcpctl doctor",
+        )
     if place.holder is not None and place.holder != pid:
         yield error(
             "daemon_without_lock",

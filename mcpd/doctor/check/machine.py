@@ -76,6 +76,13 @@ def _logs(logs: Logs, settings: DaemonConfig) -> Iterator[Finding]:
                 f"if nothing grows there any more: rm {shlex.quote(path)}.*",
             )
     whole = sum(logs.sizes.values())
+    if 0 < settings.logs_max_bytes < whole - SLACK_BYTES:
+        yield warning(
+            "logs_large",
+            f"all logs in {logs.directory} have {whole >> 20} MiB, and should have "
+            f"{settings.logs_max_bytes >> 20} MiB at most (logs_max_bytes)",
+            f"to see which: du -ah {shlex.quote(logs.directory)}",
+        )
     yield fine("logs", f"{len(logs.sizes)} logs in {logs.directory} take {whole >> 20} MiB")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcpd.config.load import Loaded
-from mcpd.doctor.examine import examine, judge
-from mcpd.doctor.facts import Command, Facts, Files, Talk
+from mcpd.doctor.examine import _with_limits, examine, judge
+from mcpd.doctor.facts import Command, Daemon, Facts, Files, Talk
 
 NOTHING = Facts(
     version="1.0", place=None, talk=None, daemon=None, files=None, machine=None, ledgers=None
@@ -46,3 +46,17 @@ def test_without_a_daemon_the_rest_is_looked_at_and_nothing_is_made(tmp_path: Pa
     assert {"no_servers", "python", "disk"} <= set(found)
     assert {each.severity for each in found.values()} == {"note", "ok"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_limits_that_cannot_be_seen_are_those_that_the_daemon_tells() -> None:
+    """
+    B155: macOS shows nobody the limits of another process.
+    """
+    told = {"soft": 256, "hard": None, "open": 9}
+    said = Talk(status={"daemon": {"nofile": told}, "servers": []})
+    found = _with_limits(Daemon(pid=1), said)
+    assert found and (found.nofile, found.open_fds) == ((256, -1), 9)
+    seen = Daemon(pid=1, nofile=(1, 2))
+    assert _with_limits(seen, said) is seen
+    assert _with_limits(None, said) is None
+    assert _with_limits(Daemon(pid=1), Talk(status={"daemon": {}})) == Daemon(pid=1)

@@ -37,11 +37,16 @@ def findings(
     return {each.id: each for each in check(facts)}
 
 
-WELL = Talk(pid=42, hello=HELLO)
+WELL = Talk(pid=42, hello=HELLO, status={"servers": []})
 
 
 def test_a_daemon_that_is_well_is_nothing_to_complain_of() -> None:
     assert {each.severity for each in findings(WELL).values()} == {"ok"}
+
+
+def test_one_that_says_hello_alone_is_on_its_way_out() -> None:
+    found = findings(Talk(pid=42, hello=HELLO))
+    assert found["daemon_draining"].severity == "warning"
 
 
 def test_no_daemon_is_no_error() -> None:

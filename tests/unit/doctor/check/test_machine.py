@@ -18,7 +18,7 @@ def findings(
     daemon: Daemon | None = None, watch: bool = True, **machine: Any
 ) -> dict[str, Finding]:
     found = Machine(python="3.11.7", state_dir="/s", **machine)
-    settings = DaemonConfig(watch=watch, log_max_bytes=MIB, log_backups=3)
+    settings = DaemonConfig(watch=watch, log_max_bytes=MIB, log_backups=3, logs_max_bytes=20 * MIB)
     return {each.id: each for each in check(found, daemon, settings)}
 
 
@@ -49,6 +49,9 @@ def test_a_log_beyond_its_cap() -> None:
     found = findings(logs=Logs(directory="/s", sizes=sizes))
     assert found["log_large"].message.startswith("/s/logs/a.log and its older parts have 9 MiB")
     assert found["logs"].message == "2 logs in /s take 13 MiB"
+    assert "logs_large" not in found
+    many = {f"/s/logs/{name}.log": 4 * MIB for name in "abcdef"}
+    assert "24 MiB" in findings(logs=Logs(directory="/s", sizes=many))["logs_large"].message
     assert "log_large" not in findings(logs=Logs(directory="/s", sizes={"/s/mcpd.log": 4 * MIB}))
 
 
