@@ -22,8 +22,9 @@ _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)")
 def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
     """Say what there is to say of the files and of what they start."""
     loaded = files.loaded
+    runs = talk is not None and talk.hello is not None
     for problem in loaded.problems:
-        yield _problem(problem)
+        yield _problem(problem, runs=runs)
     if not loaded.errors:
         read = ", ".join(map(printable, loaded.found)) or "there are none"
         yield fine("config", f"the configuration files can be used: {read}")
@@ -43,9 +44,10 @@ def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
             yield from _arguments(name, files.masked[name], printable(entry.file))
 
 
-def _problem(problem: Problem) -> Finding:
+def _problem(problem: Problem, *, runs: bool) -> Finding:
     place = printable(problem.file) + ("" if problem.line is None else f":{problem.line}")
-    text, remedy = problem.message, f"correct {place}, then: mcpctl reload"
+    text = problem.message
+    remedy = f"correct {place}" + (", then: mcpctl reload" if runs else "")
     if known := _TYPE.search(text):
         text = text[: known.start()]
         remedy = f"{known[1]}: {known[2]}" if known[1] else known[2]

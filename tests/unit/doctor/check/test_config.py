@@ -48,7 +48,10 @@ def test_problems_have_their_place_and_what_to_type(tmp_path: Path) -> None:
     assert "config.json:7: mcpServers.a.args[0]: the variable NOT_SET is not set" in error.message
     assert str(error.remedy).startswith("`export NOT_SET=…`")
     assert (warning.server, warning.severity) == ("b", "warning")
-    assert str(warning.remedy).endswith("then: mcpctl reload")
+    assert str(warning.remedy).endswith("config.json:15")
+    running = Talk(hello={"version": "1.0"})
+    told = idents(look(tmp_path, {"b": entry(colour=1)}), running)["config_warning"].remedy
+    assert str(told).endswith(", then: mcpctl reload")
 
 
 def test_a_file_that_others_can_write_is_told_with_its_chmod(tmp_path: Path) -> None:
