@@ -62,7 +62,7 @@ def test_a_stopped_daemon_is_told_in_time_with_how_it_goes_on(box: Box) -> None:
     box.daemon.send_signal(signal.SIGSTOP)
     began = time.monotonic()
     found = examined(box, 3)
-    assert time.monotonic() - began < scaled(8)
+    assert time.monotonic() - began < scaled(20)  # 5, and what a busy machine adds
     assert f"pid {box.daemon.pid}" in found["daemon_unresponsive"]["message"]
     assert "a signal has stopped it" in found["daemon_unresponsive"]["message"]
     assert found["daemon_unresponsive"]["remedy"].startswith(
