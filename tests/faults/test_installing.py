@@ -36,6 +36,14 @@ END
 exit 1
 """
 
+DIES_ONCE = """\
+if [ ! -e "$home/died" ]; then
+    : > "$home/died"
+    head -n 1 > /dev/null
+    exit 3
+fi
+"""
+
 A_PERSON = """\
 echo opened >> "$home/browser"
 echo "Please authorize this client by visiting: https://login.example/" >&2
@@ -180,6 +188,28 @@ def test_two_of_one_package_start_one_after_the_other_and_others_overtake(npx: F
     alike = [each for each in told if each[1] != "free"]
     assert [event for event, _ in alike] == ["server.starting", "server.ready"] * 3
     assert told.index(("server.starting", "free")) < told.index(("server.ready", "first"))
+
+
+def test_the_second_process_of_a_start_does_not_wait_for_its_own_package(npx: FakeNpx):
+    """
+    B026: a server that dies of the question for its era is started again, in the place it has.
+    """
+    box = npx.box
+    npx.package("same", script=DIES_ONCE)
+    npx.fake("first", "same", start="eager", startup_timeout=20)
+    npx.fake("second", "same", "--start-delay", 0.01, start="eager", startup_timeout=20)
+    box.settings["max_concurrent_starts"] = 1
+    box.up()
+    wait_until(lambda: all(box.status(name)["state"] == "ready" for name in ("first", "second")))
+    with box.peer() as peer:
+        told = [each for each in started(peer) if each[0] in ("server.starting", "server.ready")]
+    assert told == [
+        ("server.starting", "first"),
+        ("server.starting", "first"),
+        ("server.ready", "first"),
+        ("server.starting", "second"),
+        ("server.ready", "second"),
+    ]
 
 
 def test_the_place_of_one_that_fails_is_free_and_the_queue_costs_no_time(npx: FakeNpx):
