@@ -12,6 +12,8 @@ class Hello(TypedDict):
     pid: int
     api: int
     uptime_s: float
+    config: NotRequired[str | None]
+    """The file that it was told to use alone, if it was; its successor is to use the same."""
 
 
 class ErrorData(TypedDict, total=False):

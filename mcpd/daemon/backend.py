@@ -38,6 +38,7 @@ class Answers:
         self,
         *,
         socket: str,
+        config: str | None,
         registry: Registry,
         mux: Mux,
         supervisor: Supervisor,
@@ -49,6 +50,7 @@ class Answers:
         shutdown: Callable[[float | None], None],
     ) -> None:
         self._socket = socket
+        self._config = config
         self._registry = registry
         self._mux = mux
         self._supervisor = supervisor
@@ -71,6 +73,7 @@ class Answers:
             "pid": os.getpid(),
             "api": API,
             "uptime_s": round(self.uptime_s(), 3),
+            "config": self._config,
         }
 
     def workspace(self, cwd: str) -> str | None:

@@ -66,6 +66,8 @@ SLACK_BYTES = 64 * 1024
 """What a client's line may have over ``max_request_bytes``, which counts what is sent on."""
 
 SECRET_BYTES = 32
+QUESTION_BYTES = 5
+"""Of chance in the ids of our questions, which JavaScript must hold as numbers."""
 
 MOST_CONNECTIONS = 1000
 
@@ -195,6 +197,7 @@ class Daemon:
                 max_request_bytes=settings.max_request_bytes,
                 list_wait=settings.list_wait,
                 secret=os.urandom(SECRET_BYTES),
+                first_question=int.from_bytes(os.urandom(QUESTION_BYTES), "big") + 1,
             ),
             suggest=nearest,
         )
@@ -223,6 +226,7 @@ class Daemon:
         self._checks = Checks(self._supervisor.reaper, self.dispatch)
         self._answers = Answers(
             socket=path,
+            config=start.options.config or os.environ.get("MCPD_CONFIG") or None,
             registry=self._registry,
             mux=mux,
             supervisor=self._supervisor,

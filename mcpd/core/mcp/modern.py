@@ -29,6 +29,7 @@ INFO_KEY: Final = META + "clientInfo"
 LEVEL_KEY: Final = META + "logLevel"
 SERVER_INFO_KEY: Final = META + "serverInfo"
 SUBSCRIPTION_KEY: Final = META + "subscriptionId"
+DRAINING_KEY: Final = "mcpd/draining"
 
 TASKS: Final = TASKS_EXTENSION
 
@@ -411,9 +412,14 @@ def untagged(params: Raw | bytes | None) -> tuple[bytes | None, bytes]:
     return left, bytes(taken.get(SUBSCRIPTION_KEY, b""))
 
 
-def listen_result(ident: bytes) -> bytes:
-    """Write the result with which a listen ends."""
-    return b'{"resultType":"complete","_meta":{"%b":%b}}' % (SUBSCRIPTION_KEY.encode(), ident)
+def listen_result(ident: bytes, *, is_draining: bool = False) -> bytes:
+    """Write the result with which a listen ends.
+
+    ``is_draining``: only because the daemon does, so a bridge goes on with the next one.
+    """
+    why = b',"%b":true' % DRAINING_KEY.encode() if is_draining else b""
+    key = SUBSCRIPTION_KEY.encode()
+    return b'{"resultType":"complete","_meta":{"%b":%b%b}}' % (key, ident, why)
 
 
 # -- inside ----------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class Asking:
 
     def __init__(self, effects: Effects) -> None:
         self._fx = effects
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(effects.settings.first_question)
         self._open: dict[tuple[SessionId, int], Asked] = {}
 
     def __len__(self) -> int:

@@ -88,6 +88,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes = b""
     """Makes handles that no client can forge; another one in each life of the daemon."""
     max_request_bytes: int = 9437184
+    first_question: int = 1
+    """The id of the first request to a client, such that no other life of the daemon had the same:
+    a late answer to one of those is no answer to one of ours."""
     list_wait: float = 5.0
     max_in_flight: int = 1000
     """Requests of one session."""

@@ -25,6 +25,14 @@ from mcpd.core.wire import envelope
 Owners = Callable[[Session, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
 """Finds the servers that resources of the aggregate belong to, and leaves out what has none."""
 
+DRAINING: Final = Failure(
+    "draining",
+    "the daemon is about to end",
+    is_retryable=True,
+    hint="connect again, and repeat it: the next daemon takes it",
+)
+"""What a request gets that comes while the daemon is on its way out: nothing was done about it."""
+
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _UPDATED: Final = "notifications/resources/updated"
 _TASKS: Final = "notifications/tasks"
@@ -40,13 +48,13 @@ class Listens:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._following = Following(tables, self._followed)
-        self._draining: Failure | None = None
+        self._is_draining = False
 
     def open(self, session: Session, owed: Owed, params: Raw, owners: Owners) -> None:
         """Take a ``subscriptions/listen``; it is acknowledged once its resources are followed."""
         tables = self._tables
-        if self._draining is not None:  # nobody would end it
-            tables.refuse(session, owed, self._draining)
+        if self._is_draining:  # nobody would end it
+            tables.refuse(session, owed, DRAINING)
             return
         try:
             wanted = modern.read_listen(params)
@@ -83,9 +91,9 @@ class Listens:
 
     def end_all(self) -> None:
         """The daemon is about to end, and every listen with it."""
-        self._draining = failure = Failure("draining", "the daemon is about to end", None, True)
+        self._is_draining = True
         for session in self._tables.sessions.values():
-            self._end(session, failure)
+            self._end(session, DRAINING)
 
     def configured(self, gone: list[Upstream]) -> None:
         """Entries are others now, and the places of some are about to be retired."""
@@ -246,7 +254,8 @@ class Listens:
             if listener.is_acknowledged:
                 self.cancel(session, listener.key)
                 owed = Owed(listener.ident, listener.key)
-                self._tables.reply(session, owed, modern.listen_result(listener.ident))
+                result = modern.listen_result(listener.ident, is_draining=self._is_draining)
+                self._tables.reply(session, owed, result)
             else:
                 self._refuse(session, listener, failure)
 

@@ -19,7 +19,7 @@ from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.failures import too_large
-from mcpd.core.mux.listens import Listens
+from mcpd.core.mux.listens import DRAINING, Listens
 from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.recovery import Recovery
@@ -50,6 +50,7 @@ class Mux:
         self._questions = Questions(self._tables)
         self._parked = Parked(self._tables, self._questions)
         self._listens = Listens(self._tables)
+        self._is_draining = False
         self._rounds = Rounds(self._tables, self._questions)
         self._hearers = Hearers(self._tables, self._questions, self._rounds, self._listens)
         self._tables.audience = self._hearers
@@ -134,6 +135,7 @@ class Mux:
             case events.Validated():
                 self._desk.validated(event)
             case events.Draining():
+                self._is_draining = True
                 self._listens.end_all()
             case _:
                 assert_never(event)
@@ -269,7 +271,10 @@ class Mux:
         if not method.startswith(_CONTROL):
             if not session.is_session:
                 self._tables.open_session(session)
-            self._downstream.request(session, owed, method, params)
+            if self._is_draining and method != "ping":  # else there would be no end to it
+                self._tables.refuse(session, owed, DRAINING)
+            else:
+                self._downstream.request(session, owed, method, params)
         elif not session.may_control:
             failure = Failure("unknown_method", f"unknown method {method!r}")
             self._tables.refuse(session, owed, failure)
@@ -359,6 +364,9 @@ class Mux:
         session = self._tables.sessions.get(event.session)
         owed = session.owed.get(event.key) if session is not None else None
         if session is None or owed is None:
+            return
+        if self._is_draining:
+            self._tables.refuse(session, owed, DRAINING)
             return
         if session.is_session:
             why = "this connection is a session already: attach comes first, and once"

@@ -200,7 +200,8 @@ def test_when_the_daemon_ends_every_listen_ends_with_its_result():
         world.listen(session, "l", toolsListChanged=True)
     done = world.handle(ev.Draining())
     told = [json.loads(c.data) for c in done if isinstance(c, ToSession) and c.data]  # type: ignore[arg-type]
-    result = {"resultType": "complete", "_meta": {modern.SUBSCRIPTION_KEY: "l"}}
+    meta = {modern.SUBSCRIPTION_KEY: "l", modern.DRAINING_KEY: True}
+    result = {"resultType": "complete", "_meta": meta}
     assert [(m["id"], m["result"]) for m in told] == [("l", result), ("l", result)]
     assert world.mux.table_sizes()["listens"] == 0
     assert world.handle(ev.Draining()) == []
