@@ -121,9 +121,7 @@ def reach(
     if progress is not None:
         progress("starting mcpd")
     with Search(path, config=config, timeout=timeout) as search:
-        while (connection := search.look(CONNECT_TIMEOUT_S)) is None:
-            time.sleep(LOOK_AGAIN_S)
-        return connection
+        return search.wait()
 
 
 class Search:
@@ -178,6 +176,16 @@ class Search:
         if time.monotonic() > self._deadline:
             raise _too_slow(self._path, self._timeout, obstacle, self._start)
         return None
+
+    def wait(self) -> socket.socket:
+        """Return a connection, however long that takes; raise as ``reach`` does.
+
+        A daemon listens before it has read its configuration. If it hangs up because that is of no
+        use, wait again: the error says what it ended with.
+        """
+        while (connection := self.look(CONNECT_TIMEOUT_S)) is None:
+            time.sleep(LOOK_AGAIN_S)
+        return connection
 
     def close(self) -> None:
         """Let go of the lock and of what was started, which goes on."""

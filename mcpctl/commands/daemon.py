@@ -1,13 +1,15 @@
-"""``mcpctl up`` and ``down``."""
+"""``mcpctl up``, ``down`` and ``restart --daemon``."""
 
 from __future__ import annotations
 
+import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcpctl import options
-from mcpd import launch, paths
+from mcpd import __version__, launch, paths
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -59,6 +61,86 @@ def bring_up(app: App) -> None:
     else:
         what = "is up" if is_new else "is up already"
         app.say(f"mcpd {hello['version']} {what}: pid {hello['pid']}, {app.socket}")
+
+
+def replace(app: App) -> None:
+    """End the daemon, start the next one in its place, and say so; start one where none runs.
+
+    Nobody else starts one meanwhile: it would have another configuration, or another environment.
+    """
+    from mcpd.client.control import Control
+
+    old = _who_runs(app)
+    if old is None and not app.may_start:
+        raise DaemonUnavailable("no daemon runs", why="absent", path=app.socket)
+    config = app.config or (old or {}).get("config")
+    with launch.Search(app.socket, config=config) as search:
+        _hold(search)
+        if old is not None and old["version"] is None:
+            _end(app, old["pid"])
+        elif old is not None:
+            bring_down(app, force=False)
+        app.status_line.show("starting mcpd")
+        try:
+            control = Control.found(search, app.socket)
+        except DaemonUnavailable:
+            app.status_line.clear()
+            if old is not None:
+                app.note(f"mcpd, pid {old['pid']}, has ended, and no other one has started")
+            raise
+    app.status_line.clear()
+    with control:
+        _tell_of_replacement(app, old, {**control.hello, "socket": app.socket})
+
+
+def _who_runs(app: App) -> dict[str, Any] | None:
+    """Return what the daemon says of itself; its pid alone if we do not speak its protocol."""
+    try:
+        with app.connect(start=False) as control:
+            return {**control.hello}
+    except DaemonUnavailable as error:
+        if launch.may_start(error):
+            return None
+        if error.details["why"] != "incompatible" or error.details.get("pid") is None:
+            raise
+        return {"pid": error.details["pid"], "version": None}
+
+
+def _end(app: App, pid: int) -> None:
+    """End a daemon that does not understand us as if it had been asked, and wait for it."""
+    from mcpd.client.process import Process
+
+    process = Process(pid)
+    try:
+        process.require_mcpd()
+        process.send(signal.SIGTERM)
+        with app.waiting(f"mcpd, pid {pid}, is stopping its servers") as on_wait:
+            if not process.wait(END_TIMEOUT_S, on_wait):
+                raise _still_there(pid)
+    finally:
+        process.close()
+
+
+def _hold(search: launch.Search) -> None:
+    """Let nobody else start a daemon; whoever has just begun to is waited for, for a while."""
+    deadline = time.monotonic() + launch.START_TIMEOUT_S
+    while not search.hold() and time.monotonic() < deadline:
+        time.sleep(launch.LOOK_AGAIN_S)
+
+
+def _tell_of_replacement(app: App, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+    if app.as_json:
+        was = None if old is None else {"pid": old["pid"], "version": old["version"]}
+        app.document({"daemon": new, "replaced": was})
+    else:
+        told = f"mcpd {new['version']} is up: pid {new['pid']}, {app.socket}"
+        if old is not None:
+            is_same = old["version"] in (None, new["version"])
+            release = "" if is_same else f"mcpd {old['version']}, "
+            told += f" (it was {release}pid {old['pid']})"
+        app.say(told)
+    if new["version"] != __version__:
+        app.note(f"this is mcpctl {__version__}, and not what the daemon was started from")
 
 
 def bring_down(app: App, *, force: bool) -> int | None:

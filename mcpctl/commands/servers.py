@@ -67,6 +67,10 @@ def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool
 def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bool) -> None:
     """Restart servers, or the daemon; return when they are ready.
 
+    The daemon lets calls end, stops its servers and ends; the next one runs what is
+    installed now, with the same configuration and socket, in the environment of this
+    shell. Bridges (mcpctl connect) go on with it.
+
     \b
     mcpctl restart files
     mcpctl restart --daemon
@@ -76,10 +80,9 @@ def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bo
         return
     if servers or is_all:
         raise click.UsageError("--daemon restarts everything: name no servers with it.")
-    from mcpctl.commands.daemon import bring_down, bring_up
+    from mcpctl.commands.daemon import replace
 
-    bring_down(app, force=False)
-    bring_up(app)
+    replace(app)
 
 
 def _change(

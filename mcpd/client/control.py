@@ -71,16 +71,30 @@ class Control:
         Raises ``DaemonUnavailable``; ``details["why"]`` is as ``launch.connect`` says, or
         ``unresponsive`` (with ``pid``), ``incompatible`` or ``gone``.
         """
-        patience = HELLO_TIMEOUT_S
         try:
             connection = launch.connect(path)
         except DaemonUnavailable as error:
             if not (start and launch.may_start(error)):
                 raise
-            connection = launch.reach(
-                path, config=config, timeout=START_TIMEOUT_S, progress=progress
-            )
-            patience = START_TIMEOUT_S  # it listens before it has loaded everything
+            if progress is not None:
+                progress("starting mcpd")
+            with launch.Search(path, config=config, timeout=START_TIMEOUT_S) as search:
+                return cls.found(search, path)
+        return cls._over(connection, path, HELLO_TIMEOUT_S)
+
+    @classmethod
+    def found(cls, search: launch.Search, path: str) -> Self:
+        """Start a daemon where none runs, and greet whoever listens; raise as ``open`` does."""
+        while True:
+            connection = search.wait()
+            try:  # it listens before it has loaded everything
+                return cls._over(connection, path, START_TIMEOUT_S)
+            except DaemonUnavailable as error:
+                if error.details["why"] != "gone":
+                    raise
+
+    @classmethod
+    def _over(cls, connection: socket.socket, path: str, patience: float) -> Self:
         control = cls(connection, path)
         try:
             control._greet(patience)
@@ -157,7 +171,7 @@ class Control:
         said = hello.get("api") if isinstance(hello, dict) else None
         complaint = version.complaint(said)
         if complaint is not None:
-            raise DaemonUnavailable(complaint, why="incompatible", path=self.path)
+            raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=self.pid)
         self.hello = hello
 
     def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:

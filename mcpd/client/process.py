@@ -72,14 +72,18 @@ class Process:
         programs = [os.path.basename(word) for word in words[:2]]
         return "mcpd" in programs or words[1:3] == ["-m", "mcpd"]
 
+    def require_mcpd(self) -> None:
+        """Raise ``DaemonUnavailable`` where it is no daemon of this user: it is left alone."""
+        if not self.is_mcpd():
+            message = f"pid {self.pid} has the socket, but it is no mcpd of yours: left alone"
+            raise DaemonUnavailable(message, why="not_ours", pid=self.pid)
+
     def end(self, on_wait: Callable[[float], None] | None = None) -> None:
         """End it: SIGTERM, also for one that is suspended, then SIGKILL.
 
         Raises ``DaemonUnavailable`` where it is no mcpd, or does not end even so.
         """
-        if not self.is_mcpd():
-            message = f"pid {self.pid} has the socket, but it is no mcpd of yours: left alone"
-            raise DaemonUnavailable(message, why="not_ours", pid=self.pid)
+        self.require_mcpd()
         self.send(signal.SIGTERM)
         self.send(signal.SIGCONT)
         if self.wait(TERM_GRACE_S, on_wait):

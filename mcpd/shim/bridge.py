@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 
 from mcpd import launch, paths
 from mcpd.errors import DaemonUnavailable
@@ -35,15 +36,7 @@ def main(argv: list[str]) -> int:
 
 def _bridge(asked: Arguments) -> int:
     path = paths.socket_path(asked.socket)
-    if asked.may_start:
-        connection = launch.reach(path, config=asked.config)
-    else:
-        connection = launch.connect(path)
-    try:
-        attached = session.attach(connection, asked, ends.say)
-    except BaseException:
-        connection.close()
-        raise
+    connection, attached = _first(path, asked)
     connection.setblocking(False)
     link = Link(path, asked, connection, attached)
     try:
@@ -57,6 +50,30 @@ def _bridge(asked: Arguments) -> int:
         return pump.run()
     finally:
         link.close()
+
+
+def _first(path: str, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
+    """Attach to the daemon, which is started if there is none and we may."""
+    try:
+        return _attach(launch.connect(path), asked)
+    except DaemonUnavailable as error:
+        if not (asked.may_start and launch.may_start(error)):
+            raise
+    with launch.Search(path, config=asked.config) as search:
+        while True:
+            try:
+                return _attach(search.wait(), asked)
+            except DaemonUnavailable as error:
+                if error.details["why"] != "gone":
+                    raise
+
+
+def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
+    try:
+        return connection, session.attach(connection, asked, ends.say)
+    except BaseException:
+        connection.close()
+        raise
 
 
 def _explain(message: str, hint: str | None, status: int) -> int:

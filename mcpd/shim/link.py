@@ -131,6 +131,10 @@ class Link:
         except session.Refused as refusal:
             self._take(refusal)
         except DaemonUnavailable as silence:
+            if self._search is not None and silence.details.get("why") == "gone":
+                self._hang_up()  # it listened before it had read its configuration
+                self._next_at = now + LOOK_AGAIN_S
+                return False
             self._miss(silence, now)
         except OSError as error:  # no process, descriptor or memory just now
             message = f"cannot reach a daemon: {error.strerror}"
@@ -152,6 +156,7 @@ class Link:
         self.pid = self._attaching.hello.get("pid")
         self._config = _config(self._attaching, self._asked)
         self._attaching = None
+        self._end_search()
         self.is_attached = True
         return True
 
@@ -166,7 +171,6 @@ class Link:
             self._next_at = now + LOOK_AGAIN_S
             return
         found.setblocking(False)
-        self._end_search()
         self._next_at = math.inf
         self.connection = found
         self._attaching = session.Attaching(found, self._asked)
@@ -195,12 +199,15 @@ class Link:
         self.obstacle = Obstacle(error, exits.NO_DAEMON, is_firm=why not in passes)
 
     def _close(self) -> None:
+        self._hang_up()
+        self._end_search()
+
+    def _hang_up(self) -> None:
         self.is_attached = False
         self._attaching = None
         if self.connection is not None:
             self.connection.close()
             self.connection = None
-        self._end_search()
 
     def _end_search(self) -> None:
         if self._search is not None:
