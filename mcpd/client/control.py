@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mcpd import launch
+from mcpd import launch, paths
 from mcpd.api import version
 from mcpd.client import messages
 from mcpd.errors import DaemonUnavailable, RequestFailed
@@ -271,9 +271,13 @@ class Control:
         return DaemonUnavailable("the daemon has hung up", why="gone", path=self.path)
 
     def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
-        who = "" if self.pid is None else f", pid {self.pid}"
+        from mcpd.client.process import lock_holder  # which is not needed where all is well
+
+        # Who listens may be a service manager; the lock's holder is the daemon.
+        pid = lock_holder(paths.lock_path(self.path)) or self.pid
+        who = "" if pid is None else f", pid {pid}"
         message = f"the daemon is unresponsive{who}: no answer within {waited_s:g} s"
-        return DaemonUnavailable(message, why="unresponsive", pid=self.pid, path=self.path)
+        return DaemonUnavailable(message, why="unresponsive", pid=pid, path=self.path)
 
 
 class Stream:

@@ -194,6 +194,22 @@ def test_without_a_socket_of_the_managers_it_makes_its_own(manager: Manager):
     assert not manager.box.socket.exists()
 
 
+def test_a_stuck_daemon_is_told_from_the_manager_that_listens(manager: Manager):
+    """
+    Else ``down --force`` would look at the wrong process, and leave it alone.
+    """
+    manager.listen()
+    process = manager.start()
+    manager.wait_for("READY")
+    process.send_signal(signal.SIGSTOP)
+    done = manager.box.ctl("status")
+    assert done.returncode == 3
+    assert f"pid {process.pid}" in done.stderr
+    assert manager.box.ctl("down", "--force").returncode == 0
+    assert process.wait(scaled(20)) is not None
+    assert manager.box.socket.stat().st_ino == manager.inode
+
+
 def make(kind: str) -> tuple[socket.socket, ...]:
     """Return descriptors that are not what they should be."""
     match kind:
