@@ -164,9 +164,18 @@ class Parked:
         return modern.input_required(asks, call.state, b"{}" if known is None else known.info)
 
     def _handle(self) -> str:
-        number = str(next(self._numbers))
+        return self._signed(str(next(self._numbers)))
+
+    def _signed(self, number: str) -> str:
         digest = hmac.digest(self._tables.fx.settings.secret, number.encode(), "sha256")
         return f"{_PREFIX}{number}.{base64.urlsafe_b64encode(digest[:_DIGEST_BYTES]).decode()}"
+
+    def _is_handle(self, state: str | None) -> bool:
+        """Tell our own handles from what a server gave that is a daemon like us."""
+        if state is None or not state.isascii() or not state.startswith(_PREFIX):
+            return False
+        number = state.removeprefix(_PREFIX).partition(".")[0]
+        return hmac.compare_digest(state.encode(), self._signed(number).encode())
 
     # -- the retry -------------------------------------------------------------------------------
 
@@ -190,7 +199,11 @@ class Parked:
         if known is None and not is_ours:
             return False  # it will be known when the process is there
         if known is not None and known.era is Era.MODERN:
-            return False
+            if not self._is_handle(state):
+                return False
+            # its server was legacy then: made anew, the call could be carried out twice
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
+            return True
         if present(found.state) is None and present(found.answers) is None:
             return False
         call = self._handles.get(state or "")
