@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 
 import msgspec
@@ -46,13 +45,15 @@ class CatalogCache:
     """One file for each server in ``catalog/`` of the state directory.
 
     Invariant: a file that is not what we wrote is as good as none, and a disk that is full
-    costs nobody anything but the cache. Known secrets are masked.
+    costs nobody anything but the cache, for as long as it is. Known secrets are masked.
     """
 
     def __init__(self, state_dir: str) -> None:
         self._directory = os.path.join(state_dir, "catalog")
         self._waiting: dict[str, tuple[str, Remembered, Redactor]] = {}
         self._writer: asyncio.Task[None] | None = None
+        self._late: dict[str, tuple[str, Remembered, Redactor]] = {}
+        """What the disk did not take; tried again with the next that is to be kept."""
 
     def load(self, server: str, launch: str) -> Remembered | None:
         """Return what the last process of this launch said, as far as it is known."""
@@ -76,31 +77,41 @@ class CatalogCache:
 
     def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
         """Write soon, off the loop; what comes meanwhile replaces what waits."""
-        self._waiting[server] = (launch, said, redactor)
+        self._waiting = {**self._late, **self._waiting, server: (launch, said, redactor)}
+        self._late.clear()
         if self._writer is None or self._writer.done():
             self._writer = tasks.spawn(self._write(), name="cache.write")
 
     async def flush(self) -> None:
-        """Wait until what was to be kept is written."""
+        """Wait until what was to be kept is written, or was tried once more."""
         if self._writer is not None:
             await asyncio.wait((self._writer,))
+        if self._late:
+            self._waiting, self._late = self._late, {}
+            await self._write()
 
     async def _write(self) -> None:
         while self._waiting:
             server, what = self._waiting.popitem()
-            await asyncio.to_thread(self._write_one, server, *what)
+            if await asyncio.to_thread(self._write_one, server, *what):
+                self._late.pop(server, None)
+            else:
+                self._late[server] = what
 
-    def _write_one(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
+    def _write_one(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> bool:
         pages = said.catalog.to_cache().decode()
         introduction = said.introduction.to_cache()
         kept = _Kept(VERSION, launch, introduction, pages, said.has_asked, said.stamp)
         data = redactor.mask_bytes(msgspec.json.encode(kept))
-        with contextlib.suppress(OSError):
+        try:
             directory = files.open_directory(self._directory)
             try:
                 files.replace_file(_name(server), data, directory=directory)
             finally:
                 os.close(directory)
+        except OSError:
+            return False
+        return True
 
 
 def _name(server: str) -> str:

@@ -73,6 +73,9 @@ MOST_CONNECTIONS = 1000
 
 AT_LEAST_STARTS = 4
 
+LEDGER_RETRY_S = 10.0
+"""Between two tries to write what a full disk did not take."""
+
 BAD_CONFIG = 78
 """Exit status: no file of the configuration could be read as one (EX_CONFIG)."""
 
@@ -243,7 +246,8 @@ class Daemon:
             one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
         )
         self._ledger: Ledger
-        self._has_trouble = False  # whether the ledger's last change is not on disk
+        self._ledger_retry: asyncio.TimerHandle | None = None
+        """While the ledger's last change is not on disk: when it is tried again."""
         self._listener: UnixListener
         self._drain: Drain
         self._place: Place
@@ -361,10 +365,12 @@ class Daemon:
     def record_members(self) -> None:
         """Write down what has become known of trees."""
         self._ledger.save()
+        self._warn_of_ledger()
 
     def forget(self, child: Child) -> None:
         """Strike out one whose tree is gone."""
         self._ledger.forget(child)
+        self._warn_of_ledger()
 
     # -- beginning and ending ----------------------------------------------------------------------
 
@@ -435,6 +441,8 @@ class Daemon:
         if self._supervisor.login is not None:
             await self._supervisor.login.close()
         await guardian.farewell()
+        if self._ledger_retry is not None:
+            self._ledger_retry.cancel()
         self._ledger.close()
         await self._cache.flush()
         await self._room.close()
@@ -537,11 +545,19 @@ class Daemon:
         self._log.log("info", "clock.jumped", seconds=seconds)
 
     def _warn_of_ledger(self) -> None:
-        """Say once that the record of processes cannot be kept; servers run without it."""
+        """Say once that the record of processes cannot be kept, and try again until it can.
+
+        Servers run without it.
+        """
         trouble = self._ledger.trouble
-        if trouble is not None and not self._has_trouble:
+        if trouble is not None and self._ledger_retry is None:
             self._log.log("error", "ledger.trouble", path=self._ledger.path, error=trouble)
-        self._has_trouble = trouble is not None
+        if self._ledger_retry is not None:
+            self._ledger_retry.cancel()
+            self._ledger_retry = None
+        if trouble is not None:
+            loop = asyncio.get_running_loop()
+            self._ledger_retry = loop.call_later(LEDGER_RETRY_S, self.record_members)
 
     def _log_files(self) -> list[str]:
         return self._registry.log_files()

@@ -117,3 +117,33 @@ async def test_what_an_earlier_version_kept_is_read(tmp_path: Path) -> None:
     found = CatalogCache(str(tmp_path)).load("a/b", "key")
     assert found is not None
     assert (found.has_asked, found.stamp) == (False, None)
+
+
+async def test_what_the_disk_did_not_take_is_written_with_the_next(tmp_path: Path) -> None:
+    """
+    B121: nobody would write it again, and after the next start its tools would be missing.
+    """
+    blocker = tmp_path / "catalog"
+    blocker.write_text("in the way")
+    cache = CatalogCache(str(tmp_path))
+    said = Remembered(INTRODUCTION, catalog())
+    cache.keep("first", "key", said, Redactor(()))
+    cache.keep("gone", "old", said, Redactor(()))
+    await cache.flush()
+    blocker.unlink()
+    cache.keep("gone", "key", said, Redactor(()))
+    await cache.flush()
+    for name in ("first", "gone"):
+        assert cache.load(name, "key") is not None
+    assert sorted(each.name for each in blocker.iterdir()) == ["first.json", "gone.json"]
+
+
+async def test_it_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
+    blocker = tmp_path / "catalog"
+    blocker.write_text("in the way")
+    cache = CatalogCache(str(tmp_path))
+    cache.keep("a", "key", Remembered(INTRODUCTION, catalog()), Redactor(()))
+    await cache.flush()
+    blocker.unlink()
+    await cache.flush()
+    assert cache.load("a", "key") is not None
