@@ -174,5 +174,5 @@ def _service(daemon: Daemon, units: tuple[str, ...]) -> Iterator[Finding]:
             "daemon_not_service",
             f"{units[0]} is installed, but the daemon that runs was started by hand or by a "
             "client: the service manager neither watches it nor starts it again",
-            "mcpctl down, then: systemctl --user start mcpd",
+            "mcpctl down, then: mcpctl service restart",
         )
