@@ -70,11 +70,19 @@ def test_calls_that_end_in_any_way_are_forgotten(box: Box):
     for _ in range(2):
         calls_of(box, ROUNDS)
     wait_until(lambda: (told := box.status("mixed"))["in_flight"] == told["sessions"] == 0)
+    wait_until(lambda: not any(tables(box).values()), what=lambda: f"empty tables: {tables(box)}")
     wait_until(
         lambda: descriptors(daemon) <= before,
         what=lambda: f"{before}, {os.listdir(f'/proc/{daemon}/fd')}",
     )
     assert memory_kib(daemon) - memory < 4 * 1024
+
+
+def tables(box: Box) -> dict[str, int]:
+    """Return how much the daemon remembers, less what is of whoever asks."""
+    with box.peer() as peer:
+        told: dict[str, int] = peer.request("mcpd/status")["daemon"]["tables"]
+    return {name: count - (name in ("owed", "sessions")) for name, count in told.items()}
 
 
 def calls_of(box: Box, rounds: int) -> None:

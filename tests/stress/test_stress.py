@@ -67,7 +67,9 @@ async def stress(box: Box, calls: int) -> tuple[int, int]:
     def is_empty() -> bool:
         told = json.loads(box.ctl("status", "--json").stdout)
         idle = all(s["in_flight"] == 0 and s["sessions"] == 0 for s in told["servers"])
-        return idle and told["daemon"]["sessions"] == 0
+        tables = told["daemon"]["tables"].items()
+        is_forgotten = all(count <= (name in ("owed", "sessions")) for name, count in tables)
+        return idle and told["daemon"]["sessions"] == 0 and is_forgotten
 
     assert not crowd.complaints, "\n".join(crowd.complaints[:20])
     assert crowd.outcomes["no answer"] == 0, crowd.outcomes
