@@ -98,9 +98,10 @@ def _read(path: str) -> str | None:
                 path=path,
             ) from None
         raise _cannot("read", path, error) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise PathRefused(f"{path} is not a regular file, and is left alone", path=path)
     with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise PathRefused(f"{path} is not a regular file, and is left alone", path=path)
         return file.read(_LIMIT_BYTES).decode(errors="replace")
 
 

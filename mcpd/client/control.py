@@ -171,7 +171,8 @@ class Control:
         said = hello.get("api") if isinstance(hello, dict) else None
         complaint = version.complaint(said)
         if complaint is not None:
-            raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=self.pid)
+            pid = self._daemon_pid()
+            raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=pid)
         self.hello = hello
 
     def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:
@@ -270,11 +271,14 @@ class Control:
     def _gone(self) -> DaemonUnavailable:
         return DaemonUnavailable("the daemon has hung up", why="gone", path=self.path)
 
-    def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
+    def _daemon_pid(self) -> int | None:
+        """Return who holds the lock: who listens may be a service manager."""
         from mcpd.client.process import lock_holder  # which is not needed where all is well
 
-        # Who listens may be a service manager; the lock's holder is the daemon.
-        pid = lock_holder(paths.lock_path(self.path)) or self.pid
+        return lock_holder(paths.lock_path(self.path)) or self.pid
+
+    def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
+        pid = self._daemon_pid()
         who = "" if pid is None else f", pid {pid}"
         message = f"the daemon is unresponsive{who}: no answer within {waited_s:g} s"
         return DaemonUnavailable(message, why="unresponsive", pid=pid, path=self.path)

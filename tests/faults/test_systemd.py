@@ -129,6 +129,9 @@ def test_the_service_is_installed_killed_stopped_and_gone(login: Login):
         before = login.pid()
         assert login.service("restart").returncode == 0
         assert login.pid() != before
+    before = login.pid()
+    assert login.run(binary("mcpctl"), "restart", "--daemon").returncode == 0
+    assert login.status()["pid"] == login.pid() != before
     assert login.run("systemctl", "--user", "reload", "mcpd.service").returncode == 0
     done = login.service("uninstall")
     assert done.returncode == 0, done.stderr
