@@ -300,6 +300,8 @@ class Upward(Ground):
                 assert question.method == "roots/list" and roots
                 assert found == {"roots": [{"uri": uri} for uri in roots]}
             is_done = not question.is_strict or any(each.is_over for each in question.rivals)
+            if question.call is not None and question.call.is_parked:
+                is_done = True  # it came when its client had been asked, who did not come back
             assert question.asked is not None or is_done or question.method == "roots/list"
         elif self.is_exclusive(process.server) and question.is_strict:
             call = question.call
