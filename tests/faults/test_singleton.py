@@ -111,16 +111,16 @@ def test_of_many_starts_at_once_one_daemon_comes(box: Box):
         bridge.initialize()
     assert len({bridge.text("pid") for bridge in bridges}) == 1
     assert len(box.pids()) == 1
-    wait_until(lambda: len(daemons(box)) == 1, what=lambda: f"one daemon of {daemons(box)}")
+    wait_until(lambda: len(daemons(box)) == 1, 20, what=lambda: f"one daemon of {daemons(box)}")
     (winner,) = daemons(box)
     with box.peer() as peer:
         assert peer.request("mcpd/hello")["pid"] == winner
         ended = [mcpd for mcpd in direct if mcpd.pid != winner]
-        assert {mcpd.wait(scaled(10)) for mcpd in ended} == {RUNS_ALREADY}
+        assert {mcpd.wait(scaled(20)) for mcpd in ended} == {RUNS_ALREADY}
         peer.request("mcpd/shutdown")
-    wait_until(lambda: not daemons(box))
     for mcpd in direct:
-        mcpd.wait(scaled(10))
+        mcpd.wait(scaled(20))
+    wait_until(lambda: not daemons(box), 20)
 
 
 @pytest.mark.parametrize("what", ["innocent", "garbage"])
