@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import secrets
 import subprocess
@@ -26,6 +27,9 @@ PATIENCE_S: Final = 1.0
 
 GRACE_S: Final = 0.2
 """For what rc files have left running. An interactive shell ignores SIGTERM."""
+
+LOWEST_FD: Final = 64
+"""Of the pipe: a login shell of bash keeps those from 3 to 19 from what it executes."""
 
 CHUNK_BYTES: Final = 1 << 16
 
@@ -165,7 +169,9 @@ class LoginPath:
         """
         loop = asyncio.get_running_loop()
         mark = secrets.token_hex(loginpath.MARK_BYTES)
-        reading, writing = os.pipe()
+        reading, low = os.pipe()
+        writing = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+        os.close(low)
         os.set_blocking(reading, False)
         try:
             for number, argv in enumerate(loginpath.attempts(shell, mark, writing), 1):

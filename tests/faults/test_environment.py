@@ -52,7 +52,7 @@ def test_what_only_the_login_shell_finds_is_found(box: Box):
     bin_directory = home / NVM
     script(bin_directory / "npx", FAKE)
     (home / ".bashrc").write_text(
-        'case $- in *i*) ;; *) return ;; esac\necho "a greeting"\n'
+        'case $- in *i*) ;; *) return ;; esac\necho "a greeting"\nexec >/dev/null\n'
         f'[ -n "$MCPD_RESOLVING_ENV" ] && export PATH="$HOME/{NVM}:$PATH"\n'
     )
     box.servers["npx"] = {"command": "npx"}
