@@ -43,6 +43,8 @@ class Ground:
         self.clients: dict[int, Client] = {}
         self.processes: dict[SlotId, Process] = {}
         self.places: dict[SlotId, tuple[str, str | None]] = {}
+        self.closed: dict[SlotId, tuple[str, str | None]] = {}
+        """Places of which something may still be told that was said there."""
         self.wanted: set[SlotId] = set()
         self.probing: dict[SlotId, bool] = {}  # and whether the process has read the probe
         self.again: dict[SlotId, int] = {}  # further processes of one attempt to start
@@ -98,7 +100,7 @@ class Ground:
 
     def is_served_by(self, client: Client, slot: SlotId) -> bool:
         """Tell whether what runs there may say anything to this client."""
-        server, key = self.places[slot]
+        server, key = self.places.get(slot) or self.closed[slot]
         if not any(client.uses(name) for name in self.names_of(server)):
             return False
         return key is None or key == f"session:{client.session}"

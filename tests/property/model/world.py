@@ -28,7 +28,7 @@ class World(Downward, Upward):
                 self.places[command.slot] = (command.server, command.key)
             case cmd.CloseSlot():
                 self.forget_process(command.slot)
-                del self.places[command.slot]
+                self.closed[command.slot] = self.places.pop(command.slot)
                 self.handle(ev.ServerDown(command.slot, failure("server_stopped"), True, False))
             case cmd.Want() if self.is_ending:
                 self.handle(ev.ServerDown(command.slot, failure("crash_loop"), False, False))
