@@ -6,6 +6,7 @@ one in the namespace alone. Skipped where no namespace may be made, or there is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -23,9 +24,19 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 SYSTEMD = Path("/usr/lib/systemd/systemd")
 
+CGROUPS = Path("/sys/fs/cgroup")
+
 MANAGER = """
-mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system && exec "$0" --user --unit=basic.target
+mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system || exit
+for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
+    case $root in */cpuset | */freezer) continue ;; esac  # of no interest to systemd
+    test -e "$root/cgroup.procs" || continue
+    mkdir "$root/$1" && echo $$ >"$root/$1/cgroup.procs" || exit
+done
+exec "$0" --user --unit=basic.target
 """
+"""What is in the control group that it starts in, a manager takes for its own and moves: so it gets
+one of its own in each hierarchy, and is not started without."""
 
 QUICK = "[Service]\nWatchdogSec=2\n"
 
@@ -35,13 +46,14 @@ class Login:
 
     def __init__(self, box: Box) -> None:
         self.box = box
+        self.group = f"mcpd-{box.tag}"
         for name in ("MCPD_CONFIG", "MCPD_SOCKET"):
             del box.env[name]
         box.socket = box.root / "run" / "mcpd" / "mcpd.sock"
         box.config = box.root / "conf" / "mcpd" / "mcp.json"
         box.config.parent.mkdir()
         with box.log.open("ab") as log:
-            argv = ["unshare", "--mount", "sh", "-c", MANAGER, str(SYSTEMD)]
+            argv = ["unshare", "--mount", "sh", "-c", MANAGER, str(SYSTEMD), self.group]
             self.manager = box._start(argv, stdout=log, stderr=log)
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
@@ -73,10 +85,16 @@ class Login:
         group = told.stdout.strip().partition("=")[2]
         found = []
         for root in ("", "systemd", "unified"):
-            file = Path("/sys/fs/cgroup", root, group.strip("/"), "cgroup.procs")
+            file = Path(CGROUPS, root, group.strip("/"), "cgroup.procs")
             if group and file.exists():
                 found += [int(pid) for pid in file.read_text().split()]
         return found
+
+    def remove_groups(self) -> None:
+        for root in (CGROUPS, *CGROUPS.iterdir()):
+            for folder, _, _ in os.walk(root / self.group, topdown=False):
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
 
     def pid(self) -> int:
         with Peer.dial(self.box.socket) as peer:
@@ -95,6 +113,8 @@ def login(box: Box) -> Iterator[Login]:
     made.service("uninstall", "--force")
     made.manager.terminate()
     made.manager.wait(scaled(20))
+    box.close()
+    made.remove_groups()
 
 
 def start_tree(login: Login) -> list[int]:
