@@ -78,7 +78,7 @@ class MemoryWatch:
                 await self._look(watched)
                 now = loop.time()
                 next_look = now + max(LOOK_S, (now - began) / LOOK_SHARE)
-                while self._over and loop.time() < next_look:
+                while self._may_restart() and loop.time() < next_look:
                     self._restart_idle()
                     await asyncio.sleep(IDLE_LOOK_S)
                 await asyncio.sleep(max(0.0, next_look - loop.time()))
@@ -94,9 +94,10 @@ class MemoryWatch:
                 if limit > 0:
                     found[slot.run.child] = (slot, limit)
         ids = {slot.id for slot in self._supervisor.slots()}
-        for known in (self._over, self._pauses):
-            for ident in [ident for ident in known if ident not in ids]:
-                del known[ident]
+        for ident in [ident for ident in self._pauses if ident not in ids]:
+            del self._pauses[ident]
+        for ident in [ident for ident, child in self._over.items() if child not in found]:
+            del self._over[ident]
         return found
 
     async def _look(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
@@ -117,20 +118,30 @@ class MemoryWatch:
                 self._supervisor.complain(slot.id, _failure(slot.server, takes, limit))
                 self._tell(ServerOverMemory(slot.server, slot.id, takes, limit, is_busy))
 
+    def _lived(self, ident: SlotId) -> float | None:
+        """Return how long what is too large has been ready, ``None`` where it is not there now."""
+        slot = self._supervisor.get(ident)
+        if slot is None or slot.run is None or slot.run.child is not self._over[ident]:
+            return None
+        ready_at = slot.machine.ready_at
+        return None if ready_at is None else self._supervisor.now() - ready_at
+
+    def _may_restart(self) -> list[tuple[SlotId, float]]:
+        """Return those whose time has come, with how long they have lived."""
+        lives = [(ident, self._lived(ident)) for ident in self._over]
+        return [
+            (ident, lived)
+            for ident, lived in lives
+            if lived is not None and lived >= self._pauses.get(ident, 0.0)
+        ]
+
     def _restart_idle(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for ident, child in list(self._over.items()):
+        for ident, lived in self._may_restart():
             slot = self._supervisor.get(ident)
-            if slot is None or slot.run is None or slot.run.child is not child:
-                del self._over[ident]  # it has ended by itself
-                continue
-            ready_at = slot.machine.ready_at
-            if ready_at is None:
-                continue
-            lived, pause = now - ready_at, self._pauses.get(ident, 0.0)
-            if lived < pause or not self._mux.is_unused(ident):
+            if slot is None or not self._mux.is_unused(ident):
                 continue
             del self._over[ident]
+            pause = self._pauses.get(ident, 0.0)
             self._pauses[ident] = PAUSE_S if lived >= PAUSE_MOST_S else _longer(pause)
             why = slot.machine.last_error or "it takes too much memory"
             failure = Failure("server_stopped", f"restarted: {why}", slot.server, True)

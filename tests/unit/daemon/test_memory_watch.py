@@ -21,6 +21,8 @@ class Farm:
         self.takes = 0
         self.looks = 0
         self.is_unused = True
+        self.asked = 0
+        self.slept = 0.0
         self.told: list[ServerOverMemory] = []
         self.restarts: list[str] = []
         machine = SimpleNamespace(state=State.READY, ready_at=0.0, last_error=None)
@@ -36,6 +38,7 @@ class Farm:
             get=lambda ident: self.slot if self.slots else None,
             complain=self._complain,
             replace=self._replace,
+            now=self.now,
             reaper=SimpleNamespace(look=self._look),
         )
         mux: Any = SimpleNamespace(is_unused=lambda ident: self.is_unused)
@@ -46,7 +49,12 @@ class Farm:
     def start(self) -> None:
         """Put another process there."""
         self.slot.run = SimpleNamespace(child=object())
-        self.slot.machine.ready_at = asyncio.get_running_loop().time()
+        self.slot.machine.ready_at = self.now()
+
+    def now(self) -> float:
+        """Return the daemon's time, which is behind the loop's by what it did not live through."""
+        self.asked += 1
+        return asyncio.get_running_loop().time() - self.slept
 
     async def _look(self) -> dict[object, tuple[()]]:
         self.looks += 1
@@ -141,3 +149,49 @@ async def test_one_that_always_needs_too_much_is_not_restarted_all_the_time(
     farm.slot.machine.ready_at -= memory_watch.PAUSE_S
     await wait_until_async(lambda: len(farm.restarts) == 3)
     farm.watch.close()
+
+
+async def test_time_that_the_daemon_did_not_live_through_is_no_life_of_a_server(farm: Farm):
+    """
+    After an hour's stop each process seemed to be an hour old, and was restarted at every look.
+    """
+    farm.slept = memory_watch.PAUSE_MOST_S
+    farm.start()
+    farm.takes = 200
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.restarts)
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 5)
+    farm.watch.close()
+    assert len(farm.restarts) == 1
+
+
+async def test_nobody_looks_whether_one_is_idle_before_its_time_has_come(farm: Farm):
+    """
+    That was ten looks a second, for up to an hour, of a daemon that had nothing to do.
+    """
+    farm.takes = 200
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.restarts)
+    looks, asked = farm.looks, farm.asked
+    await wait_until_async(lambda: farm.looks > looks + 10)
+    farm.watch.close()
+    assert farm.asked - asked <= 2 * (farm.looks - looks)
+
+
+async def test_one_that_may_take_more_now_is_not_restarted(farm: Farm):
+    farm.takes, farm.is_unused = 200, False
+    other: Any = SimpleNamespace(
+        id="other", server="other", machine=farm.slot.machine, run=SimpleNamespace(child=object())
+    )
+    farm.slots.append(other)
+    farm.watch.wake()
+    await wait_until_async(lambda: farm.told)
+    farm.watch._limit_of = lambda ident: 0 if ident == "slot" else 300
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 2)
+    farm.is_unused = True
+    looks = farm.looks
+    await wait_until_async(lambda: farm.looks > looks + 2)
+    farm.watch.close()
+    assert not farm.restarts
