@@ -84,6 +84,7 @@ class Early:
 
 def main() -> None:
     """Run the program; never returns."""
+    _open_standard()
     manager = os.environ.pop(MANAGER, "")
     try:
         status = _run(sys.argv[1:])
@@ -93,6 +94,19 @@ def main() -> None:
     if status and manager == "launchd":
         status = _give_up(status)
     sys.exit(status)
+
+
+def _open_standard() -> None:
+    """Have descriptors 0, 1 and 2 be something harmless where whoever started us closed them.
+
+    Else the lock, the socket and the loop's own would get these numbers, and the log with them.
+    """
+    fd = os.open(os.devnull, os.O_RDWR)
+    while fd <= 2:
+        fd = os.dup(fd)  # the lowest that is free
+    os.close(fd)
+    if not sys.stderr:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def _give_up(status: int) -> int:

@@ -320,3 +320,14 @@ def test_many_clients_that_come_while_it_starts_are_all_served(box: Box) -> None
     peers = [wait_until(dial) for _ in range(40)]
     asked = [peer.start("mcpd/hello") for peer in peers]
     assert all(peer.finish(ident)["api"] == 1 for peer, ident in zip(peers, asked, strict=True))
+
+
+def test_a_daemon_whose_standard_descriptors_were_closed_has_no_log_in_its_sockets(box: Box):
+    """
+    As `mcpd 2>&-` starts it: the loop's own descriptor was the log, and the end was an abort.
+    """
+    box.up(through=["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"])
+    assert box.daemon is not None
+    pid = box.daemon.pid
+    assert {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in range(3)} == {os.devnull}
+    assert box.down() == 0
