@@ -104,6 +104,11 @@ class Call(Shown):
     def can_be_asked(self, need: str) -> bool:
         return can(self.capabilities, need)
 
+    def is_ending(self) -> bool:
+        """Tell whether its server has answered it, or it was given up."""
+        is_answered = self.asked is not None and self.asked.answer is not None
+        return self.is_over or is_answered or self.kept is not None
+
     @property
     def wants_more(self) -> bool:
         """Whether its client has been told to make it again, with answers."""

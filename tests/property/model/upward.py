@@ -309,7 +309,7 @@ class Upward(Ground):
             late = self.now - question.at
             assert (
                 call.is_over
-                or any(rival.is_over for rival in question.rivals)  # one of them was given up
+                or any(rival.is_ending() for rival in question.rivals)
                 or late >= entry.question_wait  # type: ignore[union-attr]
                 or (question.method == "roots/list" and "roots" not in call.capabilities)
             ), "a question was refused whose owner could be known"
