@@ -69,7 +69,7 @@ def test_a_daemon_that_was_killed_leaves_nothing_in_the_way(box: Box):
     assert box.socket.is_socket()
     watch = Watch()
     box.up()
-    assert watch.seconds < scaled(3)
+    assert watch.seconds < scaled(10)
     with box.session() as session:
         assert int(session.text("pid")) not in pids
     assert not any(map(is_alive, pids))
@@ -113,6 +113,8 @@ def test_of_many_starts_at_once_one_daemon_comes(box: Box):
     assert len(box.pids()) == 1
     wait_until(lambda: len(daemons(box)) == 1, 20, what=lambda: f"one daemon of {daemons(box)}")
     (winner,) = daemons(box)
+    for bridge in bridges:
+        bridge.close()  # or they would have another daemon when this one is gone
     with box.peer() as peer:
         assert peer.request("mcpd/hello")["pid"] == winner
         ended = [mcpd for mcpd in direct if mcpd.pid != winner]

@@ -22,7 +22,8 @@ def configure(box: Box) -> None:
         box.fake(f"good{number}")
     box.fake("mute", "--mute")
     box.fake("killed", "--start-delay", 0.5, restart={"backoff": 0.05})
-    box.fake("usage", "--no-such-flag")
+    often = {"max_failures": 0, "backoff": 0.05, "backoff_max": 0.1}  # the aggregate starts it, too
+    box.fake("usage", "--no-such-flag", restart=often)
     box.fake("env", env={"ADDED": "1", "LANG": "C.UTF-8"})
     box.fake("bare", inherit_env="none", env={"ADDED": "1"})
     box.settings["list_wait"] = 1.5
