@@ -25,8 +25,8 @@ ALIVE_S = 2 * GRACE + 2 + 4
 """Until all has ended where the daemon lives: both graces and two seconds; the rest is for the
 processes of other tests, and for ``docker``, which is asked for whole seconds."""
 
-DEAD_S = 10.0
-"""Likewise where it was killed."""
+DEAD_S = 10.0 + 10.0
+"""Likewise where it was killed: ten seconds, and the rest for others."""
 
 ZOMBIE_S = 1.0
 DEFAULT_GRACE = 5
