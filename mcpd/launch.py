@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 
-from mcpd import paths
+from mcpd import paths, presence
 from mcpd.errors import DaemonUnavailable
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ ANOTHER_RUNS = 75
 """How ``mcpd`` ends when another daemon holds the lock."""
 
 CANNOT_EXEC = 127
-CONNECT_TIMEOUT_S = 2.0
+CONNECT_TIMEOUT_S = presence.ANSWER_S
 START_TIMEOUT_S = 20.0
 LOOK_AGAIN_S = 0.01
 RETRY_S = 0.5
@@ -86,9 +86,8 @@ def connect(path: str, timeout: float | None = CONNECT_TIMEOUT_S) -> socket.sock
     check_directory(path, may_tighten=False)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(timeout)
-        connection.connect(path)
-        uid = peer_of(connection)[1]
+        _connect(connection, path, timeout)
+        uid = presence.peer_of(connection)[1]
         if uid != os.geteuid():
             raise _not_ours(path, uid)
     except OSError as error:
@@ -230,17 +229,6 @@ def check_directory(path: str, *, may_tighten: bool) -> None:
     if is_open and not (may_tighten and found.st_uid == os.geteuid()):
         message = f"others can write in {directory} (mode {stat.S_IMODE(found.st_mode):04o})"
         raise DaemonUnavailable(message, hint=f"chmod go-w {directory}", why="exposed", path=path)
-
-
-def peer_of(connection: socket.socket) -> tuple[int | None, int]:
-    """Return pid (``None`` where the system does not tell) and uid of who listens there."""
-    if sys.platform == "darwin":
-        found = connection.getsockopt(0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED: struct xucred
-        pid = int.from_bytes(connection.getsockopt(0, 2, 4), sys.byteorder)  # LOCAL_PEERPID
-        return pid or None, int.from_bytes(found[4:8], sys.byteorder)
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    pid, uid = (int.from_bytes(found[at : at + 4], sys.byteorder) for at in (0, 4))
-    return pid or None, uid
 
 
 def make_private(directory: str) -> None:
@@ -424,10 +412,22 @@ def _explain(path: str, error: OSError) -> DaemonUnavailable:
         message = "no daemon runs (the socket is a dead one's)"
         return DaemonUnavailable(message, hint="mcpctl up", why="refused", path=path)
     if isinstance(error, (TimeoutError, BlockingIOError)):
-        message = f"the daemon does not respond: {path} takes no connection"
-        return DaemonUnavailable(message, why="unresponsive", path=path)
+        return presence.unresponsive(path, presence.pid_in_lock(path), CONNECT_TIMEOUT_S)
     why = "forbidden" if isinstance(error, PermissionError) else "unusable"
     return DaemonUnavailable(f"{path}: {error.strerror}", why=why, path=path)
+
+
+def _connect(connection: socket.socket, path: str, timeout: float | None) -> None:
+    """Connect, and leave ``timeout`` set; a full queue is waited for, which the kernel does not."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    connection.settimeout(timeout)
+    while True:
+        try:
+            return connection.connect(path)
+        except BlockingIOError:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise
+            time.sleep(LOOK_AGAIN_S)
 
 
 def _is_socket(path: str) -> bool:

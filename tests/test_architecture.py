@@ -43,7 +43,7 @@ def test_the_bridge_knows_only_the_base() -> None:
     script = "import mcpd.shim, sys; print(*(m for m in sys.modules if m.startswith('mcpd')))"
     argv = [sys.executable, "-c", script]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    allowed = {"mcpd", "mcpd.paths", "mcpd.launch", "mcpd.errors"}
+    allowed = {"mcpd", "mcpd.paths", "mcpd.launch", "mcpd.presence", "mcpd.errors"}
     allowed |= {"mcpd.api", "mcpd.api.version"}  # a number, and what another one means
     others = {name for name in done.stdout.split() if not name.startswith("mcpd.shim")}
     assert others <= allowed

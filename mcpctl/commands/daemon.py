@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mcpctl import options
-from mcpd import __version__, launch, paths
+from mcpd import __version__, launch, paths, presence
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 END_TIMEOUT_S = 120.0
 """It waits for calls, then for its servers, each for as long as its own grace allows."""
+
+LOOK_S = 1.0
+"""Between two looks at whether it has been stopped meanwhile."""
 
 
 @options.command("up", starts=True)
@@ -112,7 +116,7 @@ def _end(app: App, pid: int) -> None:
 
     process = Process(pid)
     try:
-        process.require_mcpd()
+        process.require_daemon(app.socket)
         process.send(signal.SIGTERM)
         with app.waiting(f"mcpd, pid {pid}, is stopping its servers") as on_wait:
             if not process.wait(END_TIMEOUT_S, on_wait):
@@ -144,37 +148,59 @@ def _tell_of_replacement(app: App, old: dict[str, Any] | None, new: dict[str, An
 
 
 def bring_down(app: App, *, force: bool) -> int | None:
-    """End the daemon and wait until it is gone; return its pid, ``None`` where none ran."""
-    from mcpd.client.process import Process, lock_holder, pid_in_lock
+    """End the daemon and wait until it is gone; return its pid, ``None`` where none ran.
+
+    ``force``: also one that does not respond, or stops responding on its way.
+    """
+    from mcpd.client.process import lock_holder
 
     try:
         control = app.connect(start=False)
     except DaemonUnavailable as error:
         if launch.may_start(error):
+            # One that cannot be reached may be there: its socket is gone, or is another's.
             pid = lock_holder(paths.lock_path(app.socket)) if force else None
-            if pid is None:
-                return None
-            # It cannot be reached: its socket is gone, or is another's.
-        else:
-            pid = error.details.get("pid") or pid_in_lock(app.socket)
-            if not force or error.details["why"] != "unresponsive" or pid is None:
-                raise
-        process = Process(pid)
-        with app.waiting(f"ending mcpd, pid {pid}") as on_wait:
-            process.end(on_wait)
-        process.close()
-        return pid
+            return None if pid is None else _force_end(app, pid)
+        return _force(app, error, force=force)
     pid = control.hello["pid"]
-    process = Process(pid)
     try:
-        with control, app.waiting(f"mcpd, pid {pid}, is stopping its servers") as on_wait:
-            _ask_to_end(control)
-            if not process.wait(END_TIMEOUT_S, on_wait):
-                if not force:
-                    raise _still_there(pid)
-                process.end(on_wait)
-    finally:
-        process.close()
+        _wait_down(app, control, pid)
+    except DaemonUnavailable as error:
+        return _force(app, error, force=force)
+    return pid
+
+
+def _wait_down(app: App, control: Control, pid: int) -> None:
+    from mcpd.client.process import Process
+
+    with (
+        control,
+        closing(Process(pid)) as process,
+        app.waiting(f"mcpd, pid {pid}, is stopping its servers") as on_wait,
+    ):
+        _ask_to_end(control)
+        began = time.monotonic()
+        while not process.wait(LOOK_S, on_wait):
+            waited_s = time.monotonic() - began
+            if presence.is_stopped(pid):
+                raise presence.unresponsive(app.socket, pid, waited_s)
+            if waited_s >= END_TIMEOUT_S:
+                raise _still_there(pid)
+
+
+def _force(app: App, error: DaemonUnavailable, *, force: bool) -> int:
+    """End a daemon that does not respond, or raise ``error`` where nobody asked for that."""
+    pid: int | None = error.details.get("pid")
+    if not force or error.details["why"] not in ("unresponsive", "stopping") or pid is None:
+        raise error
+    return _force_end(app, pid)
+
+
+def _force_end(app: App, pid: int) -> int:
+    from mcpd.client.process import Process
+
+    with closing(Process(pid)) as process, app.waiting(f"ending mcpd, pid {pid}") as on_wait:
+        process.end(app.socket, on_wait)
     return pid
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpctl import exits, options
-from mcpd import launch, paths
+from mcpd import launch, paths, presence
 from mcpd.errors import DaemonUnavailable, PathRefused
 
 if TYPE_CHECKING:
@@ -262,17 +262,8 @@ def _outside(app: App, state: ServiceState) -> list[str]:
 
     Who listens is not asked where that would start the service itself.
     """
-    from mcpd.client.process import Process, pid_in_lock
-
-    pid = pid_in_lock(app.socket)
-    if pid is None or pid == state["pid"]:
-        return []
-    process = Process(pid)
-    try:
-        runs = not process.is_gone() and process.is_mcpd()
-    finally:
-        process.close()
-    if not runs:
+    pid = presence.pid_in_lock(app.socket)
+    if pid is None or pid == state["pid"] or not presence.is_daemon_of(pid, app.socket):
         return []
     return [f"a daemon runs outside of the service (pid {pid}): mcpctl down ends it"]
 

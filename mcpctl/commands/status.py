@@ -58,6 +58,7 @@ def status_command(app: App, servers: tuple[str, ...], watch: bool) -> None:
         while watch:
             _show_again(app, found, bool(servers))
             time.sleep(EVERY_S)
+            control.check()  # it may hang by now, and the next answer would be waited for for ever
             found = control.request("mcpd/status", params)
         if app.as_json:
             app.document(found)

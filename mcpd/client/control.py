@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mcpd import launch, paths
+from mcpd import launch, presence
 from mcpd.api import version
 from mcpd.client import messages
 from mcpd.errors import DaemonUnavailable, RequestFailed
@@ -17,12 +17,12 @@ from mcpd.errors import DaemonUnavailable, RequestFailed
 if TYPE_CHECKING:
     from mcpd.api.messages import Hello
 
-HELLO_TIMEOUT_S = 2.0
-"""A daemon that is merely busy answers in milliseconds."""
-
 START_TIMEOUT_S = 20.0
 WRITE_TIMEOUT_S = 30.0
 TICK_S = 0.2
+LOOK_S = 0.8
+"""Between two looks, or less, at whether a daemon that is waited for has been stopped."""
+
 CHUNK_BYTES = 1 << 18
 
 Notify = Callable[[str, Any], None]
@@ -49,9 +49,10 @@ class Control:
 
     def __init__(self, connection: socket.socket, path: str) -> None:
         self.path = path
-        self.pid, _ = launch.peer_of(connection)
-        """Of whoever listens; a service manager's where it made the socket."""
         self.hello: Hello
+        self._patience = presence.Patience(connection)
+        self._stopped_at: float | None = None  # monotonic; when the daemon was found stopped
+        self._looked_at = time.monotonic()
         self._connection = connection
         self._buffer = bytearray()
         self._searched = 0  # no newline stands before this place of the buffer
@@ -80,24 +81,24 @@ class Control:
                 progress("starting mcpd")
             with launch.Search(path, config=config, timeout=START_TIMEOUT_S) as search:
                 return cls.found(search, path)
-        return cls._over(connection, path, HELLO_TIMEOUT_S)
+        return cls._over(connection, path)
 
     @classmethod
     def found(cls, search: launch.Search, path: str) -> Self:
         """Start a daemon where none runs, and greet whoever listens; raise as ``open`` does."""
         while True:
             connection = search.wait()
-            try:  # it listens before it has loaded everything
-                return cls._over(connection, path, START_TIMEOUT_S)
+            try:
+                return cls._over(connection, path)
             except DaemonUnavailable as error:
                 if error.details["why"] != "gone":
                     raise
 
     @classmethod
-    def _over(cls, connection: socket.socket, path: str, patience: float) -> Self:
+    def _over(cls, connection: socket.socket, path: str) -> Self:
         control = cls(connection, path)
         try:
-            control._greet(patience)
+            control.check()
         except BaseException:
             control.close()
             raise
@@ -108,6 +109,22 @@ class Control:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the pid of the daemon, or of whoever has the socket in its place."""
+        return self._patience.pid
+
+    def check(self) -> None:
+        """Have the daemon say who it is; raise ``DaemonUnavailable`` as ``open`` does."""
+        self._patience = presence.Patience(self._connection)
+        self._last_id += 1
+        self._send_request(self._last_id, "mcpd/hello", _place())
+        hello = self._first_word(self._last_id)
+        complaint = version.complaint(hello.get("api") if isinstance(hello, dict) else None)
+        if complaint is not None:
+            raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=self.pid)
+        self.hello = hello
 
     def close(self) -> None:
         """Hang up; what was in flight is cancelled by the daemon."""
@@ -166,14 +183,14 @@ class Control:
             if "method" in members:
                 return members["method"], members.get("params")
 
-    def _greet(self, timeout: float) -> None:
-        hello = self.request("mcpd/hello", _place(), timeout=timeout)
-        said = hello.get("api") if isinstance(hello, dict) else None
-        complaint = version.complaint(said)
-        if complaint is not None:
-            pid = self._daemon_pid()
-            raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=pid)
-        self.hello = hello
+    def _first_word(self, ident: int) -> Any:
+        left = self._patience.left()
+        while left:
+            try:
+                return self._wait(ident, left, None, None).value
+            except TimeoutError:
+                left = self._patience.left()
+        raise self._patience.exhausted()
 
     def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
@@ -193,14 +210,19 @@ class Control:
             return  # hanging up cancels as well
 
     def _write(self, message: dict[str, Any]) -> None:
-        self._connection.settimeout(WRITE_TIMEOUT_S)
-        try:
-            self._connection.sendall(messages.encode(message))
-        except TimeoutError:
-            raise self._unresponsive(WRITE_TIMEOUT_S) from None
-        except OSError:
-            self._raise_last_words()
-            raise self._gone() from None
+        began = time.monotonic()
+        left = memoryview(messages.encode(message))
+        self._connection.settimeout(LOOK_S)
+        while left:
+            try:
+                left = left[self._connection.send(left) :]
+            except TimeoutError:
+                self._look()
+                if time.monotonic() - began >= WRITE_TIMEOUT_S:
+                    raise self._unresponsive(WRITE_TIMEOUT_S) from None
+            except OSError:
+                self._raise_last_words()
+                raise self._gone() from None
 
     def _raise_last_words(self) -> None:
         """Raise the reason, if the daemon gave one before it hung up."""
@@ -253,12 +275,12 @@ class Control:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
-            if on_wait is not None:
-                left = TICK_S if left is None else min(TICK_S, left)
-            self._connection.settimeout(left)
+            pause = LOOK_S if on_wait is None else TICK_S
+            self._connection.settimeout(pause if left is None else min(pause, left))
             try:
                 chunk = self._connection.recv(CHUNK_BYTES)
             except TimeoutError:
+                self._look()
                 if on_wait is not None:
                     on_wait(time.monotonic() - began)
                 continue
@@ -271,17 +293,21 @@ class Control:
     def _gone(self) -> DaemonUnavailable:
         return DaemonUnavailable("the daemon has hung up", why="gone", path=self.path)
 
-    def _daemon_pid(self) -> int | None:
-        """Return who holds the lock: who listens may be a service manager."""
-        from mcpd.client.process import lock_holder  # which is not needed where all is well
-
-        return lock_holder(paths.lock_path(self.path)) or self.pid
+    def _look(self) -> None:
+        """Raise if the daemon is stopped and stays so: one waits for an answer, not for nothing."""
+        now = time.monotonic()
+        if self.pid is None or now - self._looked_at < LOOK_S / 2:
+            return
+        self._looked_at = now
+        if not presence.is_stopped(self.pid):
+            self._stopped_at = None
+        elif self._stopped_at is None:
+            self._stopped_at = now
+        elif now - self._stopped_at >= LOOK_S / 2:
+            raise self._unresponsive(now - self._stopped_at)
 
     def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
-        pid = self._daemon_pid()
-        who = "" if pid is None else f", pid {pid}"
-        message = f"the daemon is unresponsive{who}: no answer within {waited_s:g} s"
-        return DaemonUnavailable(message, why="unresponsive", pid=pid, path=self.path)
+        return presence.unresponsive(self.path, self.pid, waited_s)
 
 
 class Stream:

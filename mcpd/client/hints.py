@@ -11,7 +11,7 @@ ADVICE = {
     "exposed": "or use another socket: --socket PATH or MCPD_SOCKET",
     "forbidden": "is this the user whose daemon it is? else: --socket PATH or MCPD_SOCKET",
     "unusable": "use another socket: --socket PATH or MCPD_SOCKET",
-    "unresponsive": "if it does not recover: mcpctl down --force, then mcpctl up",
+    "unresponsive": "to find out more: mcpctl doctor",
     "incompatible": "after an upgrade: mcpctl restart --daemon",
     "gone": "to see whether it runs: mcpctl status",
     "start_failed": "to check the configuration: mcpd --check",

@@ -10,15 +10,19 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mcpd import paths
+from mcpd import presence
 from mcpd.errors import DaemonUnavailable
 
+GUARDIAN = "mcpd/supervise/guardian.py"
 LOOK_AGAIN_S = 0.02
 TICK_S = 0.2
 TERM_GRACE_S = 10.0
 """A daemon that is well stops its servers first; that may take their grace twice."""
 
 KILL_GRACE_S = 5.0
+
+CLEANUP_S = 12.0
+"""For the guardian, which gives the servers of a killed daemon some seconds."""
 
 
 class Process:
@@ -60,38 +64,34 @@ class Process:
             else:
                 os.kill(self.pid, number)
 
-    def is_mcpd(self) -> bool:
-        """Tell whether it is a daemon of this user, by its owner and its command line."""
-        try:
-            if os.stat(f"/proc/{self.pid}").st_uid != os.geteuid():
-                return False
-            with open(f"/proc/{self.pid}/cmdline", "rb") as file:
-                words = file.read().decode(errors="replace").split("\0")
-        except OSError:
-            words = [] if sys.platform == "linux" else _words(self.pid)
-        programs = [os.path.basename(word) for word in words[:2]]
-        return "mcpd" in programs or words[1:3] == ["-m", "mcpd"]
-
-    def require_mcpd(self) -> None:
-        """Raise ``DaemonUnavailable`` where it is no daemon of this user: it is left alone."""
-        if not self.is_mcpd():
+    def require_daemon(self, socket: str) -> None:
+        """Raise ``DaemonUnavailable`` where it is no mcpd of ours that holds the socket's lock."""
+        if not presence.is_daemon_of(self.pid, socket):
             message = f"pid {self.pid} has the socket, but it is no mcpd of yours: left alone"
             raise DaemonUnavailable(message, why="not_ours", pid=self.pid)
 
-    def end(self, on_wait: Callable[[float], None] | None = None) -> None:
-        """End it: SIGTERM, also for one that is suspended, then SIGKILL.
+    def end(self, socket: str, on_wait: Callable[[float], None] | None = None) -> None:
+        """End the daemon of ``socket`` and what it has started: SIGTERM, then SIGKILL.
 
-        Raises ``DaemonUnavailable`` where it is no mcpd, or does not end even so.
+        One that is stopped is let go on, so that it can end by itself. Of one that had to be
+        killed the guardian ends the servers, and is waited for. Raises ``DaemonUnavailable`` as
+        ``require_daemon`` does (nobody is signalled then), and where it does not end.
         """
-        self.require_mcpd()
-        self.send(signal.SIGTERM)
-        self.send(signal.SIGCONT)
-        if self.wait(TERM_GRACE_S, on_wait):
-            return
-        self.send(signal.SIGKILL)
-        if not self.wait(KILL_GRACE_S, on_wait):
-            message = f"pid {self.pid} does not end, not even when it is killed"
-            raise DaemonUnavailable(message, why="stuck", pid=self.pid)
+        self.require_daemon(socket)
+        guardians = [Process(pid) for pid in _guardians(self.pid)]
+        try:
+            self.send(signal.SIGTERM)
+            self.send(signal.SIGCONT)
+            if not self.wait(TERM_GRACE_S, on_wait):
+                self.send(signal.SIGKILL)
+                if not self.wait(KILL_GRACE_S, on_wait):
+                    message = f"pid {self.pid} does not end, not even when it is killed"
+                    raise DaemonUnavailable(message, why="stuck", pid=self.pid)
+            for guardian in guardians:
+                guardian.wait(CLEANUP_S, on_wait)
+        finally:
+            for guardian in guardians:
+                guardian.close()
 
     def _look(self, timeout: float) -> bool:
         """Tell whether it has ended, now or within ``timeout`` seconds."""
@@ -105,16 +105,6 @@ class Process:
             return True
         time.sleep(min(LOOK_AGAIN_S, timeout))
         return False
-
-
-def pid_in_lock(socket: str) -> int | None:
-    """Return what the lock of ``socket`` says about who holds it; only a hint where to look."""
-    try:
-        with open(paths.lock_path(socket), "rb") as file:
-            digits = file.read(64).split()
-    except OSError:
-        return None
-    return int(digits[0]) if digits and digits[0].isdigit() and int(digits[0]) > 1 else None
 
 
 def lock_holder(lock: str, table: str = "/proc/locks") -> int | None:
@@ -147,9 +137,22 @@ def _is_ours(pid: int) -> bool:
         return False
 
 
-def _words(pid: int) -> list[str]:
-    """Return the words of a command line where there is no ``/proc``."""
-    import subprocess
+def _guardians(pid: int) -> list[int]:
+    """Return the children of a daemon that will clear up after it."""
+    if sys.platform != "linux":
+        import subprocess
 
-    argv = ["ps", "-o", "command=", "-U", str(os.geteuid()), "-p", str(pid)]
-    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout.split()
+        argv = ["ps", "-A", "-o", "pid=,ppid=,command="]
+        table = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        rows = [line.split(None, 2) for line in table.splitlines()]
+        return [int(row[0]) for row in rows if row[1] == str(pid) and GUARDIAN in row[2]]
+    found = []
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            with open(f"/proc/{number}/stat", "rb") as file:
+                parent = file.read().rpartition(b")")[2].split()[1]
+            if int(parent) == pid:
+                with open(f"/proc/{number}/cmdline", "rb") as file:
+                    if GUARDIAN.encode() in file.read():
+                        found.append(int(number))
+    return found

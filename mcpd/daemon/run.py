@@ -291,6 +291,7 @@ class Daemon:
         self._listener.start()
         self._place.start()
         self._herald.ready()
+        lock.announce()
         self._log.log(
             "info", "daemon.started", pid=os.getpid(), version=__version__, socket=self._path
         )

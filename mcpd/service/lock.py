@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
 from mcpd.service.privatedir import cannot, strangers
+
+READY = b"ready"
+"""What stands after the pid when the daemon has loaded what it needs to answer."""
 
 _ATTEMPTS = 10
 
@@ -24,6 +28,7 @@ class DaemonLock:
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
+        self._is_announced = False
 
     @classmethod
     def acquire(cls, path: str) -> DaemonLock:
@@ -33,6 +38,12 @@ class DaemonLock:
         ``PathRefused`` where there is no lock file of ours, nor can be one.
         """
         return cls(path, _take(path))
+
+    def announce(self) -> None:
+        """Note in the file that the daemon answers: whoever gets no answer need not wait longer."""
+        self._is_announced = True
+        with contextlib.suppress(OSError):  # a full disk costs somebody a wait, once
+            os.pwrite(self.fd, b"%d\n%s\n" % (os.getpid(), READY), 0)
 
     def still_ours(self) -> bool:
         """Tell whether the file at ``path`` is still the one that we hold."""
@@ -47,6 +58,8 @@ class DaemonLock:
         fd = _take(self.path)
         os.close(self.fd)
         self.fd = fd
+        if self._is_announced:
+            self.announce()
 
     def release(self) -> None:
         """Let the next daemon have it; at exit, when everything else is done."""
@@ -107,5 +120,5 @@ def _stands_at(path: str, fd: int) -> bool:
 
 def _read_pid(fd: int) -> int | None:
     """Return the pid in a lock file, or ``None`` for anything that is none."""
-    text = os.pread(fd, 32, 0).strip()
+    text = os.pread(fd, 32, 0).partition(b"\n")[0].strip()
     return int(text) if text.isdigit() and int(text) > 0 else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import socket
 import time
 
-from mcpd import __version__, launch
+from mcpd import __version__, launch, presence
 from mcpd.api import version
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import ends, exits
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpd.shim.arguments import Arguments
-
-ATTACH_TIMEOUT_S = 20.0
-"""For a daemon that listens already and still loads; one that runs answers in milliseconds."""
 
 SILENCE_S = 2.0
 """After which it is said that the daemon does not respond, though it may still load."""
@@ -49,14 +47,13 @@ class Question:
     Nothing beyond the answer is read: what follows is the session's.
     """
 
-    def __init__(
-        self, connection: socket.socket, method: str, params: dict[str, Any], timeout: float
-    ) -> None:
+    def __init__(self, connection: socket.socket, method: str, params: dict[str, Any]) -> None:
         message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
-        self.deadline = time.monotonic() + timeout
+        self.patience = presence.Patience(connection)
+        self.deadline = time.monotonic() + self.patience.left()
+        """When to ``step``, if nothing happens before; monotonic."""
         connection.setblocking(False)  # a time-out of its own would end the wait before ours does
         self._connection = connection
-        self._timeout = timeout
         self._outbox = ends.to_socket(connection)
         self._outbox.put([json.dumps(message).encode() + b"\n"])
         self._line = b""
@@ -70,7 +67,7 @@ class Question:
         """Return the result once it is there.
 
         Raises ``Refused`` for an error, and ``DaemonUnavailable`` for a daemon that hangs up, says
-        something else, or has not answered after ``timeout`` seconds.
+        something else, or does not respond.
         """
         try:
             self._outbox.flush()
@@ -81,7 +78,10 @@ class Question:
                 self._line += self._connection.recv(chunk.find(b"\n") + 1 or len(chunk))
         except BlockingIOError:
             if time.monotonic() >= self.deadline:
-                raise self.silence() from None
+                left = self.patience.left()
+                if not left:
+                    raise self.patience.exhausted() from None
+                self.deadline = time.monotonic() + left
             return None
         except OSError as error:
             raise DaemonUnavailable(
@@ -105,16 +105,6 @@ class Question:
         poll.register(self._connection, self.events)
         poll.poll(max(0.0, min(self.deadline, until) - time.monotonic()) * 1000 + 1)
 
-    def silence(self) -> DaemonUnavailable:
-        """Return what to say of a daemon that says nothing."""
-        pid, _ = launch.peer_of(self._connection)
-        return DaemonUnavailable(
-            f"the daemon (pid {pid}) does not respond within {self._timeout:g} s",
-            hint="if it does not recover: mcpctl down --force, then mcpctl up",
-            why="unresponsive",
-            pid=pid,
-        )
-
 
 class Attaching:
     """The two questions that make a connection a session: who is there, and may we attach."""
@@ -126,7 +116,7 @@ class Attaching:
         """The server's name, ``None`` for the aggregate."""
         self._connection = connection
         self._asked = asked
-        self.question = Question(connection, "mcpd/hello", {}, ATTACH_TIMEOUT_S)
+        self.question = Question(connection, "mcpd/hello", {})
 
     def step(self) -> bool:
         """Tell whether we are attached by now; raise as ``Question.step`` does.
@@ -143,7 +133,7 @@ class Attaching:
                 raise DaemonUnavailable(complaint, hint=hint, why="incompatible")
             self.hello = result
             params = _params(self._asked)
-            self.question = Question(self._connection, "mcpd/attach", params, ATTACH_TIMEOUT_S)
+            self.question = Question(self._connection, "mcpd/attach", params)
             return self.step()
         name = result.get("server")
         self.server = name if isinstance(name, str) else None
@@ -160,9 +150,9 @@ def attach(connection: socket.socket, asked: Arguments, say: Callable[[str], Non
     while not attaching.step():
         attaching.question.wait(silent_at)
         if time.monotonic() >= silent_at:
-            pid, _ = launch.peer_of(connection)
+            pid = attaching.question.patience.pid
             say(f"the daemon (pid {pid}) does not respond yet: waiting")
-            silent_at = attaching.question.deadline + 1
+            silent_at = math.inf
     return attaching
 
 
@@ -174,9 +164,12 @@ def is_starting(path: str, server: str | None) -> bool:
     params = {} if server is None else {"servers": [server]}
     try:
         with launch.connect(path, STATUS_TIMEOUT_S) as connection:
-            question = Question(connection, "mcpd/status", params, STATUS_TIMEOUT_S)
+            question = Question(connection, "mcpd/status", params)
+            until = time.monotonic() + STATUS_TIMEOUT_S
             while (result := question.step()) is None:
-                question.wait(question.deadline)
+                if time.monotonic() >= until:
+                    return False
+                question.wait(until)
     except (DaemonUnavailable, Refused):
         return False
     found = [one for one in result.get("servers", ()) if isinstance(one, dict)]

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from mcpd import launch, paths
+from mcpd import launch, paths, presence
 from mcpd.errors import DaemonUnavailable
 from tests.support.daemon import is_alive
 from tests.support.waiting import wait_until
@@ -125,7 +125,7 @@ def why(path: str) -> str:
 
 def test_a_listener_of_ours_is_connected_to(place: Place) -> None:
     with listen(place.socket), launch.connect(place.socket) as connection:
-        assert launch.peer_of(connection) == (os.getpid(), os.geteuid())
+        assert presence.peer_of(connection) == (os.getpid(), os.geteuid())
 
 
 def test_each_silence_has_a_name(place: Place) -> None:

@@ -136,7 +136,9 @@ def test_one_that_cannot_start_is_said_together_with_the_end_of_the_old_one(box:
 
 
 FOREIGN = """
-import json, os, signal, socket, sys
+import fcntl, json, os, signal, socket, sys
+lock = open(sys.argv[1] + ".lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
 signal.signal(signal.SIGTERM, lambda *_: (os.unlink(sys.argv[1]), os._exit(0)))
 listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])

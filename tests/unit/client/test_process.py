@@ -13,12 +13,15 @@ from pathlib import Path
 import pytest
 
 from mcpd.client import process as module
-from mcpd.client.process import Process, lock_holder, pid_in_lock
+from mcpd.client.process import Process, lock_holder
 from mcpd.errors import DaemonUnavailable
+from tests.support.daemon import is_alive
 
 READY = "print('up', flush=True); "
-STUBBORN = f"import signal, time; signal.signal(15, signal.SIG_IGN); {READY} time.sleep(60)"
-POLITE = f"import time; {READY} time.sleep(60)"
+LOCK = "import fcntl, sys; lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "
+STUBBORN = f"{LOCK}import signal, time; signal.signal(15, signal.SIG_IGN); {READY} time.sleep(60)"
+POLITE = f"{LOCK}import time; {READY} time.sleep(60)"
+UNLOCKED = f"import time; {READY} time.sleep(60)"
 
 
 @pytest.fixture
@@ -36,7 +39,8 @@ def named_mcpd(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 def start(started: list[subprocess.Popen[str]], tmp_path: Path, name: str, code: str) -> int:
     script = tmp_path / name
     script.write_text(code)
-    one = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True)
+    argv = [sys.executable, script, f"{tmp_path}/s.lock"]
+    one = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     started.append(one)
     assert one.stdout
     assert one.stdout.readline() == "up\n"
@@ -69,7 +73,7 @@ def test_ending_asks_first_and_then_kills(
 ) -> None:
     monkeypatch.setattr(module, "TERM_GRACE_S", 0.2 if ended_by == 9 else 10)
     process = Process(start(named_mcpd, tmp_path, "mcpd", code))
-    process.end()
+    process.end(str(tmp_path / "s"))
     process.close()
     assert named_mcpd[0].wait() == -ended_by
 
@@ -82,34 +86,44 @@ def test_a_suspended_daemon_ends_too(
     """
     process = Process(start(named_mcpd, tmp_path, "mcpd", POLITE))
     process.send(signal.SIGSTOP)
-    process.end()
+    process.end(str(tmp_path / "s"))
     process.close()
     assert named_mcpd[0].wait() == -signal.SIGTERM
 
 
-def test_nobody_else_is_ever_ended(named_mcpd: list[subprocess.Popen[str]], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"), [("sleeper", POLITE), ("mcpd", UNLOCKED)], ids=["no mcpd", "another's"]
+)
+def test_nobody_else_is_ever_ended(
+    named_mcpd: list[subprocess.Popen[str]], tmp_path: Path, name: str, code: str
+) -> None:
     """
-    B115: a pid may be another program's by now.
+    B115: a pid may be another program's by now, or the daemon's of another socket.
     """
-    process = Process(start(named_mcpd, tmp_path, "sleeper", POLITE))
+    process = Process(start(named_mcpd, tmp_path, name, code))
     with pytest.raises(DaemonUnavailable, match="left alone"):
-        process.end()
+        process.end(str(tmp_path / "s"))
     process.close()
     assert named_mcpd[0].poll() is None
 
 
-@pytest.mark.parametrize(
-    ("content", "pid"), [("4242\n", 4242), ("", None), ("x", None), ("1", None), ("-5", None)]
-)
-def test_the_lock_names_who_may_hold_it(tmp_path: Path, content: str, pid: int | None) -> None:
+def test_who_clears_up_is_waited_for(
+    named_mcpd: list[subprocess.Popen[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
-    B115: garbage, and init, are nobody's.
+    B114: the servers of a daemon that had to be killed are gone when the command ends.
     """
-    socket = str(tmp_path / "s")
-    assert pid_in_lock(socket) is None
-    Path(socket + ".lock").write_text(content)
-    assert pid_in_lock(socket) == pid
-    assert os.path.exists(socket + ".lock")
+    monkeypatch.setattr(module, "TERM_GRACE_S", 0.1)
+    guardian = tmp_path / "lib" / module.GUARDIAN
+    guardian.parent.mkdir(parents=True)
+    guardian.write_text("import os, sys, time; os.read(0, 1); time.sleep(0.5)\n")
+    child = f"subprocess.Popen([sys.executable, {str(guardian)!r}], stdin=subprocess.PIPE)"
+    code = STUBBORN.replace(READY, f"import subprocess; kept = {child}; {READY}")
+    process = Process(start(named_mcpd, tmp_path, "mcpd", code))
+    (keeper,) = module._guardians(process.pid)
+    process.end(str(tmp_path / "s"))
+    process.close()
+    assert not is_alive(keeper)
 
 
 def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:

@@ -46,6 +46,24 @@ def test_the_second_is_told_the_firsts_pid(lock, path):
     assert refused.value.details["pid"] == os.getpid()
 
 
+def test_a_daemon_that_answers_says_so_until_the_next_one(path):
+    """
+    B114: whoever gets no answer from it need not take it for one that is still loading.
+    """
+    lock = DaemonLock.acquire(path)
+    lock.announce()
+    assert content(path) == f"{os.getpid()}\nready\n"
+    with pytest.raises(AlreadyRunning, match=f"pid {os.getpid()}"):
+        DaemonLock.acquire(path)
+    os.unlink(path)
+    lock.renew()
+    assert content(path) == f"{os.getpid()}\nready\n"
+    lock.release()
+    lock = DaemonLock.acquire(path)
+    assert content(path) == f"{os.getpid()}\n"
+    lock.release()
+
+
 def test_a_released_lock_can_be_taken(path):
     DaemonLock.acquire(path).release()
     DaemonLock.acquire(path).release()

@@ -34,6 +34,7 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "mcpd.errors",
         "mcpd.launch",
         "mcpd.paths",
+        "mcpd.presence",
     }
     heavy = {
         "asyncio",

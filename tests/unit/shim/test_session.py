@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from mcpctl import exits as mcpctl_exits
+from mcpd import presence
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import exits, session
 from mcpd.shim.arguments import Arguments, parse
@@ -183,10 +184,10 @@ def test_an_answer_of_another_form_is_a_refusal(said):
 
 
 def test_a_daemon_that_says_nothing_is_named_by_its_pid(monkeypatch):
-    monkeypatch.setattr(session, "ATTACH_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(presence, "ANSWER_S", 0.05)
     with (
         Other(hello=b'{"jsonrpc":') as other,
-        pytest.raises(DaemonUnavailable, match=rf"pid {os.getpid()}\) does not respond") as error,
+        pytest.raises(DaemonUnavailable, match=rf"unresponsive, pid {os.getpid()}:") as error,
     ):
         attach(other.ours, parse([]))
     assert error.value.details["why"] == "unresponsive"
@@ -196,7 +197,7 @@ def test_a_daemon_that_says_nothing_yet_is_told_of_once(monkeypatch):
     """
     It may still load, so it is waited for; a person learns of it before that is over.
     """
-    monkeypatch.setattr(session, "ATTACH_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(presence, "ANSWER_S", 0.3)
     monkeypatch.setattr(session, "SILENCE_S", 0.01)
     told: list[str] = []
     with Other(hello=b"") as other:
