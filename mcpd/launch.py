@@ -55,6 +55,7 @@ CONNECT_TIMEOUT_S = presence.ANSWER_S
 START_TIMEOUT_S = 20.0
 LOOK_AGAIN_S = 0.01
 RETRY_S = 0.5
+HUNG_UP_PAUSE_S = 0.1
 TAIL_BYTES = 4096
 
 
@@ -180,11 +181,18 @@ class Search:
         """Return a connection, however long that takes; raise as ``reach`` does.
 
         A daemon listens before it has read its configuration. If it hangs up because that is of no
-        use, wait again: the error says what it ended with.
+        use, ``bear`` it and wait again: the error says what it ended with.
         """
         while (connection := self.look(CONNECT_TIMEOUT_S)) is None:
             time.sleep(LOOK_AGAIN_S)
         return connection
+
+    def bear(self, error: DaemonUnavailable) -> None:
+        """Pause after a daemon that hung up; raise ``error`` if it is another or time is over."""
+        is_late = self._deadline is not None and time.monotonic() > self._deadline
+        if error.details["why"] != "gone" or is_late:
+            raise error
+        time.sleep(HUNG_UP_PAUSE_S)
 
     def close(self) -> None:
         """Let go of the lock and of what was started, which goes on."""

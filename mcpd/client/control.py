@@ -91,8 +91,7 @@ class Control:
             try:
                 return cls._over(connection, path)
             except DaemonUnavailable as error:
-                if error.details["why"] != "gone":
-                    raise
+                search.bear(error)
 
     @classmethod
     def _over(cls, connection: socket.socket, path: str) -> Self:

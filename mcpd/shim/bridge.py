@@ -53,24 +53,32 @@ def _bridge(asked: Arguments) -> int:
 
 
 def _first(path: str, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
-    """Attach to the daemon, which is started if there is none and we may."""
+    """Attach to the daemon, which is started if there is none and we may.
+
+    One that hangs up or drains is on its way out: then the next one is waited for.
+    """
     try:
         return _attach(launch.connect(path), asked)
     except DaemonUnavailable as error:
-        if not (asked.may_start and launch.may_start(error)):
+        is_leaving = error.details["why"] == "gone"
+        if not (asked.may_start and (is_leaving or launch.may_start(error))):
             raise
     with launch.Search(path, config=asked.config) as search:
         while True:
             try:
                 return _attach(search.wait(), asked)
             except DaemonUnavailable as error:
-                if error.details["why"] != "gone":
-                    raise
+                search.bear(error)
 
 
 def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
     try:
         return connection, session.attach(connection, asked, ends.say)
+    except session.Refused as refusal:
+        connection.close()
+        if refusal.kind != "draining" or not asked.may_start:
+            raise
+        raise DaemonUnavailable(str(refusal), hint=refusal.hint, why="gone") from None
     except BaseException:
         connection.close()
         raise

@@ -131,11 +131,11 @@ class Link:
         except session.Refused as refusal:
             self._take(refusal)
         except DaemonUnavailable as silence:
-            if self._search is not None and silence.details.get("why") == "gone":
-                self._hang_up()  # it listened before it had read its configuration
-                self._next_at = now + LOOK_AGAIN_S
-                return False
             self._miss(silence, now)
+            if silence.details.get("why") == "gone":
+                self._hang_up()  # it listened before it had read its configuration: why it ends
+                self._wait(now)  # is told to who goes on looking
+                return False
         except OSError as error:  # no process, descriptor or memory just now
             message = f"cannot reach a daemon: {error.strerror}"
             self._miss(DaemonUnavailable(message, why="start_failed"), now)

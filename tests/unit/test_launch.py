@@ -329,6 +329,20 @@ def test_a_daemon_that_never_listens_is_not_waited_for_for_ever(place: Place) ->
     assert str(place.state / "mcpd.log") in caught.value.message
 
 
+def test_one_that_hangs_up_is_borne_for_a_while(place: Place) -> None:
+    gone = DaemonUnavailable("the daemon hung up", why="gone")
+    with launch.Search(place.socket, timeout=0.2) as search:
+        search.wait().close()
+        began = time.monotonic()
+        search.bear(gone)
+        assert time.monotonic() - began >= launch.HUNG_UP_PAUSE_S
+        with pytest.raises(DaemonUnavailable, match="hung up"):
+            wait_until(lambda: search.bear(gone))
+        other = DaemonUnavailable("what listens there is no mcpd", why="incompatible")
+        with pytest.raises(DaemonUnavailable, match="no mcpd"):
+            search.bear(other)
+
+
 @pytest.mark.parametrize("name", ["run/mcpd.sock.start", "state/mcpd.log"])
 def test_what_is_written_is_never_reached_through_a_link(place: Place, name: str) -> None:
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -15,11 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
-from mcpd import launch
+from mcpd import launch, paths
 from mcpd.shim import ends, session
 from mcpd.shim.arguments import parse
 from mcpd.shim.link import Link
@@ -87,6 +88,7 @@ class FakeDaemon:
         self.path = str(self.directory / "mcpd.sock")
         self.handler = handler
         self.refusal: Json | None = None
+        self.refused = 0
         self.server: str | None = "fake"
         self.hello: Json = {"version": "0", "pid": os.getpid(), "api": 1, "uptime_s": 0}
         self.states = ["ready"]
@@ -132,6 +134,13 @@ class FakeDaemon:
         self._listener.bind(self.path)
         self._listener.listen(256)
         self._start(self._accept)
+
+    @contextlib.contextmanager
+    def nobody_starts(self) -> Iterator[None]:
+        """Hold the lock without which no bridge starts a real one."""
+        with open(paths.start_lock_path(self.path), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def session(self, number: int = 0) -> Connection:
         """Return the session that attached as the ``number``th, as soon as it has."""
@@ -193,6 +202,7 @@ class FakeDaemon:
             result: Json = {"daemon": {}, "servers": [{"name": "fake", "state": state}]}
             connection.send(line(id=message["id"], result=result))
         elif self.refusal is not None:
+            self.refused += 1
             connection.send(line(id=message["id"], error=self.refusal))
         else:
             connection.attached = params

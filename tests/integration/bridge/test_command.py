@@ -6,11 +6,13 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
+from mcpd import launch
 from tests.integration.bridge.fakedaemon import ROOT, Bridge, FakeDaemon, command, line
-from tests.support.waiting import scaled
+from tests.support.waiting import scaled, wait_until
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def run(daemon, *args, **options) -> subprocess.CompletedProcess[str]:
 def test_a_refusal_is_said_on_stderr(daemon, kind, code, status):
     data = {"kind": kind, "retryable": False, "hint": "mcpctl list"}
     daemon.refusal = {"code": code, "message": "no server is called nope", "data": data}
-    done = run(daemon, "nope")
+    done = run(daemon, "nope", "--no-start")
     assert (done.returncode, done.stdout) == (status, "")
     assert done.stderr == "mcpctl: no server is called nope\n  mcpctl list\n"
 
@@ -96,13 +98,46 @@ def test_a_stranger_on_the_socket_gets_nothing(daemon, tmp_path):
     assert daemon.sessions == []
 
 
+def test_a_new_bridge_waits_for_the_one_after_a_daemon_that_drains(daemon):
+    """
+    A client that starts in the midst of ``restart --daemon`` starts its bridge only once.
+    """
+    data = {"kind": "draining", "retryable": True, "hint": "mcpctl up"}
+    daemon.refusal = {"code": -32603, "message": "the daemon is on its way out", "data": data}
+    with daemon.nobody_starts(), Bridge(daemon, "fake") as bridge:
+        wait_until(lambda: daemon.refused > 1, 10, what="two tries")
+        daemon.die()
+        daemon.refusal = None
+        daemon.revive()
+        bridge.request(1, "echo")
+        assert bridge.read()["id"] == 1
+
+
+def test_a_new_bridge_is_patient_with_who_hangs_up_and_not_busy(daemon):
+    daemon.die()
+    with daemon.nobody_starts(), socket.socket(socket.AF_UNIX) as listener:
+        os.unlink(daemon.path)
+        listener.bind(daemon.path)
+        listener.listen(64)
+        listener.settimeout(scaled(10))
+        with Bridge(daemon, "fake") as bridge:
+            listener.accept()[0].close()
+            begun = time.monotonic()
+            for _ in range(5):
+                listener.accept()[0].close()
+            assert time.monotonic() - begun > 4 * launch.HUNG_UP_PAUSE_S
+            daemon.revive()
+            daemon.session()
+            assert bridge.process.poll() is None
+
+
 def test_a_listener_that_hangs_up_is_no_daemon(daemon):
     path = f"{daemon.directory}/other.sock"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(path)
         other.listen()
         process = subprocess.Popen(
-            command("--socket", path),
+            command("--no-start", "--socket", path),
             env=daemon.env,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import termios
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -278,6 +279,28 @@ def test_a_handshake_without_an_answer_is_made_again_under_its_own_id(daemon, br
     assert daemon.session(1).lines == [INITIALIZE, INITIALIZED]
 
 
+def test_a_client_that_does_not_read_its_refusals_waits_and_the_bridge_does_not_grow(
+    daemon, bridge
+):
+    """
+    Each is larger than what it answers, so they are bounded as answers of a daemon are.
+    """
+    daemon.session()
+    told = {"kind": "server_not_found", "retryable": False, "hint": "mcpctl list"}
+    daemon.refusal = {"code": -32602, "message": "x" * 16_000, "data": told}
+    daemon.die()
+    daemon.revive()
+    bridge.request(0, "a")
+    assert bridge.read()["id"] == 0
+    asked = [line(id=number, method="a", params={"x": "y" * 4000}) for number in range(1, 301)]
+    writer = threading.Thread(target=bridge.send, args=(b"".join(asked),))
+    writer.start()
+    writer.join(1.5)
+    assert writer.is_alive(), "the client waits"
+    assert [bridge.read()["id"] for _ in asked] == [*range(1, 301)]
+    writer.join()
+
+
 def test_a_session_that_cannot_be_had_again_explains_itself_and_is_had_later(daemon, bridge):
     """
     Its server is gone from the configuration, say: each request gets that, until it is back.
@@ -473,9 +496,8 @@ def select_stderr(bridge: Bridge) -> bytes:
     return os.read(bridge.stderr.fileno(), waiting[0]) if waiting[0] else b""
 
 
-def test_a_daemon_that_hangs_up_on_everybody_is_not_asked_again_and_again(daemon, bridge):
-    daemon.session()
-    daemon.die()
+def hang_up_on_everybody(daemon: FakeDaemon) -> int:
+    """Listen for two seconds as a daemon of no use does, and return how often that was tried."""
     with socket.socket(socket.AF_UNIX) as listener:
         os.unlink(daemon.path)
         listener.bind(daemon.path)
@@ -489,8 +511,20 @@ def test_a_daemon_that_hangs_up_on_everybody_is_not_asked_again_and_again(daemon
                 continue
             tries += 1
             accepted.close()
-    assert 1 <= tries < 15
-    assert bridge.process.poll() is None
+    return tries
+
+
+@pytest.mark.parametrize("options", [(), ("--no-start",)])
+def test_a_daemon_that_hangs_up_on_everybody_is_not_asked_again_and_again(daemon, options):
+    """
+    Neither by a bridge that would start another one if it knew that there is none.
+    """
+    with Bridge(daemon, "fake", *options) as bridge:
+        daemon.session()
+        with daemon.nobody_starts():
+            daemon.die()
+            assert 1 <= hang_up_on_everybody(daemon) < 15
+            assert bridge.process.poll() is None
 
 
 def test_a_daemon_of_another_protocol_is_the_end_and_says_so(daemon, bridge):
