@@ -123,9 +123,15 @@ class Pump:
             self._daemon_fd = fd
         if fd >= 0:
             self._watch(fd, self._daemon_events())
-        reads_source = self._has_input and self._last is None and self._queue.size < QUEUED_BYTES
-        self._watch(self._source.fd, select.POLLIN if reads_source else 0)
+        self._watch(self._source.fd, select.POLLIN if self._reads_source() else 0)
         self._watch(self._client.fd, select.POLLOUT if self._client.size else 0, always=True)
+
+    def _reads_source(self) -> bool:
+        """Tell whether there is room for more of the client: without a daemon each is answered."""
+        has_room = self._link.is_attached or self._client.size < QUEUED_BYTES
+        return (
+            self._has_input and self._last is None and self._queue.size < QUEUED_BYTES and has_room
+        )
 
     def _daemon_events(self) -> int:
         if not self._link.is_attached:
