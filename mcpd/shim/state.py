@@ -87,8 +87,13 @@ class SessionState:
         if not self.questions.takes(item.found):
             return
         is_cancel = [method for _, method in item.found] == [CANCEL]
-        if is_cancel and self.queue.withdraw(_cancelled(chunks), is_up=is_up):
-            return
+        if is_cancel:
+            ident = _cancelled(chunks)
+            is_idle = LISTEN in self.owed.get(ident, ()) and not is_up  # no daemon knows of it
+            if is_idle:
+                self._cancel(ident)
+            if is_idle or self.queue.withdraw(ident, is_up=is_up):
+                return
         self.queue.put(item)
 
     def sent(self, item: Item) -> None:
@@ -204,7 +209,8 @@ class SessionState:
         *earlier, last = self.owed.get(ident, (b"",))
         is_sole = not earlier and bool(last)
         if is_sole and _ends_with_the_daemon(chunks):
-            if last == LISTEN and LISTEN + ident in self._frames:
+            key = LISTEN + ident if last == LISTEN else last
+            if last in (LISTEN, INITIALIZE) and key in self._frames:
                 return False  # it goes on with the next one
             if ident in self._copies and self.queue.hold(self._copies[ident]):
                 del self.owed[ident]

@@ -380,6 +380,31 @@ def test_a_listen_that_ends_with_the_daemon_goes_on_with_the_next():
     assert state.from_daemon([other])
 
 
+def test_a_handshake_that_a_draining_daemon_sends_back_is_made_once_by_the_replay():
+    """
+    Under its own id, not once more from what waits: two of them are an error to some servers.
+    """
+    for state in (sent(INITIALIZE), sent(INITIALIZE)):
+        assert not state.from_daemon([draining(0)])
+        assert state.lose(ERROR) == []
+        assert (waiting(state), frames(state)) == ([], [INITIALIZE])
+        assert state.owed == {b"0": (b"initialize",)}
+        assert not state.from_daemon([draining(0)]), "nor if the next one drains too"
+
+
+def test_a_listen_that_is_cancelled_between_two_daemons_is_not_made_again():
+    """
+    Not even if its cancellation never reaches one, since there is none for a long time.
+    """
+    state = sent(listen("l"), listen("m"))
+    state.lose(ERROR)
+    read(state, cancel("l"))
+    assert state.refuse(ERROR) == []
+    assert frames(state) == [listen("m")]
+    read(state, cancel("m"), is_up=True)
+    assert waiting(state) == [cancel("m")]
+
+
 def test_what_cannot_be_sent_is_answered_with_the_reason_once():
     state = sent(INITIALIZE)
     state.lose(ERROR)
