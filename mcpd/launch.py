@@ -275,7 +275,11 @@ class _Start:
         self._log_begins = os.fstat(self._log).st_size
         self._waiter: int | None = None  # the process between us and mcpd, while it lives
         self._again_at = 0.0  # monotonic; when to spawn anew after another daemon was found
-        self._spawn()
+        try:
+            self._spawn()
+        except BaseException:
+            os.close(self._log)
+            raise
 
     def look(self) -> None:
         """Spawn another ``mcpd`` when it is time; raise when the last one could not start."""
@@ -321,13 +325,15 @@ class _Start:
         """
         env = clean_environment(os.environ)
         null = os.open(os.devnull, os.O_RDWR)
-        self._waiter = os.fork()
-        if self._waiter == 0:
-            try:
-                _become_waiter(self.argv, env, null, self._log)
-            finally:
-                os._exit(CANNOT_EXEC)
-        os.close(null)
+        try:
+            self._waiter = os.fork()
+            if self._waiter == 0:
+                try:
+                    _become_waiter(self.argv, env, null, self._log)
+                finally:
+                    os._exit(CANNOT_EXEC)
+        finally:
+            os.close(null)
 
 
 def _become_waiter(argv: list[str], env: dict[str, str], null: int, log: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -327,6 +328,24 @@ def test_a_daemon_that_never_listens_is_not_waited_for_for_ever(place: Place) ->
         launch.ensure_daemon(place.socket, timeout=0.3)
     assert caught.value.details["why"] == "start_timeout"
     assert str(place.state / "mcpd.log") in caught.value.message
+
+
+def test_a_start_that_cannot_be_made_leaves_no_descriptor(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A session tries again and again, for as long as there is no process to be had.
+    """
+
+    def no_process() -> int:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", no_process)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with launch.Search(place.socket) as search, pytest.raises(BlockingIOError):
+            search.look()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_one_that_hangs_up_is_borne_for_a_while(place: Place) -> None:
