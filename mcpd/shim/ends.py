@@ -132,9 +132,10 @@ def say(text: str) -> None:
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     poll = select.poll()
     poll.register(2, select.POLLOUT)
+    left = f"mcpctl: {text}\n".encode(errors="backslashreplace")
     try:
-        if poll.poll(0):
-            os.write(2, f"mcpctl: {text}\n".encode(errors="backslashreplace"))
+        while left and poll.poll(0):  # a ready pipe takes so much, and might hold more for ever
+            left = left[os.write(2, left[: select.PIPE_BUF]) :]
     except OSError:
         return
 

@@ -181,6 +181,25 @@ def test_a_stderr_that_nobody_reads_stops_nothing():
     os.close(read_end)
 
 
+def test_a_stderr_with_little_room_takes_the_beginning_and_stops_nothing():
+    """
+    Clients rarely read it, and a daemon that cannot start has much to say.
+    """
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
+    while True:
+        try:
+            os.write(write_end, b"x" * 4096)
+        except BlockingIOError:
+            break
+    os.set_blocking(write_end, True)
+    os.read(read_end, 4096)
+    run("from mcpd.shim import ends; ends.say('y' * 10_000)", stderr=write_end)
+    os.close(write_end)
+    with open(read_end, "rb") as reader:
+        assert reader.read().endswith(b"xmcpctl: " + b"y" * (4096 - len("mcpctl: ")))
+
+
 def test_control_characters_are_shown_escaped_on_a_terminal():
     """
     A message may hold what a server wrote, and a terminal obeys.
