@@ -196,6 +196,8 @@ class Link:
             data["hint"] = silence.hint
         error = {"code": -32603, "message": silence.message, "data": data}
         passes = ("absent", "refused", "gone", "unresponsive", "start_timeout")
+        if why in ("absent", "refused") and now < self._start_at:
+            return  # why none could be started says more
         self.obstacle = Obstacle(error, exits.NO_DAEMON, is_firm=why not in passes)
 
     def _close(self) -> None:

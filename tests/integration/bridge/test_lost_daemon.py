@@ -325,6 +325,23 @@ def test_a_session_that_cannot_be_had_again_explains_itself_and_is_had_later(dae
     assert bridge.wait() == 0
 
 
+def test_a_daemon_that_cannot_start_is_the_reason_until_the_next_start_is_tried(daemon):
+    """
+    Its configuration is broken, say: that is worth more than that nobody listens.
+    """
+    config = daemon.directory / "config.json"
+    config.write_text("{")
+    config.chmod(0o600)
+    with Bridge(daemon, "fake", "--config", str(config)) as bridge:
+        daemon.session()
+        daemon.die()
+        for number in range(20):
+            bridge.request(number, "echo")
+            assert "mcpd ended with" in bridge.read(15)["error"]["message"]
+            with pytest.raises(subprocess.TimeoutExpired):
+                bridge.process.wait(0.05)
+
+
 def test_a_server_that_fails_its_handshake_explains_itself_too(daemon, bridge):
     bridge.send(INITIALIZE)
     bridge.read()
