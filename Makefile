@@ -4,12 +4,13 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   ?= .venv
 JOBS   ?= 2
+ROUNDS ?= 50
 REAL   ?= build/real
 BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: soak help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
+.PHONY: drill soak help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -37,12 +38,12 @@ lint: setup ## ruff, mypy, import contracts, spelling
 	$(BIN)/codespell
 
 test: setup ## every test that needs no network and takes no minutes
-	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress and not long'
+	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress and not drill and not long'
 
 check: lint test ## what CI runs first
 
 faults: setup ## what the world does to us, with the tests that take longer
-	$(BIN)/python -m pytest tests/faults -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/faults -n $(JOBS) -m 'not drill' $(PYTEST_ARGS)
 
 faults-prove: setup ## remove what each of these tests protects, and see it fail (CASE=B143: of one case)
 	$(BIN)/python -m tests.faults.prove --jobs $(JOBS) $(if $(CASE),--case $(CASE))
@@ -59,6 +60,9 @@ demo: setup ## twenty sessions on two example servers, and nothing left behind
 
 bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
+
+drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work
+	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults/test_restart_drill.py -m drill -n 0 -s
 
 stress: setup ## 100,000 calls with a server that crashes every 1,000
 	$(BIN)/python -m pytest tests -m stress -n 0 -s

@@ -139,7 +139,8 @@ class Search:
         self._timeout = timeout
         self._deadline: float | None = None  # monotonic; from the first look
         self._start: _Start | None = None
-        self._is_starter = False
+        self.is_starter = False
+        """Whether it is up to us to start one."""
         make_private(os.path.dirname(path))
         check_directory(path, may_tighten=True)
         self._lock = _open_private(paths.start_lock_path(path), os.O_RDWR)
@@ -152,8 +153,8 @@ class Search:
 
     def hold(self) -> bool:
         """Have every other client wait with starting one; tell whether none has begun already."""
-        self._is_starter = self._is_starter or _try_lock(self._lock)
-        return self._is_starter
+        self.is_starter = self.is_starter or _try_lock(self._lock)
+        return self.is_starter
 
     def look(self, timeout: float = 0.0) -> socket.socket | None:
         """Return a connection as soon as there is one; raise as ``reach`` does.

@@ -18,6 +18,7 @@ def connect_command(words: tuple[str, ...], linger: float | None, no_start: bool
 
     Without a server: all enabled ones, their tools named server__tool. With -- COMMAND: a
     server that is in no configuration, shared with everyone who runs the same command.
+    It outlives the daemon: when that is replaced, or dies, it goes on with the next one.
 
     \b
     mcpctl connect files

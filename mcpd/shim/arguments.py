@@ -13,11 +13,14 @@ Bridge stdin and stdout to a server: what an MCP client runs. Without a server: 
 enabled ones as one. With -- COMMAND: a server that is in no configuration, shared with
 everyone who runs the same command in the same directory and environment.
 
+It outlives the daemon: when the connection is lost it attaches to the next one, which it
+starts if need be, and goes on; see docs/operations.md, "Restarts and upgrades".
+
 Options:
   --linger S     Seconds for answers still on their way when stdin ends, counted from
                  when the server is ready (default 2); what is missing then is
                  cancelled, and the exit status is 5.
-  --no-start     Start no daemon: where none runs, end with 3.
+  --no-start     Start no daemon: where none runs, end with 3; later, wait for one.
   --socket PATH  The daemon's socket (default: MCPD_SOCKET, else the user's own).
   --config FILE  The configuration for a daemon that has to be started.
   -h, --help     Show this and exit.

@@ -22,7 +22,10 @@ LONGEST_DELAY_S = 5.0
 """Between two tries, and with jitter less: a person's restart is to be noticed soon."""
 
 LOOK_AGAIN_S = 0.03
-"""While a daemon is being started."""
+"""While we start a daemon."""
+
+LOOK_ON_S = 0.1
+"""While somebody else does; twenty who look all the time would take its time from it."""
 
 START_AGAIN_S = 30.0
 """After a daemon that ended at its start, half to all of this: every bridge has its turn at it."""
@@ -168,7 +171,8 @@ class Link:
         else:
             found = launch.connect(self._path, 0)
         if found is None:
-            self._next_at = now + LOOK_AGAIN_S
+            is_ours = self._search is not None and self._search.is_starter
+            self._next_at = now + (LOOK_AGAIN_S if is_ours else LOOK_ON_S)
             return
         found.setblocking(False)
         self._next_at = math.inf
