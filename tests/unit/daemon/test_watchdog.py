@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -9,10 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from mcpd.daemon import watchdog as module
 from tests.support.waiting import scaled
 
 SETUP = """
@@ -115,11 +118,11 @@ def test_a_busy_loop_that_turns_is_left_alone(start: Start) -> None:
     It uses more processor time than one without a sign of life may.
     """
     busy = (
-        "until = time.process_time() + 1.5\n"
+        "until = time.process_time() + 3\n"
         "    while time.process_time() < until:\n"
-        "        sum(range(10_000)); await asyncio.sleep(0)"
+        "        sum(range(500_000)); await asyncio.sleep(0.001)"
     )
-    assert end_of(start(then=busy, times="every=0.05, spin=0.5")) == (0, "well\n", "")
+    assert end_of(start(then=busy, times="every=0.05, spin=1")) == (0, "well\n", "")
 
 
 def test_a_process_that_was_stopped_is_left_alone(start: Start) -> None:
@@ -156,3 +159,41 @@ def test_one_that_nobody_reads_ends_all_the_same(start: Start) -> None:
 def test_after_the_end_nothing_is_watched(start: Start) -> None:
     then = "dog.close()\n    time.sleep(1.5); sum(range(30_000_000))"
     assert end_of(start(then=then, times=f"{QUICK}, spin=0.3")) == (0, "well\n", "")
+
+
+class Waits:
+    """An answer that does not come while time passes: so many seconds at each wait for it."""
+
+    def __init__(self, *takes: float) -> None:
+        self._takes = list(takes)
+        self.clock = 0.0
+
+    def wait(self, _timeout: float) -> bool:
+        self.clock += self._takes.pop(0) if self._takes else 0
+        return not self._takes
+
+    def is_set(self) -> bool:
+        return not self._takes
+
+
+@pytest.mark.parametrize(
+    ("takes", "is_answered"),
+    [
+        ((0, 0.2), True),
+        ((0.2, 0.2, 0.2, 0.2), False),
+        ((0.2, 0.2, 9, 0.2, 0.2, 0), True),
+        ((9, 9, 9, 9, 9, 0), True),
+        ((9, 0.2, 0.2, 0.2, 0.2), False),
+    ],
+)
+async def test_a_wait_that_was_not_lived_through_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, takes: tuple[float, ...], is_answered: bool
+) -> None:
+    """
+    B154: what counts is so many whole waits in a row, with nothing in between that took too long.
+    """
+    waits = Waits(*takes)
+    dog = module.Watchdog(asyncio.get_running_loop(), patience=0.2, misses=3)
+    monkeypatch.setattr(dog, "_answered", waits)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: waits.clock))
+    assert dog._is_answered() is is_answered
