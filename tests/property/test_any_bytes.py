@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.daemon import Box, Peer
 from tests.support.waiting import scaled
 
-ODD_SERVER = Path(__file__).parents[1] / "integration" / "field" / "oddserver.py"
+ODD_SERVER = Path(__file__).parents[1] / "faults" / "oddserver.py"
 MESSAGE_LIMIT = 1 << 16
 REQUEST_LIMIT = 1 << 20
 """Bytes of a line from a server, and from a client."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -212,5 +214,14 @@ def test_a_daemon_that_is_not_to_watch_does_not(box: Box) -> None:
     box.settings["watch"] = False
     box.fake().up()
     assert box.daemon
-    fds = os.scandir(f"/proc/{box.daemon.pid}/fd")
-    assert "anon_inode:inotify" not in [os.readlink(fd.path) for fd in fds]
+    open_files = Path(f"/proc/{box.daemon.pid}/fd")
+
+    def is_watching() -> bool:
+        found = []
+        for fd in os.listdir(open_files):
+            with contextlib.suppress(FileNotFoundError):  # it was for a moment
+                found.append(os.readlink(open_files / fd))
+        assert found
+        return "anon_inode:inotify" in found
+
+    wait_until(lambda: not is_watching(), 5)

@@ -270,7 +270,7 @@ def test_start_stop_and_restart_return_when_the_state_is_reached(box: Box) -> No
     before = [pid for pid in box.pids("b") if is_alive(pid)]
     assert len(before) == 2
     stopped = peer.request("mcpd/stop", {"servers": ["b"]}, 30.0)["servers"]
-    assert stopped == [{"name": "b", "state": "stopped", "pid": None}]
+    assert stopped == [{"name": "b", "state": "stopped", "pid": None, "step": "term"}]
     assert not any(map(is_alive, before))
     assert failure_of(peer, "mcpd/stop", {"servers": ["a", "nope"]}).kind == "server_not_found"
     assert box.status("a")["state"] == "ready"
