@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.events import Draining
+from mcpd.core.mux.events import Draining, Farewell
 from mcpd.daemon.perform import Performer
 from mcpd.listeners.unix import UnixListener
 from mcpd.supervise.supervisor import Supervisor
@@ -66,6 +66,8 @@ class Drain:
         self._performer.on_quiet = None
 
     async def _close_connections(self) -> None:
+        """Close all; nothing is read between the farewell and that."""
+        self._performer.dispatch(Farewell())
         connections = list(self._performer.connections.values())
         slow = [each for each in connections if each.unsent_bytes()]
         for connection in connections:

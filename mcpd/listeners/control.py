@@ -58,6 +58,7 @@ class AttachParams(_Params):
     cwd: str | None = None
     roots: tuple[str, ...] = ()
     control: bool = True
+    farewell: bool = False
 
 
 class CallParams(_Params):
@@ -332,6 +333,7 @@ class Desk:
                 workspace=workspace,
                 roots=params.roots,
                 may_control=params.control,
+                wants_farewell=params.farewell,
             )
         )
 

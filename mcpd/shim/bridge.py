@@ -10,6 +10,7 @@ from mcpd import launch, paths
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import ends, exits, session
 from mcpd.shim.arguments import USAGE, Arguments, UsageError, parse
+from mcpd.shim.linger import Linger
 from mcpd.shim.link import Link
 from mcpd.shim.pump import Pump
 
@@ -44,8 +45,7 @@ def _bridge(asked: Arguments) -> int:
             link,
             ends.Source(0),
             ends.to_client(1),
-            linger=asked.linger,
-            is_starting=lambda server: session.is_starting(path, server),
+            Linger(asked.linger, lambda server: session.is_starting(path, server)),
         )
         return pump.run()
     finally:

@@ -10,6 +10,7 @@ import socket
 from mcpd import launch
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import exits, session
+from mcpd.shim.failures import NO_DAEMON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,13 +54,6 @@ class Obstacle:
         message, data = str(self.error.get("message")), self.error.get("data")
         hint = data.get("hint") if isinstance(data, dict) else None
         return f"{message}\n  {hint}" if hint and hint not in message else message
-
-
-NO_DAEMON: dict[str, Any] = {
-    "code": -32603,
-    "message": "no daemon runs",
-    "data": {"kind": DaemonUnavailable.slug, "retryable": True, "hint": "mcpctl up"},
-}
 
 
 class Link:

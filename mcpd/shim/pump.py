@@ -8,46 +8,24 @@ import select
 import time
 
 from mcpd.shim import ends, exits, scan
+from mcpd.shim.failures import MAX_REQUEST_BYTES, OUTCOME_UNKNOWN, TOO_LARGE, Error, failure
 from mcpd.shim.frames import Frames
 from mcpd.shim.replay import Replay
-from mcpd.shim.state import SessionState, failure
+from mcpd.shim.state import SessionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from mcpd.shim.linger import Linger
     from mcpd.shim.link import Link
 
 QUEUED_BYTES = 1 << 20
 """What may wait for one side until nothing more is read from the other; a frame may exceed it."""
 
-MAX_REQUEST_BYTES = 1 << 26
-"""A frame of the client over this is not kept; the daemon's own limit for requests is far below."""
-
 RECEIVED_BYTES = 1 << 17
-LOOK_AGAIN_S = 0.2
-START_WAIT_S = 300.0
-"""How long answers are waited for, at most, because some server is still starting."""
-
 FAREWELL_S = 1.0
 """For the cancellations to reach a daemon that does not read."""
 
 GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
-
-OUTCOME_UNKNOWN: dict[str, object] = {
-    "code": -32603,
-    "message": "the daemon went away before it answered; the request may have been carried out",
-    "data": {
-        "kind": "outcome_unknown",
-        "retryable": False,
-        "hint": "look before you repeat it; the session goes on with the next daemon",
-    },
-}
-TOO_LARGE: dict[str, object] = {
-    "code": -32603,
-    "message": f"the message is over {MAX_REQUEST_BYTES} bytes",
-    "data": {"kind": "message_too_large", "retryable": False, "limit": "max_request_bytes"},
-}
 
 
 class Pump:
@@ -64,15 +42,12 @@ class Pump:
         link: Link,
         source: ends.Source,
         client: ends.Outbox,
-        *,
-        linger: float,
-        is_starting: Callable[[str | None], bool],
+        linger: Linger,
     ) -> None:
         self._link = link
         self._source = source
         self._client = client
         self._linger = linger
-        self._is_starting = is_starting
         self._state = SessionState()
         self._queue = self._state.queue
         self._queue.is_open = True
@@ -87,9 +62,6 @@ class Pump:
         self._is_deaf = False
         """The daemon reads no more; what it has sent may still be there."""
         self._has_input = True
-        self._ended_at = math.inf  # monotonic; when the end of input was read
-        self._look_at = 0.0  # monotonic; when to ask again whether the server is starting
-        self._deadline: float | None = None  # monotonic; for the answers missing then, once known
         self._closing_at = math.inf  # monotonic; when to leave although the daemon does not read
         self._said = ""  # the last obstacle that was told
         self._at_end = exits.DONE  # the exit status for when nothing is left to do
@@ -159,7 +131,7 @@ class Pump:
             if now < ends_at < at:
                 at = ends_at
         elif not self._has_input and not self._queue and self._state.awaited():
-            at = now + LOOK_AGAIN_S if self._deadline is None else self._deadline
+            at = self._linger.next_at(now)
         return None if at == math.inf else max(0.0, at - now)
 
     def _is_telling(self) -> bool:
@@ -180,33 +152,23 @@ class Pump:
         return None if self._state.awaited() else self._at_end
 
     def _wait_for_answers(self) -> None:
-        """Give what is missing ``linger`` seconds from when the server is ready, then cancel it.
-
-        As long as the client is behind with reading, the time does not run.
-        """
+        """Cancel what is missing once it has had its time."""
         now = time.monotonic()
-        if self._deadline is None:
-            if now < self._look_at:
-                return
-            if now - self._ended_at < START_WAIT_S and self._is_starting(self._link.server):
-                self._look_at = time.monotonic() + LOOK_AGAIN_S
-            else:
-                self._deadline = time.monotonic() + self._linger
-        elif self._client.size >= QUEUED_BYTES:
-            self._deadline = now + self._linger
-        elif now >= self._deadline:
-            count = self._state.awaited()
-            ends.say(
-                f"{count} {'answer' if count == 1 else 'answers'} did not come within "
-                f"{self._linger:g} s after the end of input: cancelled"
-            )
-            self._queue.clear()
-            for frame in self._state.cancellations():
-                self._queue.ask(frame)
-            self._state.owed.clear()
-            self._last = exits.TIMED_OUT
-            self._closing_at = now + FAREWELL_S
-            self._flush_daemon()
+        is_behind = self._client.size >= QUEUED_BYTES
+        if not self._linger.is_over(now, self._link.server, is_behind=is_behind):
+            return
+        count = self._state.awaited()
+        ends.say(
+            f"{count} {'answer' if count == 1 else 'answers'} did not come within "
+            f"{self._linger.seconds:g} s after the end of input: cancelled"
+        )
+        self._queue.clear()
+        for frame in self._state.cancellations():
+            self._queue.ask(frame)
+        self._state.owed.clear()
+        self._last = exits.TIMED_OUT
+        self._closing_at = now + FAREWELL_S
+        self._flush_daemon()
 
     # -- the client --------------------------------------------------------------------------------
 
@@ -222,7 +184,7 @@ class Pump:
             self._from_client.cut.clear()
         else:
             self._has_input = False
-            self._ended_at = time.monotonic()
+            self._linger.begin()
             rest = b"".join(self._from_client.rest())
             if scan.is_whole(rest):
                 self._forward([rest + b"\n"])
@@ -307,7 +269,7 @@ class Pump:
         self._tell(errors)
         self._tell(self._state.questions.withdraw_all())
 
-    def _refuse_session(self, error: dict[str, object]) -> None:
+    def _refuse_session(self, error: Error) -> None:
         """The new daemon has the endpoint, and not the server: so there is no session yet."""
         self._state.lose(OUTCOME_UNKNOWN)
         self._link.refuse(error, time.monotonic())
@@ -315,7 +277,7 @@ class Pump:
 
     def _begin_anew(self) -> None:
         self._is_deaf = False
-        self._deadline = None
+        self._linger.begin_anew()
         self._from_daemon = Frames()  # of half a line nobody will send the rest
 
     def _advance(self) -> None:

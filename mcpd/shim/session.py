@@ -181,6 +181,7 @@ def _params(asked: Arguments) -> dict[str, Any]:
     params: dict[str, Any] = {
         "client": {"name": "mcpctl connect", "version": __version__, "pid": os.getpid()},
         "control": False,
+        "farewell": True,
     }
     cwd = _cwd()
     if cwd is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from mcpd.shim import scan
+from mcpd.shim.failures import NOT_ASKED, NOT_READ, Error, failure
 from mcpd.shim.lists import LISTS, Lists
 from mcpd.shim.questions import Questions
 from mcpd.shim.queue import Item, Queue
@@ -20,6 +21,9 @@ UNSUBSCRIBE = b"resources/unsubscribe"
 CANCEL = b"notifications/cancelled"
 LISTEN = b"subscriptions/listen"
 """A request that may stay open for ever; while it does, it is part of the session's state."""
+
+FAREWELL = b"mcpd/farewell"
+"""The last that an orderly daemon says: what it has not answered it has not read."""
 
 ACKNOWLEDGED = b"notifications/subscriptions/acknowledged"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
@@ -64,6 +68,8 @@ class SessionState:
         self.questions = Questions()
         self.listens: dict[bytes, dict[str, object]] = {}
         """Ids of listens that were acknowledged, each with what is told of."""
+        self._is_released = False
+        """Whether the daemon has said farewell."""
         self._frames: dict[bytes, bytes] = {}
         self._heard_again: set[bytes] = set()  # listens that are to be acknowledged once more
         self._copies: dict[bytes, Item] = {}
@@ -119,6 +125,9 @@ class SessionState:
                 if not self.questions.asked(ident):
                     self.queue.ask(failure(ident, NOT_ASKED))
                     return False
+            elif method == FAREWELL:
+                self._is_released = True
+                return False
             elif method == CANCEL:
                 self.questions.cancelled(scan.params(chunks).get("requestId"))
             elif method == ACKNOWLEDGED and not self._acknowledged(chunks):
@@ -137,25 +146,28 @@ class SessionState:
             if INITIALIZE not in methods and LISTEN not in methods
         ]
 
-    def lose(self, error: dict[str, object]) -> list[bytes]:
+    def lose(self, error: Error) -> list[bytes]:
         """Return ``error`` as the answer to each request in flight: the daemon is gone.
 
         What may be asked of the next one without harm is not answered so: how the client gets to
-        know its server, and what it listens to.
+        know its server, what it listens to, and what the daemon said that it has not read.
         """
         answers: list[bytes] = []
         again: list[Item] = []
         kept: dict[bytes, tuple[bytes, ...]] = {}
+        error = NOT_READ if self._is_released else error
         for ident, methods in self.owed.items():
-            if methods == (DISCOVER,) and ident in self._copies:
-                again.append(self._copies[ident])
-            elif methods == (INITIALIZE,) or (
+            is_unread = self._is_released and len(methods) == 1
+            if methods == (INITIALIZE,) or (
                 methods == (LISTEN,) and LISTEN + ident in self._frames
             ):
                 kept[ident] = methods
+            elif ident in self._copies and (is_unread or methods == (DISCOVER,)):
+                again.append(self._copies[ident])
             else:
                 answers += [failure(ident, error)] * len(methods)
         self.owed = kept
+        self._is_released = False
         self.own.clear()
         self._heard_again.clear()
         self._copies.clear()
@@ -163,7 +175,7 @@ class SessionState:
         self.queue.lose(again)
         return answers
 
-    def refuse(self, error: dict[str, object]) -> list[bytes]:
+    def refuse(self, error: Error) -> list[bytes]:
         """Return ``error`` as the answer to each request that waits, and keep what else counts."""
         answers = []
         for item in self.queue.clear():
@@ -262,18 +274,6 @@ class SessionState:
         self._frames.pop(key, None)  # so that it comes last
         if method != UNSUBSCRIBE:
             self._frames[key] = b"".join(chunks)
-
-
-NOT_ASKED: dict[str, object] = {
-    "code": -32603,
-    "message": "the client was not asked: it may still answer an older question of this id",
-}
-
-
-def failure(ident: bytes, error: dict[str, object]) -> bytes:
-    """Return the frame that answers a request with an error."""
-    text = json.dumps(error).encode()
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (ident, text)
 
 
 def _cancelled(chunks: list[bytes]) -> bytes:

@@ -265,6 +265,7 @@ def box() -> Iterator[Box]:
 
 def drill(box: Box, *, clients: int, rounds: int, continues_s: float) -> str:
     """Kill the daemon ``rounds`` times and replace it as often; return the figures."""
+    box.settings["drain_timeout"] = 30  # on a busy machine, too, no call is cut short
     box.fake().write()
     assert box.ctl("up").returncode == 0
     made = Drill(box, clients, clients)
@@ -277,8 +278,9 @@ def drill(box: Box, *, clients: int, rounds: int, continues_s: float) -> str:
         lost = sum(bridge.unknown for bridge in made.bridged) - unknown
         made.end()
         for plain in made.plain:
-            assert plain.ends >= 2 * rounds - 1, "it has seen the end of every connection"
-        told = f"{made.report()}, {lost} of them in restarts"
+            assert plain.ends >= 2 * rounds - 2, "it sees the ends, and connects again"
+        told = made.report()
+        assert lost == 0, f"a restart loses nothing\n{told}"
         assert max(max(gaps) for gaps in made.gaps.values()) < scaled(continues_s), told
         log = (box.state / "mcpd.log").read_text()
         assert log.count("daemon.started") <= 2 * rounds + 1, "one for each that ended"

@@ -25,6 +25,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from msgspec import structs
+
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import modern
@@ -335,6 +337,10 @@ class Conversation:
         """``!! drain``: the daemon is about to end."""
         return self.handle(ev.Draining())
 
+    def do_farewell(self) -> list[cmd.Command]:
+        """``!! farewell``: the connections are about to be closed."""
+        return self.handle(ev.Farewell())
+
     def do_oversized(self, text: str) -> list[cmd.Command]:
         """``!! oversized echo 70000000 {"id":3,"result":{…``: the ends of a line that was skipped."""
         who, size, ends = text.split(" ", 2)
@@ -454,7 +460,8 @@ def _control_event(command: cmd.Control) -> ev.Event | None:
             control = params.get("control", True)
             roots = tuple(params.get("roots", "").split())
             where = params.get("workspace")
-            return ev.Attach(session, key, server, "test", where, roots, may_control=control)
+            attach = ev.Attach(session, key, server, "test", where, roots, may_control=control)
+            return structs.replace(attach, wants_farewell=params.get("farewell") == "yes")
         case "mcpd/call":
             progress = params.get("progress", False)
             timeout = params.get("timeout")

@@ -104,6 +104,8 @@ class Attach(msgspec.Struct, frozen=True):
     workspace: str | None
     roots: tuple[str, ...]
     may_control: bool
+    wants_farewell: bool = False
+    """Whether it is to be told, when the daemon ends, that all that was read is answered."""
 
 
 class Locate(msgspec.Struct, frozen=True):
@@ -185,6 +187,10 @@ class Draining(msgspec.Struct, frozen=True):
     """The daemon is about to end: what only ends with it ends now."""
 
 
+class Farewell(msgspec.Struct, frozen=True):
+    """No connection is read any more, and all of them are about to be closed."""
+
+
 class Tick(msgspec.Struct, frozen=True):
     """A deadline has come."""
 
@@ -210,5 +216,6 @@ Event = (
     | ControlDone
     | Validated
     | Draining
+    | Farewell
     | Tick
 )

@@ -137,6 +137,8 @@ class Mux:
             case events.Draining():
                 self._is_draining = True
                 self._listens.end_all()
+            case events.Farewell():
+                self._say_farewell()
             case _:
                 assert_never(event)
         return commands
@@ -382,6 +384,7 @@ class Mux:
         session.workspace = event.workspace
         session.roots = event.roots
         session.may_control = event.may_control
+        session.wants_farewell = event.wants_farewell
         self._tables.open_session(session)
         entry_now = self._tables.entries.get(event.server or "")
         if entry_now is not None and entry_now.unavailable is None:
@@ -414,6 +417,17 @@ class Mux:
                     self._downstream.wishes.apply_levels(upstream)
         if session.is_session:
             self.effects.tell(SessionClosed(session.id, session.server, event.reason))
+
+    def _say_farewell(self) -> None:
+        """Tell those who asked for it that nothing of theirs is under way.
+
+        What they have sent and got no answer to was not read, so they may send it to another
+        daemon. A process cannot say this: of its notices only those that MCP has are passed on.
+        """
+        line = envelope.notification(b'"mcpd/farewell"', None)
+        for session in self._tables.sessions.values():
+            if session.wants_farewell and not session.owed:
+                self.effects.emit(ToSession(session.id, line))
 
     def _control_done(self, event: events.ControlDone) -> None:
         session = self._tables.sessions.get(event.session)

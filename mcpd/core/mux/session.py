@@ -48,6 +48,8 @@ class Session:
         self.is_session = False
         """Whether it has attached or spoken MCP; until then it is a control connection."""
         self.may_control = True
+        self.wants_farewell = False
+        """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None
         self.workspace: str | None = None
         self.roots: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 from mcpd import launch, paths
 from mcpd.shim import ends, session
 from mcpd.shim.arguments import parse
+from mcpd.shim.linger import Linger
 from mcpd.shim.link import Link
 from mcpd.shim.pump import Pump
 from tests.support.waiting import scaled, wait_until
@@ -328,7 +329,7 @@ class ThreadedBridge(Bridge):
         link = Link(path, asked, connection, attached)
         reader = ends.Source(source)
         writer = ends.to_client(client)
-        Pump(link, reader, writer, linger=0, is_starting=lambda _: False).run()
+        Pump(link, reader, writer, Linger(0, lambda _: False)).run()
         link.close()
         for fd in (source, client, reader.fd, writer.fd):
             os.close(fd)

@@ -102,6 +102,27 @@ def test_what_was_in_flight_gets_one_error_at_once_and_the_session_goes_on(daemo
     assert bridge.complaint().count("\n") == 2
 
 
+def test_what_a_draining_daemon_sends_back_is_sent_to_the_next_one(daemon, bridge):
+    def draining(message: Json, connection: Connection) -> None:
+        told = {"kind": "draining", "retryable": True}
+        error = {"code": -32603, "message": "it ends", "data": told}
+        connection.answer(line(id=message["id"], error=error))
+
+    daemon.handler = draining
+    bridge.request(1, "echo", text="a")
+    bridge.request(2, "echo", text="b")
+    session = daemon.session()
+    wait_until(lambda: len(session.lines) == 2, what="the requests")
+    bridge.send(line(method="notifications/cancelled", params={"requestId": 1}))
+    daemon.handler = echo
+    bridge.request(3, "echo", text="c")
+    assert bridge.read()["id"] == 3
+    daemon.die()
+    daemon.revive()
+    assert bridge.read() == {"jsonrpc": "2.0", "id": 2, "result": {"text": "b"}}
+    assert [json.loads(one).get("id") for one in daemon.session(1).lines] == [2]
+
+
 def test_what_was_not_sent_is_sent_to_the_next_daemon_whole_and_in_order(daemon, bridge):
     """
     B053: unsent requests are not answered with an error, and what was sent in part is not repeated.
@@ -127,6 +148,25 @@ def test_what_was_not_sent_is_sent_to_the_next_daemon_whole_and_in_order(daemon,
     assert [one["id"] for one in answers] == [*range(len(failed), 10)]
     assert all(len(one["result"]["text"]) == 100_000 for one in answers)
     assert [json.loads(one)["id"] for one in daemon.session(1).lines] == [*range(len(failed), 10)]
+
+
+def test_what_a_daemon_that_ends_has_not_read_is_sent_to_the_next_one(daemon, bridge):
+    """
+    It says so; else nobody could know whether it was carried out.
+    """
+    session = daemon.session()
+    daemon.reads.clear()
+    session.send(b'{"hello":1}\n')
+    bridge.read_line()
+    bridge.request(1, "echo", text="a")
+    bridge.request(2, "echo", text="b")
+    wait_until_read(bridge)
+    session.send(line(method="mcpd/farewell"))
+    daemon.die()
+    daemon.reads.set()
+    daemon.revive()
+    assert [bridge.read()["result"], bridge.read()["result"]] == [{"text": "a"}, {"text": "b"}]
+    assert daemon.session(1).methods() == ["echo", "echo"]
 
 
 def test_what_a_lost_daemon_had_said_is_delivered_first(daemon, bridge):

@@ -44,7 +44,7 @@ def daemon():
 
 @pytest.fixture
 def bridge(daemon):
-    with Bridge(daemon, "fake", "--linger", "60") as made:
+    with Bridge(daemon, "fake", "--no-start", "--linger", "60") as made:
         yield made
 
 
@@ -114,6 +114,65 @@ def test_what_is_missing_is_told_without_the_listens(daemon):
         session = daemon.session()
         wait_until(lambda: len(session.lines) == 3, what="the cancellation")
         assert json.loads(session.lines[2])["params"]["requestId"] == 1
+
+
+def test_a_listen_outlives_the_daemon_and_its_client_sees_nothing_of_it():
+    """
+    Neither an error nor a second acknowledgement; a list that changed meanwhile is told of.
+    """
+    lists = {"tools/list": {"resultType": "complete", "tools": [1], "ttlMs": 5}}
+
+    def serving(message: Json, connection: Connection) -> None:
+        if message["method"] in lists:
+            connection.answer(line(id=message["id"], result=lists[message["method"]]))
+        else:
+            answering(message, connection)
+
+    with FakeDaemon(serving) as daemon, Bridge(daemon, "fake", "--no-start") as bridge:
+        bridge.send(listen("l") + listen(8) + modern(1, "tools/list"))
+        assert {bridge.read().get("id") for _ in range(3)} == {None, 1}
+        bridge.send(modern(2, "tools/call"))
+        session = daemon.session()
+        wait_until(lambda: len(session.lines) == 4, what="the call")
+        session.send(line(id=8, result={"resultType": "complete"}))
+        assert bridge.read()["id"] == 8
+        daemon.die()
+        answer = bridge.read()
+        assert (answer["id"], answer["error"]["data"]["kind"]) == (2, "outcome_unknown")
+        lists["tools/list"] = {"resultType": "complete", "tools": [2], "ttlMs": 0}
+        daemon.revive()
+        told = bridge.read()
+        assert told["method"] == "notifications/tools/list_changed"
+        assert told["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "l"}
+        again = daemon.session(1)
+        assert again.lines[0] == listen("l")
+        assert again.methods() == ["subscriptions/listen", "tools/list"]
+        again.send(line(method="notifications/resources/updated"))
+        assert bridge.read()["method"] == "notifications/resources/updated"
+
+
+def test_a_listen_that_was_not_acknowledged_is_by_the_next_daemon(daemon, bridge):
+    daemon.handler = lambda message, connection: None
+    bridge.send(listen("l"))
+    session = daemon.session()
+    wait_until(lambda: session.lines, what="the listen")
+    daemon.handler = answering
+    daemon.die()
+    daemon.revive()
+    assert bridge.read()["method"] == "notifications/subscriptions/acknowledged"
+
+
+def test_a_listen_that_ends_with_its_daemon_goes_on_with_the_next(daemon, bridge):
+    bridge.send(listen("l"))
+    bridge.read()
+    meta = {"io.modelcontextprotocol/subscriptionId": "l", "mcpd/draining": True}
+    session = daemon.session()
+    session.send(line(id="l", result={"resultType": "complete", "_meta": meta}))
+    daemon.die()
+    daemon.revive()
+    wait_until(lambda: daemon.session(1).lines == [listen("l")], what="the listen anew")
+    daemon.session(1).send(line(id="l", result={"resultType": "complete"}))
+    assert bridge.read()["id"] == "l", "that one is for the client"
 
 
 def test_a_modern_client_of_a_legacy_server_works_through_the_bridge(box: Box) -> None:

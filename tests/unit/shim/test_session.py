@@ -80,6 +80,7 @@ def test_attach_says_who_asks_from_where_and_gives_up_control(tmp_path, monkeypa
         "client": 0,
         "cwd": str(tmp_path),
         "control": False,
+        "farewell": True,
         "server": "files",
     }
 

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from mcpd.shim.failures import failure
 from mcpd.shim.queue import Item
-from mcpd.shim.state import SessionState, failure
+from mcpd.shim.state import SessionState
 
 ERROR = {"code": -32603, "message": "gone", "data": {"kind": "outcome_unknown"}}
 
@@ -403,6 +404,36 @@ def test_a_listen_that_is_cancelled_between_two_daemons_is_not_made_again():
     assert frames(state) == [listen("m")]
     read(state, cancel("m"), is_up=True)
     assert waiting(state) == [cancel("m")]
+
+
+FAREWELL = line(method="mcpd/farewell")
+
+
+def test_what_an_orderly_daemon_has_not_read_is_for_the_next_one():
+    """
+    It was sent while the daemon closed the connection: nothing was done about it.
+    """
+    state = sent(INITIALIZE, line(id=1, method="a"))
+    state.from_daemon([line(id=1, result={})])
+    take(state, line(id=2, method="b"))
+    assert not state.from_daemon([FAREWELL])
+    take(state, line(id=3, method="c"))
+    assert state.lose(ERROR) == []
+    assert waiting(state) == [line(id=2, method="b"), line(id=3, method="c")]
+    assert list(state.owed) == [b"0"]
+    for item in state.queue.clear():
+        state.sent(item)
+    assert [json.loads(one)["error"] for one in state.lose(ERROR)] == [ERROR] * 2, "once"
+
+
+def test_what_it_has_not_read_and_nobody_has_kept_is_said_to_be_so():
+    state = sent(line(id=1, method="a", params={"x": "y" * 70_000}))
+    state.from_daemon([FAREWELL])
+    [answer] = [json.loads(one) for one in state.lose(ERROR)]
+    assert (answer["error"]["data"]["kind"], answer["error"]["data"]["retryable"]) == (
+        "draining",
+        True,
+    )
 
 
 def test_what_cannot_be_sent_is_answered_with_the_reason_once():
