@@ -39,21 +39,27 @@ class Patience:
     """How long the first word of whoever listens on the other end of a connection is waited for.
 
     The one rule for all clients: ``ANSWER_S``, but ``LOADING_S`` as long as the daemon is young,
-    has not said that it has loaded, and is not stopped.
+    has not said that it has loaded, and is not stopped. Once it says so it has ``ANSWER_S`` again.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._began = time.monotonic()
+        self._loading_at = float("-inf")  # monotonic; when it was last seen to load
         self._path = path_of(connection)
         self._peer, _ = peer_of(connection)
         self.pid = who_is(self._path, self._peer)
 
     def left(self) -> float:
         """Return for how many seconds to wait before asking this again; 0: no longer at all."""
-        waited = time.monotonic() - self._began
+        now = time.monotonic()
+        waited = now - self._began
         if waited < ANSWER_S:
             return ANSWER_S - waited
-        return LOOK_AGAIN_S if waited < LOADING_S and self._may_be_loading() else 0.0
+        if waited < LOADING_S and self._may_be_loading():
+            self._loading_at = now
+            return LOOK_AGAIN_S
+        has_loaded_since = self.pid is not None and has_loaded(self._path, self.pid)
+        return max(0.0, self._loading_at + ANSWER_S - now) if has_loaded_since else 0.0
 
     def exhausted(self) -> DaemonUnavailable:
         """Return what to say when it is."""

@@ -85,6 +85,8 @@ def test_one_that_may_still_be_loading_is_waited_for(
         assert patience.left() == 0
     assert patience.left() > 0
     Path(path + ".lock").write_text(f"{daemon.pid}\nready\n")
+    assert 0 < patience.left() <= presence.ANSWER_S, "it says so before it answers"
+    time.sleep(2 * presence.ANSWER_S)
     assert patience.left() == 0
     assert f"unresponsive, pid {daemon.pid}: no answer within" in patience.exhausted().message
 
