@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from mcpd import tasks
+from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 
 FLUSH_S = 0.2
@@ -224,8 +225,23 @@ class _Stdout(_End):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         for frame in self._feed(b"\n"):  # its last line, should it have no end
-            self.on_frame(frame)
+            if not _is_cut_off(frame):
+                self.on_frame(frame)
         self._on_end()
+
+
+def _is_cut_off(frame: Frame | Oversized) -> bool:
+    """Tell whether a last line is the beginning of a message that its process did not live to write.
+
+    It answers nothing: whoever waits is told how the process died, or gets the next one's answer.
+    """
+    if isinstance(frame, Oversized) or not frame.lstrip().startswith(b"{"):
+        return False
+    try:
+        envelope.decode(frame)
+    except envelope.Malformed as problem:
+        return not problem.is_json
+    return False
 
 
 class _Stderr(_End):

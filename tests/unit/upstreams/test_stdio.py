@@ -112,6 +112,22 @@ def test_a_last_line_without_an_end_counts(loop: str) -> None:
 
 
 @both
+def test_a_message_that_its_process_did_not_live_to_end_counts_for_nothing(loop: str) -> None:
+    """
+    Else its caller would be told of bad JSON, and not of the crash; nor would a read be repeated.
+    """
+
+    async def scenario(far: Far) -> None:
+        os.write(far.stdout, b'{"jsonrpc":"2.0","id":1,"result":{"text":"abc')
+        far.close("stdout")
+        await wait_until_async(lambda: far.ended)
+
+    far = play(loop, scenario)
+    assert far.frames == []
+    assert far.ended == 1
+
+
+@both
 def test_what_is_written_arrives(loop: str) -> None:
     async def scenario(far: Far) -> None:
         assert far.pipes.write(b"one\n")
