@@ -231,7 +231,7 @@ class _Stdout(_End):
 
 
 def _is_cut_off(frame: Frame | Oversized) -> bool:
-    """Tell whether a last line is the beginning of a message that its process did not live to write.
+    """Tell whether a last line is the beginning of a message that nobody lived to write.
 
     It answers nothing: whoever waits is told how the process died, or gets the next one's answer.
     """
