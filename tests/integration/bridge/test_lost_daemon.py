@@ -113,6 +113,8 @@ def test_what_a_draining_daemon_sends_back_is_sent_to_the_next_one(daemon, bridg
     bridge.request(2, "echo", text="b")
     session = daemon.session()
     wait_until(lambda: len(session.lines) == 2, what="the requests")
+    session.answer(line(method="notifications/after"))
+    assert bridge.read()["method"] == "notifications/after"
     bridge.send(line(method="notifications/cancelled", params={"requestId": 1}))
     daemon.handler = echo
     bridge.request(3, "echo", text="c")
