@@ -22,11 +22,14 @@ PINGS = {
 }
 
 
-def configure(box: Box) -> None:
+def configure_slow(box: Box) -> None:
     box.fake("slow", startup_timeout=60)
     launch = box.servers["slow"]
     launch["args"] = ["-c", SLOW, str(box.root / "slowly"), launch["command"], *launch["args"]]
     launch["command"] = "sh"
+
+
+def configure(box: Box) -> None:
     box.fake("works", call_timeout=0.6, call_timeout_max=3)
     box.fake("idle", idle_timeout=IDLE_S)
     box.fake("counts", idle_timeout=IDLE_S, restart={"backoff": 0.05})
@@ -41,39 +44,46 @@ def box() -> Iterator[Box]:
         yield made
 
 
+@pytest.fixture
+def slow_box() -> Iterator[Box]:
+    """A daemon that knows nothing yet of its only server, which is slow to start."""
+    with installed(configure_slow) as made:
+        yield made
+
+
 def pass_by(seconds: float) -> None:
     """Let some time pass in which nothing is to happen."""
     watch = Watch()
     wait_until(lambda: watch.seconds > seconds)
 
 
-def test_a_slow_start_is_waited_for_and_no_client_waits_with_it(box: Box):
+def test_a_slow_start_is_waited_for_and_no_client_waits_with_it(slow_box: Box):
     """
     B022: whoever gave up on ``npx`` too early got nothing, and clients gave up on whoever waited.
     """
-    slowly = box.root / "slowly"
+    slowly = slow_box.root / "slowly"
     slowly.touch()
-    first = box.bridge("slow", handshake=False)
+    first = slow_box.bridge("slow", handshake=False)
     asked = first.start("initialize", HELLO)  # nothing is known of it yet: this has to wait
-    wait_until(lambda: box.status("slow")["state"] == "starting")
+    wait_until(lambda: slow_box.status("slow")["state"] == "starting")
     pass_by(1)
     slowly.unlink()
     assert first.finish(asked, 30)["serverInfo"]["name"] == "slow"
     first.notify("notifications/initialized")
     tools = first.request("tools/list", {})
-    with box.peer() as peer:
+    with slow_box.peer() as peer:
         peer.request("mcpd/stop", {"servers": ["slow"]})
         slowly.touch()
         peer.start("mcpd/start", {"servers": ["slow"]}, ident="start")
-        second = box.bridge("slow", handshake=False)
+        second = slow_box.bridge("slow", handshake=False)
         second.initialize()
         assert second.request("tools/list", {}) == tools
         call = second.start("tools/call", {"name": "echo", "arguments": {"text": "in the end"}})
-        assert box.status("slow")["state"] == "starting"
+        assert slow_box.status("slow")["state"] == "starting"
         slowly.unlink()
         assert second.finish(call, 30)["content"][0]["text"] == "in the end"
         peer.finish("start")
-    assert box.status("slow")["restarts"] == 0
+    assert slow_box.status("slow")["restarts"] == 0
 
 
 def test_progress_keeps_a_call_alive_but_not_for_ever(box: Box):
