@@ -140,6 +140,8 @@ class Client:
         number = next(self._numbers)
         ident = number if number % 2 else str(number)
         answer = self._waiting[ident] = asyncio.get_running_loop().create_future()
+        if self._reading.done():  # it has ended by itself: its server is gone
+            answer.set_exception(Gone())
         self._send(id=ident, method=method, params=params)
         return ident, answer
 
@@ -197,8 +199,9 @@ class Client:
             self._tally.wrong.append("a bridge did not end with its input")
             self._process.kill()
             status = await self._process.wait()
-        if status not in (0, 5):
-            said = await self._process.stderr.read() if self._process.stderr else b""
+        said = await self._process.stderr.read() if self._process.stderr else b""
+        is_removed = status == 4 and b"there is no server" in said
+        if status not in (0, 5) and not is_removed:
             self._tally.wrong.append(f"a bridge ended with {status}: {said[-300:]!r}")
         await asyncio.gather(self._reading, return_exceptions=True)
 
