@@ -8,6 +8,7 @@ from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure, FrameRejected, SessionOpened
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
@@ -238,9 +239,22 @@ class Tables:
             pending.done(pending, None, None, entry)
             return
         pending.entry = entry
-        found = session.upstreams.get(entry.name)
-        found = found or self.control_upstream(entry, session.workspace)
-        found.requests.submit(pending)
+        if pending.asker is None:  # a control call
+            self.control_upstream(entry, session.workspace).requests.submit(pending)
+            return
+        found = self.upstream_for(session, entry)
+        level = pending.asker.level if pending.is_modern else None
+        if level is None:
+            found.requests.submit(pending)
+            return
+
+        def leveled(_: object) -> None:
+            if self.has_left(found):
+                self.resubmit(pending)
+            elif not pending.is_over:
+                found.requests.submit(pending)
+
+        found.set_level(min(level, found.level or level, key=LEVELS.index), leveled)
 
     def close(self, upstream: Upstream, reason: str) -> None:
         """Forget a place for a process; what runs there is stopped."""

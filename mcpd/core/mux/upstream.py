@@ -281,12 +281,10 @@ class Upstream:
 
         def answered(error: Raw | bytes | None, *, is_lost: bool = False) -> None:
             self._is_setting_level = False
-            if is_lost:
-                pass  # the next process will be told
-            elif error is None:
-                self._level_taken = level
-            elif self.level == level:
+            if error is not None and self.level == level:
                 self.level = self._level_sent = self._level_taken
+            elif error is None and not is_lost:  # else the next process will be told
+                self._level_taken = level
             if then is not None:
                 then(error)
             if self._is_setting_level:

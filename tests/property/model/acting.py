@@ -6,6 +6,7 @@ import json
 from typing import Any, Final
 
 from mcpd.core.mux import events as ev
+from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId
@@ -420,6 +421,8 @@ class Acting(World):
         question = Question(
             number, method, need, params, call, slot, self.now, is_strict, ident, token=token
         )
+        entry = self.entries.get(process.server)
+        question.may_be_put = entry is None or entry.interactive is not Interactive.OFF
         possible = [*process.open.values(), *(unread for _, unread in process.unread)]
         question.rivals = [
             other.call

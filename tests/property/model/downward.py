@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
 from tests.property.model.ground import TALLY, Ground
 from tests.property.model.peers import Answer, Asked, Batch, Call, Client, Question
@@ -306,8 +305,7 @@ class Downward(Ground):
             return
         process = self.processes[question.slot]
         assert question.ident in process.questions, "a question that is no more was asked"
-        entry = self.entries.get(process.server)
-        assert entry is None or entry.interactive is not Interactive.OFF
+        assert question.may_be_put, "a question of a server that is to ask nobody"
 
     # -- notifications ----------------------------------------------------------------------------
 

@@ -48,6 +48,8 @@ class Question(Shown):
     ident: bytes = b""
     key: str = ""
     token: bytes | None = None
+    may_be_put: bool = True
+    """Whether its server was to ask somebody when it came."""
     rivals: list[Call] = field(default_factory=list)
     """Calls of others in flight that could have caused it."""
     asked: int | None = None
