@@ -77,4 +77,12 @@ schema = click.option("--schema", is_flag=True, help="Show what arguments each o
 search = click.option(
     "--search", metavar="TEXT", help="Only those with TEXT in their name or description."
 )
+lines = click.option(
+    "-n",
+    "--lines",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="How many of the last lines.",
+)
 follow = click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")

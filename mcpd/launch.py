@@ -35,7 +35,8 @@ EPHEMERAL_PATTERNS = (
     "INSIDE_EMACS", "NVIM", "NVIM_*", "VIM", "VIMRUNTIME", "VSCODE_*",
     # one start of one program, by a desktop or a service manager
     "DESKTOP_STARTUP_ID", "XDG_ACTIVATION_TOKEN", "INVOCATION_ID", "JOURNAL_STREAM",
-    "LISTEN_FDNAMES", "LISTEN_FDS", "LISTEN_PID", "MANAGERPID", "NOTIFY_SOCKET", "WATCHDOG_*",
+    "LISTEN_FD*", "LISTEN_PID*", "MAINPID", "MANAGERPID*", "MEMORY_PRESSURE_*", "NOTIFY_SOCKET",
+    "SYSTEMD_EXEC_PID", "WATCHDOG_*",
     # a test run, and our own tag of a server's process
     "PYTEST_*", "MCPD_INSTANCE",
 )  # fmt: skip
@@ -427,7 +428,7 @@ def _explain(path: str, error: OSError) -> DaemonUnavailable:
         message = "no daemon runs (the socket is a dead one's)"
         return DaemonUnavailable(message, hint="mcpctl up", why="refused", path=path)
     if isinstance(error, (TimeoutError, BlockingIOError)):
-        return presence.unresponsive(path, presence.pid_in_lock(path), CONNECT_TIMEOUT_S)
+        return presence.unresponsive(path, presence.who_is(path, None), CONNECT_TIMEOUT_S)
     why = "forbidden" if isinstance(error, PermissionError) else "unusable"
     return DaemonUnavailable(f"{path}: {error.strerror}", why=why, path=path)
 

@@ -15,21 +15,13 @@ if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.api.messages import Event, LogLine
 
-DEFAULT_LINES = 100
 ALWAYS = ("seq", "time", "event", "server")
 
 
 @options.command("logs", starts=False)
 @options.server
 @options.follow
-@click.option(
-    "-n",
-    "--lines",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LINES,
-    show_default=True,
-    help="How many of the last lines.",
-)
+@options.lines
 def logs_command(app: App, server: str | None, follow: bool, lines: int) -> None:
     """Print the log of a server, or the daemon's own.
 

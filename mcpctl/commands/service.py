@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mcpctl.services.files import File
     from mcpctl.services.manager import Manager, Runner, ServiceState
 
-DEFAULT_LINES = 100
 
 manager_option = click.option(
     "--manager",
@@ -164,14 +163,7 @@ def restart_command(app: App, manager: str | None) -> None:
 @options.command("logs", starts=False)
 @manager_option
 @options.follow
-@click.option(
-    "-n",
-    "--lines",
-    type=click.IntRange(min=0),
-    default=DEFAULT_LINES,
-    show_default=True,
-    help="How many of the last lines.",
-)
+@options.lines
 def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int:
     """Print what the daemon has logged as a service, also before it failed to start.
 

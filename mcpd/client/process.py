@@ -41,10 +41,6 @@ class Process:
             os.close(self._fd)
             self._fd = None
 
-    def is_gone(self) -> bool:
-        """Tell whether it has ended, reaped or not."""
-        return self.wait(0)
-
     def wait(self, timeout: float, on_wait: Callable[[float], None] | None = None) -> bool:
         """Tell whether it ended within ``timeout`` seconds."""
         began = time.monotonic()

@@ -205,3 +205,8 @@ class ResolvedLaunch(msgspec.Struct, frozen=True, kw_only=True):
 
     inherit_env: Literal["all", "minimal", "none"]
     """As in ``ServerConfig``."""
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        """All that the entry says of the environment."""
+        return {**self.file_env, **self.env}

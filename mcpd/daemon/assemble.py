@@ -148,7 +148,7 @@ def _spec(
         server=name,
         command=resolved.command,
         args=resolved.args,
-        env={**resolved.file_env, **resolved.env},
+        env=resolved.whole_env,
         base_env=base_env,
         inherit=resolved.inherit_env,
         cwd=resolved.cwd,

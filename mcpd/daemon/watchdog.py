@@ -1,4 +1,4 @@
-"""The one thread of the daemon: it ends a daemon whose loop no longer turns.
+"""A thread that ends a daemon whose loop no longer turns.
 
 A daemon that hangs holds the socket and the lock, and everybody who wants it waits. When it is
 dead its guardian stops its servers, and the next client, or a service manager, starts another.
@@ -11,10 +11,8 @@ import contextlib
 import faulthandler
 import os
 import signal
-import stat
 import threading
 import time
-from collections.abc import Callable
 from typing import Final
 
 from mcpd.observe import logs
@@ -54,7 +52,6 @@ class Watchdog:
         loop: asyncio.AbstractEventLoop,
         *,
         log_fd: int = 2,
-        on_sign: Callable[[], None] | None = None,
         every: float = EVERY_S,
         patience: float = PATIENCE_S,
         misses: int = MISSES,
@@ -63,12 +60,11 @@ class Watchdog:
     ) -> None:
         """All times are in seconds; ``spin`` counts processor time, of all threads.
 
-        ``log_fd`` gets one line and all stacks before the end. ``on_sign`` is called on the loop
-        at each sign of life: whoever watches us from outside can be told then.
+        ``log_fd`` gets one line and all stacks before the end.
         """
         self._loop = loop
-        self._log_fd = _for_last_words(log_fd)
-        self._on_sign = on_sign
+        # a terminal that is stopped, or a pipe that nobody reads, must not keep us alive
+        self._log_fd = logs.own_description(log_fd)
         self._every = every
         self._patience = patience
         self._misses = misses
@@ -100,8 +96,6 @@ class Watchdog:
             return
         self._answered.set()
         self._rearm()
-        if self._on_sign is not None:
-            self._on_sign()
 
     def _watch(self) -> None:
         """Ask, and look a while later whether there was an answer: one wake-up for both."""
@@ -137,17 +131,3 @@ class Watchdog:
         with contextlib.suppress(OSError):
             faulthandler.dump_traceback(self._log_fd, all_threads=True)
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _for_last_words(fd: int) -> int:
-    """Return a descriptor for what ``fd`` is open on that does not block, where one is to be had.
-
-    A terminal that is stopped, or a pipe that nobody reads, must not keep us alive. The flag is
-    for a description of our own: others share the one that we were given.
-    """
-    mode = os.fstat(fd).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
-        with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            return os.open(f"/proc/self/fd/{fd}", flags)
-    return fd

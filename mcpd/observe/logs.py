@@ -57,7 +57,7 @@ class DaemonLog(logging.Handler):
         self.on_growth: Callable[[int], object] = lambda _: None
         """Hears of bytes written to a file of its own."""
         self._file = file if file is not None and _is_open_on(fd, file) else None
-        self._fd = _own_description(fd)
+        self._fd = own_description(fd)
         self._max_bytes = max_bytes
         self._backups = backups
         self._poll = select.poll()
@@ -206,7 +206,7 @@ def _value(value: Any) -> str:
     return msgspec.json.encode(text.encode(errors="replace").decode()).decode()
 
 
-def _own_description(fd: int) -> int:
+def own_description(fd: int) -> int:
     """Return a descriptor for the same pipe or terminal, to be written to without waiting.
 
     The flag is not set on ``fd`` itself: whoever else writes there would have it, too.

@@ -43,7 +43,7 @@ def take(env: MutableMapping[str, str]) -> tuple[socket.socket, str] | None:
     for fd in passed:
         refusal = _refusal(fd)
         if refusal is not None or found is not None:
-            refusals.append(f"descriptor {fd} {refusal}")
+            refusals.append(f"descriptor {fd} {refusal or 'is one more'}")
             with contextlib.suppress(OSError):
                 os.close(fd)
             continue

@@ -31,6 +31,11 @@ SNAP = "snap"
 """What a program is that may not write where we want the id: in hidden directories."""
 
 
+def tag_of(daemon_id: str) -> str:
+    """Return the tag of the commands by which a daemon ends containers."""
+    return f"{daemon_id}:containers:0"
+
+
 class Containers:
     """Makes command lines whose containers are found again, and ends those.
 
@@ -40,7 +45,7 @@ class Containers:
 
     def __init__(self, state_dir: str, daemon_id: str) -> None:
         self._directory = os.path.join(state_dir, CONTAINERS)
-        self._tag = f"{daemon_id}:containers:0"
+        self._tag = tag_of(daemon_id)
 
     def fit(self, launch: Launch, *, tag: str) -> tuple[Launch, Container | None]:
         """Return how to start what is to be started, and the container that may come of it."""

@@ -132,6 +132,8 @@ class _Engine:
             return [written]
         wanted = f"label={self._container.label}"
         listed = self.ask("ps", "--all", "--quiet", "--no-trunc", "--filter", wanted)
+        if not listed.is_done:  # an engine that cannot look has not said that there is none
+            raise _Trouble(f"its container may run on: {listed.complaint.strip()[:200]}")
         return [line for line in listed.text.split() if ID.fullmatch(line)]
 
     def state(self, ident: str) -> str:

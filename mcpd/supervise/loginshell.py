@@ -147,7 +147,7 @@ class LoginPath:
         try:
             told = await self._told(shell, begun_at + self._timeout)
             path, added = await asyncio.to_thread(loginpath.merged, told, self.own)
-        except NotUsable as wrong:
+        except (NotUsable, OSError) as wrong:  # no descriptors: nobody is to wait for ever
             failure = str(wrong)
         took = loop.time() - begun_at
         self.login = Login(
@@ -169,11 +169,8 @@ class LoginPath:
         """
         loop = asyncio.get_running_loop()
         mark = secrets.token_hex(loginpath.MARK_BYTES)
-        reading, low = os.pipe()
-        writing = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
-        os.close(low)
-        os.set_blocking(reading, False)
-        try:
+        with contextlib.ExitStack() as undo:
+            reading, writing = _pipe(undo)
             for number, argv in enumerate(loginpath.attempts(shell, mark, writing), 1):
                 child = self._start(
                     argv, reading, writing, f"{self._daemon_id}:login-path:{number}"
@@ -188,9 +185,6 @@ class LoginPath:
                     return told
                 if loop.time() >= deadline:
                     raise NotUsable(f"it did not answer within {self._timeout:g} s")
-        finally:
-            os.close(reading)
-            os.close(writing)
         raise NotUsable("it ended without an answer")
 
     def _start(self, argv: list[str], reading: int, writing: int, tag: str) -> Child:
@@ -212,6 +206,19 @@ class LoginPath:
         started = procfs.ticks_now() if identity is None else identity.started
         child = Child(process, started, tag=tag, argv=tuple(argv), pipes=(-1, reading, -1))
         return self._reaper.register(child)
+
+
+def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
+    """Return what to read from and what the shell writes to, which ``undo`` closes."""
+    reading, low = os.pipe()
+    undo.callback(os.close, reading)
+    try:
+        writing = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
+    finally:
+        os.close(low)
+    undo.callback(os.close, writing)
+    os.set_blocking(reading, False)
+    return reading, writing
 
 
 async def _hear(reading: int, answer: Answer, child: Child, deadline: float) -> str | None:

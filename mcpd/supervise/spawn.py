@@ -203,8 +203,6 @@ def spawn(
             _limit(process.pid, nofile_soft)
         identity = procfs.identify(process.pid)
         if identity is None and procfs.HAVE_PROC:  # nobody has waited for it: we can read nothing
-            process.kill()
-            process.wait()
             shortage = OSError(errno.ENFILE, os.strerror(errno.ENFILE))
             raise exec_refused(launch.argv[0], launch.program, launch.cwd, shortage)
         started = procfs.ticks_now() if identity is None else identity.started

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from mcpd.supervise import files, ledger, orphans, procfs
-from mcpd.supervise.containers import CONTAINERS
+from mcpd.supervise.containers import CONTAINERS, tag_of
 from mcpd.supervise.ledgerfile import LIMIT_BYTES, Recorded, decode
 
 GUARDIAN_WAIT_S = 10.0
@@ -141,7 +141,7 @@ def _sweep_one(
                 break
             time.sleep(PAUSE_S)
         reaped = orphans.end(recorded)
-        tag = None if own is None else f"{own}:containers:0"
+        tag = None if own is None else tag_of(own)
         return _Found(reaped, *orphans.end_containers(recorded, tag=tag))
 
 

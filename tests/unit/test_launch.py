@@ -22,6 +22,7 @@ import pytest
 
 from mcpd import launch, paths, presence
 from mcpd.errors import DaemonUnavailable
+from mcpd.service import activation, notify
 from tests.support.daemon import is_alive
 from tests.support.waiting import wait_until
 
@@ -375,6 +376,10 @@ def test_what_is_written_is_never_reached_through_a_link(place: Place, name: str
         launch.ensure_daemon(place.socket)
     assert target.read_text() == ""
     assert place.starts() == []
+
+
+def test_what_a_service_manager_means_for_the_daemon_tells_no_servers_apart() -> None:
+    assert all(map(launch.is_ephemeral, (*notify.MANAGERS, *activation.VARIABLES)))
 
 
 def test_relative_paths_of_the_environment_become_absolute() -> None:

@@ -49,7 +49,6 @@ class ContainerRun(NamedTuple):
     cidfile: str | None
     """The file that the user wants the container's id in."""
 
-    name: str | None
     removes: bool
     """``--rm``: the engine removes the container when it ends."""
 
@@ -89,7 +88,6 @@ def recognise(command: str, args: Iterable[str]) -> ContainerRun | None:
         at=at,
         image=words[image] if image < len(words) else None,
         cidfile=options.get("cidfile"),
-        name=options.get("name"),
         removes=_is_on(options, "rm"),
         detaches=_is_on(options, "detach"),
         attaches_stdin=_is_on(options, "interactive"),

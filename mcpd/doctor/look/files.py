@@ -29,8 +29,11 @@ def files(
     base = {**env, "PATH": path} if path is not None else env
     commands = []
     for entry in loaded.entries.values():
-        if entry.enabled and entry.config is not None and entry.launch is not None:
-            command = _command(entry.name, entry.launch, base)
+        launch = entry.launch
+        if entry.enabled and entry.config is not None and launch is not None:
+            if launch.of_workspace:  # where its program is depends on who uses it
+                continue
+            command = _command(entry.name, launch, base)
             commands.append(_masked(command, entry))
     values = {name: _plain(masked(entry)) for name, entry in loaded.entries.items()}
     return Files(loaded=loaded, is_daemons=is_daemons, commands=tuple(commands), masked=values)
@@ -38,7 +41,7 @@ def files(
 
 def _command(server: str, launch: ResolvedLaunch, base: Mapping[str, str]) -> Command:
     """Look for a program as the supervisor will, and for the interpreter that it names."""
-    env = build_environment(base, launch.env, inherit=launch.inherit_env, tag="")
+    env = build_environment(base, launch.whole_env, inherit=launch.inherit_env, tag="")
     path = env.get("PATH", base.get("PATH"))
     command = launch.command
     try:

@@ -149,6 +149,19 @@ def test_an_engine_that_is_gone_is_told(yard: Yard):
     assert "/nowhere/docker cannot be run" in said
 
 
+def test_an_engine_that_refuses_to_look_has_not_said_that_there_is_none(yard: Yard, tmp_path: Path):
+    """
+    Where no file tells the id, the label has to find it; else the container would be forgotten.
+    """
+    down = tmp_path / "docker-that-is-down"
+    down.write_text("#!/bin/sh\necho Cannot connect to the daemon >&2\nexit 1\n")
+    down.chmod(0o755)
+    container = yard.run()._replace(argv=(str(down),), cidfile="")
+    said = engine.end(container, grace=0.1)
+    assert said is not None
+    assert "may run on: Cannot connect" in said
+
+
 def test_several_are_ended_at_the_same_time(yard: Yard):
     containers = [yard.run(command=DEAF, label=f"d:s:{n}") for n in range(3)]
     began = time.monotonic()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from mcpd.config.entry import entry_from_json
 from mcpd.daemon.assemble import assemble
-from mcpd.supervise import procfs
+from mcpd.supervise import loginshell, procfs
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.slot import Spec
@@ -69,6 +71,23 @@ async def test_an_rc_file_that_turns_its_output_away_turns_the_answer_away_not(
     """
     (tmp_path / ".bashrc").write_text("PATH=/opt/bashrc:$PATH\nexec >/dev/null\n")
     assert "/opt/bashrc" in (await Asked(house, tmp_path).login()).path
+
+
+async def test_without_descriptors_nobody_waits_for_the_shell_for_ever(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    It has our own PATH then, and a start may go on.
+    """
+
+    def none_left() -> tuple[int, int]:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(loginshell.os, "pipe", none_left)
+    login = await Asked(house, tmp_path).login()
+    assert login.failure is not None
+    assert "Too many open files" in login.failure
+    assert login.path == OWN
 
 
 async def test_what_an_rc_file_leaves_running_is_ended(house: House, tmp_path: Path) -> None:

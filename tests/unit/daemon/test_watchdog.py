@@ -25,10 +25,16 @@ from mcpd.daemon.watchdog import Watchdog
 def hang_here():
     {hang}
 
+class Seen(Watchdog):
+    def _sign(self):
+        super()._sign()
+        signs.release()
+
 async def main():
+    global signs
     loop = asyncio.get_running_loop()
     signs = asyncio.Semaphore(0)
-    dog = Watchdog(loop, on_sign=signs.release, {times})
+    dog = Seen(loop, {times})
     dog.start()
     await signs.acquire()
     print("up", flush=True)

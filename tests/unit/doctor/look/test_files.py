@@ -42,6 +42,26 @@ def test_a_command_is_looked_for_where_the_daemon_would(look: Any, tmp_path: Pat
     assert look(command="tool", path="/nowhere", env={"PATH": f"{tmp_path}/bin"}).trouble is None
 
 
+def test_the_path_of_an_env_file_counts(look: Any, tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "tool")
+    variables = tmp_path / "variables"
+    variables.write_text(f"PATH={tmp_path}/bin\n")
+    variables.chmod(0o600)
+    assert look(command="tool", path="/nowhere", env_file=str(variables)).trouble is None
+
+
+def test_what_depends_on_the_workspace_is_not_looked_for(tmp_path: Path) -> None:
+    """
+    Where it is, only a project can tell.
+    """
+    config = tmp_path / "c.json"
+    entry = {"command": "${workspaceFolder}/tool", "cwd": "${workspaceFolder}"}
+    config.write_text(json.dumps({"mcpServers": {"a": entry}}))
+    config.chmod(0o600)
+    found = files(str(config), {"HOME": str(tmp_path)}, is_daemons=True, path=None)
+    assert found.commands == ()
+
+
 def test_a_directory_that_is_not_there(look: Any, tmp_path: Path) -> None:
     assert "does not exist" in look(command="/bin/sh", cwd=str(tmp_path / "none")).trouble
 
