@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: drill soak help setup fmt lint test check faults faults-prove demo bench stress transcripts real matrix clean
+.PHONY: drill soak help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile

@@ -250,10 +250,12 @@ def make_private(directory: str) -> None:
         os.mkdir(directory, 0o700)
     except FileExistsError:
         return
-    except FileNotFoundError:
-        make_private(os.path.dirname(directory))
-        make_private(directory)
     except OSError as error:
+        parent = os.path.dirname(directory)
+        if isinstance(error, FileNotFoundError) and not os.path.lexists(parent):
+            make_private(parent)
+            make_private(directory)
+            return
         raise _cannot(f"make {directory}", error) from None
 
 

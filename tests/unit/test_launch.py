@@ -382,6 +382,16 @@ def test_what_a_service_manager_means_for_the_daemon_tells_no_servers_apart() ->
     assert all(map(launch.is_ephemeral, (*notify.MANAGERS, *activation.VARIABLES)))
 
 
+@pytest.mark.parametrize("above", ["dangling/mcpd", "/proc/none/mcpd"])
+def test_a_directory_that_cannot_be_made_is_told(place: Place, above: str) -> None:
+    """
+    A home on a disk that is not there, for one.
+    """
+    os.symlink("/nowhere/at/all", place.directory / "dangling")
+    with pytest.raises(DaemonUnavailable, match="cannot make"):
+        launch.make_private(str(place.directory / above))
+
+
 def test_relative_paths_of_the_environment_become_absolute() -> None:
     clean = launch.clean_environment({"MCPD_CONFIG": "x.toml", "MCPD_STATE_DIR": ""})
     assert clean == {"MCPD_CONFIG": os.path.abspath("x.toml"), "MCPD_STATE_DIR": ""}
