@@ -421,7 +421,7 @@ class Acting(World):
         question = Question(
             number, method, need, params, call, slot, self.now, is_strict, ident, token=token
         )
-        entry = self.entries.get(process.server)
+        entry = self.entry_of(process.server)
         question.may_be_put = entry is None or entry.interactive is not Interactive.OFF
         possible = [*process.open.values(), *(unread for _, unread in process.unread)]
         question.rivals = [

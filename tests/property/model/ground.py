@@ -105,6 +105,10 @@ class Ground:
             return False
         return key is None or key == f"session:{client.session}"
 
+    def entry_of(self, server: str) -> Entry | None:
+        """Return a server's entry; when it was removed its process finishes its calls with that."""
+        return self.entries.get(server) or self.removed.get(server)
+
     def names_of(self, server: str) -> list[str]:
         """Return the entries that a process may be of: those with equal launches share one."""
         launch = self.entries[server].launch if server in self.entries else None

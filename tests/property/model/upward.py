@@ -134,7 +134,7 @@ class Upward(Ground):
             process.lock = "legacy"
 
     def own_capabilities(self, process: Process) -> Json:
-        entry = self.entries.get(process.server)
+        entry = self.entry_of(process.server)
         if entry is not None and (entry.roots or entry.asks_for_roots):
             return {**OURS, "roots": {}}
         return OURS
@@ -289,17 +289,15 @@ class Upward(Ground):
         self, process: Process, question: Question, message: envelope.Message
     ) -> None:
         """Nobody has answered: the mux may refuse, cancel, or tell the roots that it was given."""
-        entry = self.entries.get(process.server)
+        entry = self.entry_of(process.server)
         TALLY["questions that the mux answered"] += 1
         if message.error is UNSET:
             found: Any = json.loads(bytes(message.result))  # type: ignore[arg-type]
             if question.method == "elicitation/create":
                 assert found == {"action": "cancel"}
             else:
-                assert question.method == "roots/list"
-                if entry is not None:  # else it was removed, and its process finishes its calls
-                    assert entry.roots
-                    assert found == {"roots": [{"uri": uri} for uri in entry.roots]}
+                assert question.method == "roots/list" and entry is not None and entry.roots
+                assert found == {"roots": [{"uri": uri} for uri in entry.roots]}
             is_done = not question.is_strict or any(each.is_over for each in question.rivals)
             if question.call is not None and question.call.is_parked:
                 is_done = True  # it came when its client had been asked, who did not come back
