@@ -396,16 +396,17 @@ class Mux:
         session = self._tables.sessions.get(event.session)
         if session is None:
             return
+        for owed in session.owed.values():
+            owed.batch = None  # there is nobody to take the rest of its answers
+        self._questions.asking.session_gone(session)  # nothing is withdrawn from who is not there
+        # what waits first, the newest before the others: it must not be sent because something
+        # else of the session, a call or a question, has made room for it
+        given_up = [*reversed(session.owed.values())]
+        self._cancel_all(session, [o.key for o in given_up if not _is_in_flight(o)])
         self._questions.session_gone(session)
         self._parked.session_gone(session)
         self._listens.session_gone(session)
-        for owed in session.owed.values():
-            owed.batch = None  # there is nobody to take the rest of its answers
-        # the newest first, and what waits: it must not be sent because another has made room
-        given_up = [*reversed(session.owed.values())]
-        given_up.sort(key=_is_in_flight)
-        for key in [*(owed.key for owed in given_up), *session.streams]:
-            self._cancel(session, key, b'"its client is gone"')
+        self._cancel_all(session, [*(o.key for o in given_up), *session.streams])
         del self._tables.sessions[event.session]
         session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))
@@ -417,6 +418,10 @@ class Mux:
                     self._downstream.wishes.apply_levels(upstream)
         if session.is_session:
             self.effects.tell(SessionClosed(session.id, session.server, event.reason))
+
+    def _cancel_all(self, session: Session, keys: Iterable[bytes]) -> None:
+        for key in keys:
+            self._cancel(session, key, b'"its client is gone"')
 
     def _say_farewell(self) -> None:
         """Tell those who asked for it that nothing of theirs is under way.

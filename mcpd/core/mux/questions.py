@@ -147,7 +147,6 @@ class Questions:
             self._close(question)
             why = "the client that was asked is gone"
             refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
-        self.asking.session_gone(session)
 
     # -- one question ----------------------------------------------------------------------------
 
