@@ -252,6 +252,9 @@ class Acting(World):
         if call.handle is not None:
             params["requestState"] = call.handle
         call.capabilities, call.level = asker
+        call.seen[0] = (
+            1  # this is a request of its own: after a crash it may be made from the start
+        )
         body = wire.written(params)
         self.ask(
             client, ident, call.method, body, call=call, asker=asker, token=token, vendor=call.meta
