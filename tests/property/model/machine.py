@@ -17,6 +17,7 @@ from tests.property.model.servers import ServerRules
 
 SPOKEN: Final = {"legacy", "silent", "dying"}
 WAIT: Final = 8.0
+PARKED: Final = 200.0
 """Seconds that a question is held."""
 
 
@@ -67,7 +68,7 @@ class Machine(ClientRules, ServerRules, PeopleRules):
                 interactive=Interactive(mode),
                 question_wait=WAIT,
                 question_timeout=100.0,
-                parked_timeout=200.0,
+                parked_timeout=PARKED,
                 max_concurrency=limit if name == "alpha" else 0,
                 call_timeout=15.0 if name == "beta" else 0.0,
                 call_timeout_max=40.0,
@@ -122,10 +123,11 @@ class Machine(ClientRules, ServerRules, PeopleRules):
             if self.handled != before:
                 quiet = 0.0
                 continue
-            if not self.left() or quiet > 4 * WAIT:
+            if not self.left() or quiet > 4 * WAIT + PARKED:
                 break
-            quiet += 0.5
-            self.time_passes(0.5)
+            step = 0.5 if quiet < 4 * WAIT else 50.0  # then for what is parked for nobody
+            quiet += step
+            self.time_passes(step)
         assert not self.left(), f"nothing goes on, and there is left {self.left()}"
 
     def left(self) -> list[object]:
