@@ -269,6 +269,10 @@ class Parked:
             return
         pending.done = self._tables.outcome(session, owed)
         owed.pending = pending
+        if owed.asker is not None:  # the retry says anew what its client can, and wants to hear
+            pending.asker = owed.asker
+            if owed.asker.level is not None:
+                call.upstream.log_at_least(owed.asker.level)
         if token is not None:
             pending.on_progress = lambda said: self._tables.notify_modern(
                 session, "notifications/progress", progress.restored(said, token)

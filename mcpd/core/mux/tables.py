@@ -8,7 +8,6 @@ from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure, FrameRejected, SessionOpened
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
@@ -254,7 +253,7 @@ class Tables:
             elif not pending.is_over:
                 found.requests.submit(pending)
 
-        found.set_level(min(level, found.level or level, key=LEVELS.index), leveled)
+        found.log_at_least(level, leveled)
 
     def close(self, upstream: Upstream, reason: str) -> None:
         """Forget a place for a process; what runs there is stopped."""

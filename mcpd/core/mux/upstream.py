@@ -271,6 +271,12 @@ class Upstream:
         elif then is not None:
             then(None)
 
+    def log_at_least(
+        self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
+    ) -> None:
+        """Set this level where nobody wants a more verbose one."""
+        self.set_level(min(level, self.level or level, key=LEVELS.index), then)
+
     @property
     def _is_level_due(self) -> bool:
         is_other = self.level is not None and self.level != self._level_sent
