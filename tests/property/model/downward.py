@@ -202,6 +202,9 @@ class Downward(Ground):
         if call is not None:
             assert call.asked is asked
             is_held = call.is_parked and self.is_current(call)
+            for question in call.wants.values():
+                if question.ident != b"answered":
+                    question.result = None  # what was refused has brought no answer
             self.end(call)
             is_told = answer is not None and answer.error is not None
             if is_told and not (asked.is_modern and code == -32021 and not answer.is_modern):
