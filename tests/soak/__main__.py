@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import collections
 import contextlib
 import json
 import os
@@ -52,7 +53,12 @@ class Held:
         status = Path(f"/proc/{pid}/status").read_text()
         self.memory_kib = int(status.split("VmRSS:")[1].split()[0])
         self.threads = int(status.split("Threads:")[1].split()[0])
-        self.descriptors = len(os.listdir(f"/proc/{pid}/fd"))
+        self.open: collections.Counter[str] = collections.Counter()
+        """How many descriptors are open of each thing: a path, or a kind such as `socket`."""
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):  # it was open for this very question
+                self.open[os.readlink(f"/proc/{pid}/fd/{name}").split(":[")[0]] += 1
+        self.descriptors = sum(self.open.values())
 
     def __str__(self) -> str:
         return f"{self.memory_kib:,} KiB, {self.descriptors} descriptors, {self.threads} threads"
@@ -221,7 +227,7 @@ def judge(run: Soak, warm: Held, end: Held, delays: list[float], left: int, seed
     faults = {
         f"{len(tally.wrong)} wrong answers": bool(tally.wrong),
         f"memory grew: {warm} to {end}": end.memory_kib > warm.memory_kib * GROWTH + SPARE_KIB,
-        f"descriptors grew: {warm} to {end}": end.descriptors > warm.descriptors,
+        f"descriptors grew: by {dict(end.open - warm.open)}": end.descriptors > warm.descriptors,
         f"threads grew: {warm} to {end}": end.threads > warm.threads,
         f"{left} processes left": left > 0,
         f"the loop's delay, p99: {p99 * 1000:.1f} ms": p99 > DELAY_P99_S,

@@ -52,6 +52,8 @@ OWN: Final = {
 """What the mux asks on its own account, once a process was introduced."""
 
 OURS: Final = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+ROUNDING: Final = 1e-6
+"""Seconds: a deadline is a sum of floats, and so is what has passed until it."""
 ANSWERS: Final = ("inputResponses", "requestState")
 
 
@@ -309,7 +311,7 @@ class Upward(Ground):
             assert (
                 call.is_over
                 or any(rival.is_ending() for rival in question.rivals)
-                or late >= entry.question_wait  # type: ignore[union-attr]
+                or late > entry.question_wait - ROUNDING  # type: ignore[union-attr]
                 or (question.method == "roots/list" and "roots" not in call.capabilities)
             ), "a question was refused whose owner could be known"
 
