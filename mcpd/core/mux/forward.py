@@ -61,7 +61,7 @@ class Forward:
         if session.server is not None:
             entry = self._tables.entry(session.server)
             if isinstance(entry, Failure):
-                self._tables.refuse(session, owed, entry)
+                self._refuse(session, owed, rule, params, found, entry)
                 return
             if not entry.filter.admits(name):
                 self._tables.refuse(session, owed, self.tool_not_found(entry.name, name))
@@ -104,10 +104,10 @@ class Forward:
         if route is not None and params is not None:
             server, name = route
             entry = tables.entry(server)
-            if isinstance(entry, Failure):
-                tables.refuse(session, owed, entry)
-                return
             own = Raw(progress.with_member(params, "name", envelope.quote(name)))
+            if isinstance(entry, Failure):
+                self._refuse(session, owed, rule, own, found, entry)
+                return
             tool = name if kind is Kind.TOOLS else None
             self._forward(session, owed, entry, rule, own, found, tool=tool)
             return
@@ -141,6 +141,7 @@ class Forward:
             owed,
             envelope.text(found.uri),
             lambda entry: self._forward(session, owed, entry, rule, params, found),
+            lambda failure: self._refuse(session, owed, rule, params, found, failure),
         )
 
     def complete(
@@ -188,7 +189,7 @@ class Forward:
     ) -> None:
         entry = self._tables.entry(session.server or "")
         if isinstance(entry, Failure):
-            self._tables.refuse(session, owed, entry)
+            self._refuse(session, owed, rule, params, found, entry)
             return
         if rule.capability is not None and not self._served.has(entry.name, rule.capability):
             why = f"{entry.name} has no {rule.capability}"
@@ -223,12 +224,7 @@ class Forward:
             if found.meta is not UNSET:
                 token = token_of(found.meta)
         upstream = tables.upstream_for(session, entry)
-        if (
-            owed.asker is not None
-            and params is not None
-            and (found.state is not UNSET or found.answers is not UNSET)
-            and self._parked.retry(session, owed, upstream, rule, params, token)
-        ):
+        if self._is_retry(session, owed, upstream, rule, params, found, token):
             return
         done = tables.outcome(session, owed)
         pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
@@ -246,6 +242,37 @@ class Forward:
             self._with_level(session, owed, entry, upstream, pending, found)
         else:
             self._submit(session, owed, entry, upstream, pending)
+
+    def _is_retry(
+        self,
+        session: Session,
+        owed: Owed,
+        upstream: Upstream | None,
+        rule: Method,
+        params: Raw | None,
+        found: Params,
+        token: bytes | None = None,
+    ) -> bool:
+        """Have a parked call take what is its retry; tell whether it was one."""
+        return (
+            owed.asker is not None
+            and params is not None
+            and (found.state is not UNSET or found.answers is not UNSET)
+            and self._parked.retry(session, owed, upstream, rule, params, token)
+        )
+
+    def _refuse(
+        self,
+        session: Session,
+        owed: Owed,
+        rule: Method,
+        params: Raw | None,
+        found: Params,
+        failure: Failure,
+    ) -> None:
+        """Say why its server is not to be used, but to who only fetches what it said before."""
+        if not self._is_retry(session, owed, None, rule, params, found):
+            self._tables.refuse(session, owed, failure)
 
     def _submit(
         self, session: Session, owed: Owed, entry: Entry, upstream: Upstream, pending: Pending

@@ -183,7 +183,7 @@ class Parked:
         self,
         session: Session,
         owed: Owed,
-        upstream: Upstream,
+        upstream: Upstream | None,
         rule: Method,
         params: Raw,
         token: bytes | None,
@@ -191,23 +191,17 @@ class Parked:
         """Take a request that brings answers; tell whether it was one for us.
 
         It is none of ours where a modern server asked, and where the call is to be made anew.
+        ``upstream`` is where it would go now, ``None`` where its server is not to be used: a call
+        that has its outcome gets that nevertheless.
         """
         found = envelope.params_of(params) or Params()
         state = envelope.text(found.state)
-        known = upstream.introduction
-        is_ours = state is not None and state.startswith(_PREFIX)
-        if known is None and not is_ours:
-            return False  # it will be known when the process is there
-        if known is not None and known.era is Era.MODERN:
-            if not self._is_handle(state):
-                return False
-            # its server was legacy then: made anew, the call could be carried out twice
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
-            return True
-        if present(found.state) is None and present(found.answers) is None:
-            return False
         call = self._handles.get(state or "")
-        if call is None or call.session != session.id or call.upstream is not upstream:
+        is_over = call is not None and call.session == session.id and call.outcome is not None
+        if not is_over and (upstream is None or not self._is_for_us(upstream, found, state)):
+            return False
+        if call is None or call.session != session.id or not (is_over or call.upstream is upstream):
+            # made anew, the call could be carried out twice
             self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
             return True
         why = None
@@ -218,6 +212,15 @@ class Parked:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
             return True
         return self._take_answers(call, session, owed, found, token)
+
+    def _is_for_us(self, upstream: Upstream, found: Params, state: str | None) -> bool:
+        """Tell whether a retry is of a call that was parked, now or ever."""
+        known = upstream.introduction
+        if known is None:  # it will be known when the process is there
+            return state is not None and state.startswith(_PREFIX)
+        if known.era is Era.MODERN:
+            return self._is_handle(state)  # its server was legacy then
+        return present(found.state) is not None or present(found.answers) is not None
 
     def _take_answers(
         self, call: _Call, session: Session, owed: Owed, found: Params, token: bytes | None

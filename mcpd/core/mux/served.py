@@ -195,10 +195,14 @@ class Served:
         owed: Owed,
         uri: str | None,
         then: Callable[[Entry], None],
+        unusable: Callable[[Failure], None] | None = None,
         *,
         template: bool = False,
     ) -> None:
-        """Find the server a resource URI belongs to; the lists are read first where unknown."""
+        """Find the server a resource URI belongs to; the lists are read first where unknown.
+
+        Where it is not to be used its request is refused, but by ``unusable`` where that is given.
+        """
         if uri is None:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
             return
@@ -219,10 +223,12 @@ class Served:
                 tables.pass_error(session, owed, error)
                 return
             entry = tables.entry(server)
-            if isinstance(entry, Failure):
-                tables.refuse(session, owed, entry)
-            else:
+            if not isinstance(entry, Failure):
                 then(entry)
+            elif unusable is not None:
+                unusable(entry)
+            else:
+                tables.refuse(session, owed, entry)
 
         if not template and self._is_owned(uri):
             find()

@@ -128,11 +128,9 @@ class Turns:
 
     def given_up(self, pending: Pending) -> None:
         """The process was told that a request is given up; it may have asked something before."""
-        if (
-            self._requests.era is not Era.LEGACY
-            or self._requests.entry.interactive is Interactive.OFF
-        ):
+        if self._requests.era is not Era.LEGACY:
             return
+        # even where nobody is to be asked: that may be another way before the process reads this
         self._given_up[pending] = self._fx.after(READS_IN, lambda: self._pass_on(pending))
         # it reads in order: when it has answered this, it has read what came before
         self._requests.ask(
