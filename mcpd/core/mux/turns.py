@@ -145,10 +145,14 @@ class Turns:
         return list(self._given_up)
 
     def _has_read(self, pending: Pending) -> None:
-        timer = self._given_up.pop(pending, None)
-        if timer is not None:
-            timer.cancel()
-            self._pass_on(pending)
+        if pending not in self._given_up:
+            return  # it answers what it was asked later first
+        for earlier in list(self._given_up):
+            self._given_up.pop(earlier).cancel()
+            self._run_no_more(earlier)
+            if earlier is pending:
+                break
+        self._advance()
 
     def _pass_on(self, pending: Pending) -> None:
         self._run_no_more(pending)
