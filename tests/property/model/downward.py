@@ -297,6 +297,8 @@ class Downward(Ground):
             assert question.call is not None
             owner = question.call.session
             assert owner == client.session, f"a question of session {owner} at {client.session}"
+        elif self.is_for_its_roots(question):
+            assert self.is_served_by(client, question.slot)
         else:
             assert any(
                 call.is_asking and call.place is not None and call.place[0] == question.slot

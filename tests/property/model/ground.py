@@ -109,6 +109,13 @@ class Ground:
         """Return a server's entry; when it was removed its process finishes its calls with that."""
         return self.entries.get(server) or self.removed.get(server)
 
+    def is_for_its_roots(self, question: Question) -> bool:
+        """Tell whether it is for the only session of its process, in a call or outside of one."""
+        server, key = self.places.get(question.slot) or self.closed[question.slot]
+        entry = self.entry_of(server)
+        is_asked = entry is not None and entry.asks_for_roots
+        return question.method == "roots/list" and is_asked and key is not None
+
     def names_of(self, server: str) -> list[str]:
         """Return the entries that a process may be of: those with equal launches share one."""
         launch = self.entries[server].launch if server in self.entries else None

@@ -298,7 +298,8 @@ class Upward(Ground):
             if question.method == "elicitation/create":
                 assert found == {"action": "cancel"}
             else:
-                assert question.method == "roots/list" and entry is not None and entry.roots
+                assert question.method == "roots/list" and entry is not None
+                assert entry.roots or self.is_for_its_roots(question)
                 assert found == {"roots": [{"uri": uri} for uri in entry.roots]}
             is_done = not question.is_strict or any(each.is_over for each in question.rivals)
             if question.call is not None and question.call.is_parked:
