@@ -20,6 +20,9 @@ from mcpd.errors import DaemonUnavailable
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what costs start-up time is loaded where it is needed
     from collections.abc import Callable, Mapping
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 EPHEMERAL_PATTERNS = (
     # the terminal, and what draws it
@@ -103,26 +106,32 @@ def connect(path: str, timeout: float | None = CONNECT_TIMEOUT_S) -> socket.sock
 
 def reach(
     path: str,
+    greet: Callable[[socket.socket], T],
     *,
+    is_to_start: bool = True,
     config: str | None = None,
     timeout: float = START_TIMEOUT_S,
     progress: Callable[[str], None] | None = None,
-) -> socket.socket:
-    """Return a connection to the daemon on ``path``, and start one first where none listens.
+) -> T:
+    """Return what ``greet`` makes of a connection to the daemon on ``path``.
 
-    ``config`` is given on as ``--config``. ``progress`` is told once when there is something to
-    wait for. Raises ``DaemonUnavailable`` as ``connect`` does, and with ``start_failed`` (the
-    message ends in the last lines of its log) or ``start_timeout`` after ``timeout`` seconds.
+    With ``is_to_start`` one is started where none listens, and where the one that does is on its
+    way out: then ``greet`` raises ``DaemonUnavailable`` with ``gone``. It closes a connection that
+    it raises for. ``config`` is given on as ``--config``; ``progress`` is told once when there is
+    something to wait for. Raises ``DaemonUnavailable`` as ``connect`` does, and with
+    ``start_failed`` (the message ends in the last lines of its log) or ``start_timeout`` after
+    ``timeout`` seconds.
     """
     try:
-        return connect(path)
+        return greet(connect(path))
     except DaemonUnavailable as error:
-        if not may_start(error):
+        is_leaving = error.details["why"] == "gone"
+        if not (is_to_start and (is_leaving or may_start(error))):
             raise
     if progress is not None:
         progress("starting mcpd")
     with Search(path, config=config, timeout=timeout) as search:
-        return search.wait()
+        return search.reach(greet)
 
 
 class Search:
@@ -179,22 +188,22 @@ class Search:
             raise _too_slow(self._path, self._timeout, obstacle, self._start)
         return None
 
-    def wait(self) -> socket.socket:
-        """Return a connection, however long that takes; raise as ``reach`` does.
+    def reach(self, greet: Callable[[socket.socket], T]) -> T:
+        """Return what ``greet`` makes of a connection, however long that takes.
 
-        A daemon listens before it has read its configuration. If it hangs up because that is of no
-        use, ``bear`` it and wait again: the error says what it ended with.
+        A daemon listens before it has read its configuration, and hangs up if that is of no use.
+        Then the next one is waited for: what is raised in the end says how it ended.
         """
-        while (connection := self.look(CONNECT_TIMEOUT_S)) is None:
-            time.sleep(LOOK_AGAIN_S)
-        return connection
-
-    def bear(self, error: DaemonUnavailable) -> None:
-        """Pause after a daemon that hung up; raise ``error`` if it is another or time is over."""
-        is_late = self._deadline is not None and time.monotonic() > self._deadline
-        if error.details["why"] != "gone" or is_late:
-            raise error
-        time.sleep(HUNG_UP_PAUSE_S)
+        while True:
+            while (connection := self.look(CONNECT_TIMEOUT_S)) is None:
+                time.sleep(LOOK_AGAIN_S)
+            try:
+                return greet(connection)
+            except DaemonUnavailable as error:
+                is_late = self._deadline is not None and time.monotonic() > self._deadline
+                if error.details["why"] != "gone" or is_late:
+                    raise
+            time.sleep(HUNG_UP_PAUSE_S)
 
     def close(self) -> None:
         """Let go of the lock and of what was started, which goes on."""
@@ -204,17 +213,6 @@ class Search:
         if self._start is not None:
             self._start.leave()
             self._start = None
-
-
-def ensure_daemon(
-    path: str,
-    *,
-    config: str | None = None,
-    timeout: float = START_TIMEOUT_S,
-    progress: Callable[[str], None] | None = None,
-) -> None:
-    """Return when a daemon listens on ``path``; do and raise what ``reach`` does."""
-    reach(path, config=config, timeout=timeout, progress=progress).close()
 
 
 def check_directory(path: str, *, may_tighten: bool) -> None:

@@ -86,7 +86,7 @@ def replace(app: App) -> None:
             bring_down(app, force=False)
         app.status_line.show("starting mcpd")
         try:
-            control = Control.found(search, app.socket)
+            control = search.reach(lambda found: Control.over(found, app.socket))
         except DaemonUnavailable:
             app.status_line.clear()
             if old is not None:

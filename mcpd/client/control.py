@@ -17,7 +17,6 @@ from mcpd.errors import DaemonUnavailable, RequestFailed
 if TYPE_CHECKING:
     from mcpd.api.messages import Hello
 
-START_TIMEOUT_S = 20.0
 WRITE_TIMEOUT_S = 30.0
 TICK_S = 0.2
 LOOK_S = 0.8
@@ -72,29 +71,17 @@ class Control:
         Raises ``DaemonUnavailable``; ``details["why"]`` is as ``launch.connect`` says, or
         ``unresponsive`` (with ``pid``), ``incompatible`` or ``gone``.
         """
-        try:
-            connection = launch.connect(path)
-        except DaemonUnavailable as error:
-            if not (start and launch.may_start(error)):
-                raise
-            if progress is not None:
-                progress("starting mcpd")
-            with launch.Search(path, config=config, timeout=START_TIMEOUT_S) as search:
-                return cls.found(search, path)
-        return cls._over(connection, path)
+        return launch.reach(
+            path,
+            lambda connection: cls.over(connection, path),
+            is_to_start=start,
+            config=config,
+            progress=progress,
+        )
 
     @classmethod
-    def found(cls, search: launch.Search, path: str) -> Self:
-        """Start a daemon where none runs, and greet whoever listens; raise as ``open`` does."""
-        while True:
-            connection = search.wait()
-            try:
-                return cls._over(connection, path)
-            except DaemonUnavailable as error:
-                search.bear(error)
-
-    @classmethod
-    def _over(cls, connection: socket.socket, path: str) -> Self:
+    def over(cls, connection: socket.socket, path: str) -> Self:
+        """Greet whoever is at the other end; raise as ``open`` does."""
         control = cls(connection, path)
         try:
             control.check()

@@ -37,7 +37,12 @@ def main(argv: list[str]) -> int:
 
 def _bridge(asked: Arguments) -> int:
     path = paths.socket_path(asked.socket)
-    connection, attached = _first(path, asked)
+    connection, attached = launch.reach(
+        path,
+        lambda found: _attach(found, asked),
+        is_to_start=asked.may_start,
+        config=asked.config,
+    )
     connection.setblocking(False)
     link = Link(path, asked, connection, attached)
     try:
@@ -52,26 +57,8 @@ def _bridge(asked: Arguments) -> int:
         link.close()
 
 
-def _first(path: str, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
-    """Attach to the daemon, which is started if there is none and we may.
-
-    One that hangs up or drains is on its way out: then the next one is waited for.
-    """
-    try:
-        return _attach(launch.connect(path), asked)
-    except DaemonUnavailable as error:
-        is_leaving = error.details["why"] == "gone"
-        if not (asked.may_start and (is_leaving or launch.may_start(error))):
-            raise
-    with launch.Search(path, config=asked.config) as search:
-        while True:
-            try:
-                return _attach(search.wait(), asked)
-            except DaemonUnavailable as error:
-                search.bear(error)
-
-
 def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
+    """Say who we are; a daemon that drains counts as one that has hung up."""
     try:
         return connection, session.attach(connection, asked, ends.say)
     except session.Refused as refusal:

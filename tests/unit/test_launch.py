@@ -62,10 +62,10 @@ while True:
 """
 
 STARTER = """
-import os, sys
+import os, socket, sys
 from mcpd import launch
 launch.daemon_command = lambda: [sys.executable, os.environ["FAKE_MCPD"]]
-launch.ensure_daemon(sys.argv[1], timeout=20)
+launch.reach(sys.argv[1], socket.socket.close, timeout=20)
 """
 
 
@@ -206,7 +206,7 @@ def test_a_daemon_is_started_detached(place: Place, monkeypatch: pytest.MonkeyPa
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     try:
-        launch.ensure_daemon(place.socket, config="some.toml", progress=told.append)
+        launch.reach(place.socket, socket.socket.close, config="some.toml", progress=told.append)
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
@@ -233,13 +233,15 @@ def test_a_daemon_is_not_its_starters_child(place: Place) -> None:
     """
     children = Path(f"/proc/self/task/{os.getpid()}/children")
     before = children.read_text()
-    launch.ensure_daemon(place.socket)
+    launch.reach(place.socket, socket.socket.close)
     assert children.read_text() == before  # nor is the process that waited for it
 
 
 def test_a_daemon_that_runs_is_not_started_again(place: Place) -> None:
-    launch.ensure_daemon(place.socket)
-    launch.ensure_daemon(place.socket, progress=lambda _: pytest.fail("nothing to wait for"))
+    launch.reach(place.socket, socket.socket.close)
+    launch.reach(
+        place.socket, socket.socket.close, progress=lambda _: pytest.fail("nothing to wait for")
+    )
     assert len(place.starts()) == 1
 
 
@@ -249,7 +251,7 @@ def test_a_dead_daemons_socket_is_no_obstacle(place: Place) -> None:
     """
     listen(place.socket).close()
     os.unlink(place.socket)
-    launch.ensure_daemon(place.socket)
+    launch.reach(place.socket, socket.socket.close)
     assert len(place.starts()) == 1
 
 
@@ -308,7 +310,7 @@ def test_a_daemon_that_cannot_start_says_why_at_once(place: Place) -> None:
     (place.state / "mcpd.log").write_text("a line of yesterday\n")
     began = time.monotonic()
     with pytest.raises(DaemonUnavailable, match="ended with 2") as caught:
-        launch.ensure_daemon(place.socket)
+        launch.reach(place.socket, socket.socket.close)
     assert time.monotonic() - began < 5
     assert caught.value.message.endswith("\n  scripted complaint")
     assert "yesterday" not in caught.value.message
@@ -320,13 +322,13 @@ def test_a_program_that_cannot_be_run_is_named(
 ) -> None:
     monkeypatch.setattr(launch, "daemon_command", lambda: ["/nonexistent/mcpd"])
     with pytest.raises(DaemonUnavailable, match=r"cannot run /nonexistent/mcpd: No such file"):
-        launch.ensure_daemon(place.socket)
+        launch.reach(place.socket, socket.socket.close)
 
 
 def test_a_daemon_that_never_listens_is_not_waited_for_for_ever(place: Place) -> None:
     place.behave("silent")
     with pytest.raises(DaemonUnavailable, match=r"within 0\.3 s") as caught:
-        launch.ensure_daemon(place.socket, timeout=0.3)
+        launch.reach(place.socket, socket.socket.close, timeout=0.3)
     assert caught.value.details["why"] == "start_timeout"
     assert str(place.state / "mcpd.log") in caught.value.message
 
@@ -350,17 +352,40 @@ def test_a_start_that_cannot_be_made_leaves_no_descriptor(
 
 
 def test_one_that_hangs_up_is_borne_for_a_while(place: Place) -> None:
-    gone = DaemonUnavailable("the daemon hung up", why="gone")
-    with launch.Search(place.socket, timeout=2.0) as search:
-        search.wait().close()
-        began = time.monotonic()
-        search.bear(gone)
-        assert time.monotonic() - began >= launch.HUNG_UP_PAUSE_S
-        with pytest.raises(DaemonUnavailable, match="hung up"):
-            wait_until(lambda: search.bear(gone), 20)
-        other = DaemonUnavailable("what listens there is no mcpd", why="incompatible")
-        with pytest.raises(DaemonUnavailable, match="no mcpd"):
-            search.bear(other)
+    """
+    It may be on its way out, with another about to take its place.
+    """
+    greeted: list[float] = []
+
+    def greet(connection: socket.socket) -> str:
+        connection.close()
+        greeted.append(time.monotonic())
+        if len(greeted) < 3:
+            raise DaemonUnavailable("the daemon hung up", why="gone")
+        return "hello"
+
+    assert launch.reach(place.socket, greet) == "hello"
+    assert len(greeted) == 3
+    assert greeted[2] - greeted[1] >= launch.HUNG_UP_PAUSE_S
+
+
+@pytest.mark.parametrize(
+    ("why", "is_to_start", "is_borne"),
+    [("gone", True, True), ("gone", False, False), ("incompatible", True, False)],
+)
+def test_what_a_greeting_comes_to_is_said(
+    place: Place, why: str, is_to_start: bool, is_borne: bool
+) -> None:
+    launch.reach(place.socket, socket.socket.close)  # there is one
+    began = time.monotonic()
+
+    def greet(connection: socket.socket) -> None:
+        connection.close()
+        raise DaemonUnavailable("no good", why=why)
+
+    with pytest.raises(DaemonUnavailable, match="no good"):
+        launch.reach(place.socket, greet, is_to_start=is_to_start, timeout=0.5)
+    assert (time.monotonic() - began >= 0.5) == is_borne
 
 
 @pytest.mark.parametrize("name", ["run/mcpd.sock.start", "state/mcpd.log"])
@@ -373,7 +398,7 @@ def test_what_is_written_is_never_reached_through_a_link(place: Place, name: str
     target.touch()
     os.symlink(target, place.directory / name)
     with pytest.raises(DaemonUnavailable, match="cannot open"):
-        launch.ensure_daemon(place.socket)
+        launch.reach(place.socket, socket.socket.close)
     assert target.read_text() == ""
     assert place.starts() == []
 
