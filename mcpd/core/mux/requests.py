@@ -59,6 +59,9 @@ class Gate(Protocol):
     def drain(self) -> list[Pending]:
         """Take out all that are kept; the process, or its place, is gone."""
 
+    def server_gone(self) -> None:
+        """The process is gone; it has nothing left to read."""
+
     def reconsider(self) -> None:
         """The entry is another one; let those go that need not wait any more."""
 
@@ -404,6 +407,7 @@ class Requests:
             return
         self._inflight.close(wire_id)
         if pending is not None:
+            pending.is_written = False
             self._fail(
                 pending,
                 Failure(
@@ -516,7 +520,7 @@ class Requests:
         then: Answer,
         *,
         lost: Callable[[], None] | None = None,
-    ) -> None:
+    ) -> Pending:
         """Send a request of our own, past every queue; ``then`` gets its result or error.
 
         Where the process ends before it answers, ``lost`` is called instead.
@@ -536,6 +540,7 @@ class Requests:
         self._send(pending)
         if self.is_ready and not pending.is_over:  # before, the start-up time counts
             self._arm(pending, _OWN_TIMEOUT, 0)
+        return pending
 
     def begin(self) -> None:
         """A new process is there; ids begin anew."""
@@ -568,7 +573,9 @@ class Requests:
         self.is_ready = False
         waiting, self._waiting = self._waiting, []
         flying, queued = self._inflight.all(), self._queue.drain()
-        queued += self.gate.drain() if self.gate is not None else []
+        if self.gate is not None:
+            queued += self.gate.drain()
+            self.gate.server_gone()
         self._inflight = Inflight()
         waiters, self._on_ready = self._on_ready, []
         if is_planned and comes_back:  # a restart: what has not been sent goes to the new process

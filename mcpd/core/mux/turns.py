@@ -132,13 +132,22 @@ class Turns:
             return
         # even where nobody is to be asked: that may be another way before the process reads this
         self._given_up[pending] = self._fx.after(READS_IN, lambda: self._pass_on(pending))
-        # it reads in order: when it has answered this, it has read what came before
-        self._requests.ask(
-            _PING,
-            None,
-            lambda result, error: self._has_read(pending),
-            lost=lambda: self._has_read(pending),
-        )
+        self._ask_whether_read(pending)
+
+    def _ask_whether_read(self, pending: Pending) -> None:
+        """Ping it: it reads in order, and has read what came before when it answers."""
+
+        def answered(result: object, error: object) -> None:
+            if ping.is_written:
+                self._has_read(pending)
+            elif pending in self._given_up:  # what is kept for it has reached its bound
+                self._fx.after(READS_IN, lambda: self._ask_again(pending))
+
+        ping = self._requests.ask(_PING, None, answered)
+
+    def _ask_again(self, pending: Pending) -> None:
+        if pending in self._given_up:
+            self._ask_whether_read(pending)
 
     def possible(self) -> list[Pending]:
         """Return calls that were given up, and that what is asked now may be of all the same."""
@@ -193,6 +202,13 @@ class Turns:
         for pending in found:
             _drop_queue_timer(pending)
         return found
+
+    def server_gone(self) -> None:
+        """The process is gone, and asks nothing of what it was told to give up."""
+        for pending, timer in self._given_up.items():
+            timer.cancel()
+            self._run_no_more(pending)
+        self._given_up.clear()
 
     def reconsider(self) -> None:
         """The entry says something else now: there may be nothing to wait for."""
