@@ -208,8 +208,9 @@ class Upward(Ground):
             level = call.level
         else:
             told, level = as_modern(call.capabilities), call.level
-            if json.loads(meta.get(LEVEL, b"null")) == client.level:
-                level = client.level  # it changed while the call waited
+            given = json.loads(meta.get(LEVEL, b"null"))
+            if given in (client.level, client.tried_level):
+                level = given  # it changed while the call waited, or its change was cancelled
         self.is_enveloped(meta, told, level)
         assert json.loads(meta[CLIENT]) == call.info
 
