@@ -312,6 +312,7 @@ class Acting(World):
                 said = {}
             case "logging/setLevel":
                 process.level = json.loads(work.params)["level"]
+                process.is_level_refused = False
                 said = {}
             case _:
                 said = listed(work.method, process.server, number)

@@ -270,6 +270,8 @@ class Process(Shown):
     over: set[int] = field(default_factory=set)
     questions: dict[bytes, Question] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
+    is_level_refused: bool = False
+    """Whether it did not read when it was to be told a level, and keeps another."""
     nonsense: set[bytes] = field(default_factory=set)
     listens: dict[int, Json] = field(default_factory=dict)
     unheard: dict[int, Json] = field(default_factory=dict)
