@@ -219,6 +219,11 @@ class Requests:
         """Return the requests that are owed an answer by the process or wait for it."""
         return [*self._inflight.all(), *self._waiting]
 
+    def levels(self) -> list[str]:
+        """Return the log levels that modern requests want which a process is about to get."""
+        askers = (p.asker for p in (*self.in_flight(), *self.between) if p.is_modern)
+        return [asker.level for asker in askers if asker is not None and asker.level]
+
     def load(self) -> int:
         """Return how many requests of others are in flight, waiting or queued."""
         flying = sum(1 for pending in self._inflight.all() if pending.owner)

@@ -210,6 +210,8 @@ class Upstream:
             self._follow_lists(introduction)  # before they are read, so that no change is lost
         else:
             self.notify(b'"notifications/initialized"')
+            for level in self.requests.levels():  # the process before may have been a modern one
+                self.log_at_least(level)
             if self.level is not None and introduction.has("logging"):
                 self._start_steps += 1
                 self._send_level(self.level, lambda error: self._started_step())
