@@ -185,9 +185,10 @@ class Acting(World):
         if asked is not None and asked.method == "initialize":
             return
         if asked is not None:
+            if asked.method == "logging/setLevel":
+                client.perhaps_level = client.tried_level
             if asked.batch is not None:
                 asked.batch.keys.discard(key)
-            if asked.batch is not None:
                 asked.is_optional = True  # it may have been answered, and wait for the others
             else:
                 del client.owed[key]

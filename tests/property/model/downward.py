@@ -123,6 +123,7 @@ class Downward(Ground):
             assert not set(STAMPS) & set(found)
             if asked.method == "logging/setLevel":
                 client.level = client.tried_level
+                client.perhaps_level = None
             if asked.method == "initialize":
                 assert json.loads(found["protocolVersion"]) <= client.version
                 client.version = json.loads(found["protocolVersion"])

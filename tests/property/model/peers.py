@@ -199,6 +199,8 @@ class Client(Shown):
     version: str = "2025-11-25"
     level: str | None = None
     tried_level: str | None = None
+    perhaps_level: str | None = None
+    """One whose request was cancelled: it may have been taken."""
     is_initialized: bool = False
     owed: dict[bytes, Asked] = field(default_factory=dict)
     questions: dict[bytes, Question] = field(default_factory=dict)
@@ -232,7 +234,7 @@ class Client(Shown):
         """Tell whether a log message of this level of that server may reach it."""
         floors = [a.level for a in self.owed.values() if a.is_modern and a.level is not None]
         if self.is_initialized:
-            floors.append(self.level or "info")
+            floors += [self.level or "info", self.perhaps_level or "emergency"]
             if any(a.method == "logging/setLevel" for a in self.owed.values()):
                 floors.append(self.tried_level or "info")  # on its way
         return self.uses(server) and any(
