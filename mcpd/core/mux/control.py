@@ -138,7 +138,10 @@ class ControlDesk:
             text = f"arguments of {pending.tool} were sent unchecked: {event.note}"
             self._tables.fx.tell(ServerWarning(entry.name, text))
         if not event.violations:
-            if self._tables.upstreams.get(upstream.slot) is upstream:
+            usable = self._tables.entry(entry.name)
+            if isinstance(usable, Failure):
+                self._tables.refuse(session, owed, usable)
+            elif self._tables.upstreams.get(upstream.slot) is upstream:
                 upstream.requests.submit(pending)
             else:
                 self._tables.resubmit(pending)

@@ -316,7 +316,10 @@ class Forward:
         def leveled(_: object) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            if self._tables.has_left(upstream):
+            usable = self._tables.entry(entry.name)
+            if isinstance(usable, Failure):
+                self._tables.refuse(session, owed, usable)
+            elif self._tables.has_left(upstream):
                 again()
             else:
                 self._submit(session, owed, entry, upstream, pending)

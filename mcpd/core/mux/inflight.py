@@ -171,6 +171,10 @@ class FairQueue:
             del self._lines[pending.owner]
         return True
 
+    def take(self, owner: int) -> list[Pending]:
+        """Take out all of one owner."""
+        return list(self._lines.pop(owner, ()))
+
     def drain(self) -> list[Pending]:
         """Take out everything."""
         lines, self._lines = self._lines, OrderedDict()

@@ -463,6 +463,7 @@ class Mux:
         for session in list(tables.sessions.values()):
             self._move(session, gone)
         self._listens.configured(gone)
+        gone += [u for u in tables.upstreams.values() if u not in gone and tables.is_abandoned(u)]
         for upstream in gone:
             tables.retire(upstream, "its entry was changed or removed")
         self._tell_changes(before)

@@ -96,7 +96,7 @@ class Parked:
             question.upstream.turns.watch(pending, lambda: self._over(pending))
         key = f"q{next(call.keys)}"
         call.asks[key] = question
-        question.retract = lambda: self._forget(pending, key)
+        question.retract = lambda: self._forget(pending, key, question)
         if call.state is None and call.timer is None:
             self._wait_for_siblings(call)
 
@@ -200,7 +200,7 @@ class Parked:
         is_over = call is not None and call.session == session.id and call.outcome is not None
         if not is_over and (upstream is None or not self._is_for_us(upstream, found, state)):
             return False
-        if call is None or call.session != session.id or not (is_over or call.upstream is upstream):
+        if call is None or call.session != session.id or not (is_over or self._is_there(call)):
             # made anew, the call could be carried out twice
             self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
             return True
@@ -212,6 +212,10 @@ class Parked:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
             return True
         return self._take_answers(call, session, owed, found, token)
+
+    def _is_there(self, call: _Call) -> bool:
+        """Tell whether its process is still its server's, or has time to end what it has begun."""
+        return self._tables.at(call.upstream.slot) is call.upstream
 
     def _is_for_us(self, upstream: Upstream, found: Params, state: str | None) -> bool:
         """Tell whether a retry is of a call that was parked, now or ever."""
@@ -319,10 +323,10 @@ class Parked:
         if call is not None and not call.is_anew and (call.state is None or call.outcome is None):
             self._drop(pending)
 
-    def _forget(self, pending: Pending, key: str) -> None:
+    def _forget(self, pending: Pending, key: str, question: Question) -> None:
         call = self._calls.get(pending)
-        if call is not None:
-            call.asks.pop(key, None)
+        if call is not None and call.asks.get(key) is question:
+            del call.asks[key]
 
     def _drop(self, pending: Pending) -> None:
         call = self._calls.pop(pending, None)

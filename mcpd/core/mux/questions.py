@@ -81,7 +81,7 @@ class Questions:
         flying = upstream.requests.flying()
         causes = [p for p in flying if p.owner and p.method.is_input_capable]
         takes_turns = upstream.turns.is_exclusive
-        given_up = upstream.turns.possible()
+        given_up = [p for p in upstream.turns.possible() if p.method.is_input_capable]
         if causes or given_up:
             upstream.turns.mark_asked()
             upstream.mark_asked()

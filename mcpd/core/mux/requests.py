@@ -139,6 +139,13 @@ class Requests:
             return
         self._send(pending)
 
+    def hurry(self, owner: int) -> None:
+        """A session is asked something: what of it waits for a place may be needed to answer."""
+        for pending in self._queue.take(owner):
+            if pending.queue_timer is not None:
+                pending.queue_timer.cancel()
+            self._send(pending)
+
     def _has_room(self) -> bool:
         """Tell whether one more request may go; ours take up nobody's place."""
         limit = self.entry.max_concurrency
@@ -190,7 +197,7 @@ class Requests:
                 params = b'{"requestId":%d%b}' % (pending.wire_id, why)
                 line = envelope.notification(b'"notifications/cancelled"', params)
                 self._fx.emit(ToServer(self.slot, line))
-            if pending.is_asking and self.gate is not None:
+            if pending.owner and self.gate is not None:
                 self.gate.given_up(pending)
             self._next_from_queue()
         elif pending in self.between:

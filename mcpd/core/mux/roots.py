@@ -39,6 +39,7 @@ class Roots:
         """Ask the session whose process it is, in a call or outside of one."""
         flying = upstream.requests.flying()
         callers = able([p for p in flying if p.method.is_input_capable], "roots")
+        given_up = able(upstream.turns.possible(), "roots")
         question = Question(upstream, ident, questions.ROOTS, params, callers)
         users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
         session = users[0] if len(users) == 1 else None
@@ -48,7 +49,7 @@ class Roots:
             self._register.keep(question)
             left = upstream.entry.startup_timeout * _UNHURRIED
             self._ask_when_initialized(question, session, left)
-        elif len({p.owner for p in callers}) == 1:
+        elif callers and len({p.owner for p in (*callers, *given_up)}) == 1:
             self._register.keep(question)
             self._register.put(question)
         elif session is None:

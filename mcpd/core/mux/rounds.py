@@ -81,6 +81,8 @@ class Rounds:
         asker, is_modern = pending.asker, pending.is_modern
         if upstream.requests.era is Era.LEGACY:
             if asker is None or not is_modern:
+                if error is not None:
+                    self._note_visits(upstream, pending, error)
                 return result, error, None
             if error is not None:
                 return self._of_legacy_error(upstream, pending, asker, error)
@@ -96,12 +98,20 @@ class Rounds:
             self._loops.pop(pending, None)
         return meant
 
+    def _note_visits(self, upstream: Upstream, pending: Pending, error: Raw) -> None:
+        """Remember who is sent to a page by an error."""
+        session = self._tables.sessions.get(SessionId(pending.owner))
+        if session is not None:
+            for elicitation in _sends_to(error):
+                self._questions.visits.note(upstream, Raw(elicitation), session)
+
     # -- a legacy server and a modern client -------------------------------------------------------
 
     def _of_legacy_error(
         self, upstream: Upstream, pending: Pending, asker: Asker, error: Raw
     ) -> Interpreted:
-        asks = _elicitations(error) if pending.method.is_input_capable else {}
+        is_parked = self._questions.parking.is_parked(pending)
+        asks = _elicitations(error) if pending.method.is_input_capable and not is_parked else {}
         if asks and "elicitation.url" in asker.answers:
             return self._questions.parking.restart(upstream, pending, asks), None, None
         lacked = "elicitation.url" if asks else pending.lacked
@@ -257,18 +267,23 @@ class Rounds:
 
 
 def _elicitations(error: Raw) -> dict[str, tuple[str, bytes | None]]:
+    """Return what an error wants a client to visit first, as its input requests."""
+    method = questions.ELICITATION
+    return {
+        f"q{number}": (method, bridge.question_for_modern(method, each))
+        for number, each in enumerate(_sends_to(error), 1)
+    }
+
+
+def _sends_to(error: Raw) -> list[bytes]:
     """Read what an error wants a client to visit first; nothing where it is another error."""
     members = envelope.object_of(error) or {}
     if bytes(members.get("code", b"")) != b"%d" % _URL_NEEDED:
-        return {}
+        return []
     data = envelope.object_of(members.get("data", Raw(b"null"))) or {}
     listed = envelope.batch_of(bytes(data.get("elicitations", b"[]"))) or []
-    method = questions.ELICITATION
-    usable = [each for each in listed if questions.needed_for(method, each) == "elicitation.url"]
-    return {
-        f"q{number}": (method, bridge.question_for_modern(method, each))
-        for number, each in enumerate(usable, 1)
-    }
+    needed = questions.needed_for
+    return [each for each in listed if needed(questions.ELICITATION, each) == "elicitation.url"]
 
 
 def _capabilities(needs: set[str]) -> dict[str, Any]:

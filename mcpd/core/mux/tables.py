@@ -206,6 +206,10 @@ class Tables:
         ):
             self.close(upstream, "its workspace is not used any more")
 
+    def is_abandoned(self, upstream: Upstream) -> bool:
+        """Tell whether it was the process of a session that has another one now, or none."""
+        return self._is_private(upstream) and not upstream.requests.users
+
     def _is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)
         return key is not None and key.startswith("session:")
@@ -248,7 +252,7 @@ class Tables:
             return
 
         def leveled(_: object) -> None:
-            if self.has_left(found):
+            if self.has_left(found) or isinstance(self.entry(entry.name), Failure):
                 self.resubmit(pending)
             elif not pending.is_over:
                 found.requests.submit(pending)

@@ -138,7 +138,7 @@ class Turns:
         """Ping it: it reads in order, and has read what came before when it answers."""
 
         def answered(result: object, error: object) -> None:
-            if ping.is_written:
+            if ping.is_written and not ping.is_given_up:
                 self._has_read(pending)
             elif pending in self._given_up:  # what is kept for it has reached its bound
                 self._fx.after(READS_IN, lambda: self._ask_again(pending))
@@ -205,10 +205,11 @@ class Turns:
 
     def server_gone(self) -> None:
         """The process is gone, and asks nothing of what it was told to give up."""
-        for pending, timer in self._given_up.items():
+        for timer in self._given_up.values():
             timer.cancel()
-            self._run_no_more(pending)
         self._given_up.clear()
+        self._running.clear()  # what is repeated asks for its turn anew
+        self._holders.clear()
 
     def reconsider(self) -> None:
         """The entry says something else now: there may be nothing to wait for."""
@@ -231,6 +232,7 @@ class Turns:
             return
         self._open[owner] = _Open(self._fx.after(LENDS_AFTER, lambda: self._lend(owner)))
         self._send(self._lines.pop(owner, None))
+        self._requests.hurry(owner)
 
     def is_asked(self, owner: int) -> bool:
         """Tell whether a session has an open question: nothing of it waits."""

@@ -37,9 +37,6 @@ class Visits:
         name = _name_in(params)
         visits = self._by_server.get(upstream, {})
         ident = visits.pop(name, None) if name is not None else None
-        if ident is None and len(upstream.requests.users) == 1:
-            (user,) = upstream.requests.users  # it was sent there by an error
-            ident = SessionId(user)
         session = None if ident is None else self._tables.sessions.get(ident)
         if session is not None:
             self._tables.notify(session, "notifications/elicitation/complete", params)

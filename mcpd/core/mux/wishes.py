@@ -56,8 +56,9 @@ class Wishes:
             if session.owed.get(owed.key) is not owed:
                 return
             if error is not None:
-                session.level = before
-                session.asker = msgspec.structs.replace(session.asker, level=before)
+                if session.level == level:  # else it has asked for another since
+                    session.level = before
+                    session.asker = msgspec.structs.replace(session.asker, level=before)
                 self._tables.pass_error(session, owed, error)
             else:
                 self._tables.reply(session, owed, b"{}")
