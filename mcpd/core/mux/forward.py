@@ -61,7 +61,7 @@ class Forward:
         if session.server is not None:
             entry = self._tables.entry(session.server)
             if isinstance(entry, Failure):
-                self._refuse(session, owed, rule, params, found, entry)
+                self._refuse(session, owed, session.server, rule, params, found, entry)
                 return
             if not entry.filter.admits(name):
                 self._tables.refuse(session, owed, self.tool_not_found(entry.name, name))
@@ -106,7 +106,7 @@ class Forward:
             entry = tables.entry(server)
             own = Raw(progress.with_member(params, "name", envelope.quote(name)))
             if isinstance(entry, Failure):
-                self._refuse(session, owed, rule, own, found, entry)
+                self._refuse(session, owed, server, rule, own, found, entry)
                 return
             tool = name if kind is Kind.TOOLS else None
             self._forward(session, owed, entry, rule, own, found, tool=tool)
@@ -141,7 +141,7 @@ class Forward:
             owed,
             envelope.text(found.uri),
             lambda entry: self._forward(session, owed, entry, rule, params, found),
-            lambda failure: self._refuse(session, owed, rule, params, found, failure),
+            lambda server, why: self._refuse(session, owed, server, rule, params, found, why),
         )
 
     def complete(
@@ -187,9 +187,10 @@ class Forward:
     def _forward_own(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
     ) -> None:
-        entry = self._tables.entry(session.server or "")
+        server = session.server or ""
+        entry = self._tables.entry(server)
         if isinstance(entry, Failure):
-            self._refuse(session, owed, rule, params, found, entry)
+            self._refuse(session, owed, server, rule, params, found, entry)
             return
         if rule.capability is not None and not self._served.has(entry.name, rule.capability):
             why = f"{entry.name} has no {rule.capability}"
@@ -224,7 +225,7 @@ class Forward:
             if found.meta is not UNSET:
                 token = token_of(found.meta)
         upstream = tables.upstream_for(session, entry)
-        if self._is_retry(session, owed, upstream, rule, params, found, token):
+        if self._is_retry(session, owed, entry.name, upstream, rule, params, found, token):
             return
         done = tables.outcome(session, owed)
         pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
@@ -247,6 +248,7 @@ class Forward:
         self,
         session: Session,
         owed: Owed,
+        server: str,
         upstream: Upstream | None,
         rule: Method,
         params: Raw | None,
@@ -258,20 +260,21 @@ class Forward:
             owed.asker is not None
             and params is not None
             and (found.state is not UNSET or found.answers is not UNSET)
-            and self._parked.retry(session, owed, upstream, rule, params, token)
+            and self._parked.retry(session, owed, server, upstream, rule, params, token)
         )
 
     def _refuse(
         self,
         session: Session,
         owed: Owed,
+        server: str,
         rule: Method,
         params: Raw | None,
         found: Params,
         failure: Failure,
     ) -> None:
-        """Say why its server is not to be used, but to who only fetches what it said before."""
-        if not self._is_retry(session, owed, None, rule, params, found):
+        """Say why a server is not to be used, but to who only fetches what it said before."""
+        if not self._is_retry(session, owed, server, None, rule, params, found):
             self._tables.refuse(session, owed, failure)
 
     def _submit(

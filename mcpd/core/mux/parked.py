@@ -63,6 +63,11 @@ class _Call:
         self.timer: Timer | None = None
         self.keys = itertools.count(1)
 
+    def is_of(self, session: Session, server: str) -> bool:
+        """Tell whether it is a call of that session to that server."""
+        entry = self.pending.entry
+        return self.session == session.id and entry is not None and entry.name == server
+
     def drop_timer(self) -> None:
         """Call off what is due next."""
         if self.timer is not None:
@@ -183,6 +188,7 @@ class Parked:
         self,
         session: Session,
         owed: Owed,
+        server: str,
         upstream: Upstream | None,
         rule: Method,
         params: Raw,
@@ -191,16 +197,17 @@ class Parked:
         """Take a request that brings answers; tell whether it was one for us.
 
         It is none of ours where a modern server asked, and where the call is to be made anew.
-        ``upstream`` is where it would go now, ``None`` where its server is not to be used: a call
+        ``upstream`` is where it would go now, ``None`` where ``server`` is not to be used: a call
         that has its outcome gets that nevertheless.
         """
         found = envelope.params_of(params) or Params()
         state = envelope.text(found.state)
         call = self._handles.get(state or "")
-        is_over = call is not None and call.session == session.id and call.outcome is not None
+        is_own = call is not None and call.is_of(session, server)
+        is_over = is_own and call is not None and call.outcome is not None
         if not is_over and (upstream is None or not self._is_for_us(upstream, found, state)):
             return False
-        if call is None or call.session != session.id or not (is_over or self._is_there(call)):
+        if call is None or not is_own or not (is_over or self._is_there(call)):
             # made anew, the call could be carried out twice
             self._tables.reject(session, owed, codes.INVALID_PARAMS, _UNKNOWN)
             return True

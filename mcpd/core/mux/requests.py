@@ -94,7 +94,7 @@ class Requests:
             None
         )
         """Says what an answer means to a client of another era, or to any of a modern process's;
-        ``None`` when the client has to be asked something first."""
+        ``None`` when the client has to be asked something first. It is shown each error."""
         self.between: dict[Pending, None] = {}
         """Requests that are not over, while clients are asked for input, or arguments checked."""
         self._fx = effects
@@ -465,8 +465,9 @@ class Requests:
             if not self._has_answered:
                 self._has_answered = True
                 self._fx.emit(Answered(self.slot))
-            if self._is_modern or pending.is_modern:
-                meant = None if self.interpret is None else self.interpret(pending, result, error)
+            is_to_be_read = self._is_modern or pending.is_modern or error is not None
+            if is_to_be_read and self.interpret is not None:
+                meant = self.interpret(pending, result, error)
                 if meant is None:
                     self._next_from_queue()
                     return

@@ -195,7 +195,7 @@ class Served:
         owed: Owed,
         uri: str | None,
         then: Callable[[Entry], None],
-        unusable: Callable[[Failure], None] | None = None,
+        unusable: Callable[[str, Failure], None] | None = None,
         *,
         template: bool = False,
     ) -> None:
@@ -226,7 +226,7 @@ class Served:
             if not isinstance(entry, Failure):
                 then(entry)
             elif unusable is not None:
-                unusable(entry)
+                unusable(server, entry)
             else:
                 tables.refuse(session, owed, entry)
 

@@ -140,13 +140,13 @@ class Turns:
         def answered(result: object, error: object) -> None:
             if ping.is_written and not ping.is_given_up:
                 self._has_read(pending)
-            elif pending in self._given_up:  # what is kept for it has reached its bound
+            elif pending in self._given_up:  # it does not read, or does not answer
                 self._fx.after(READS_IN, lambda: self._ask_again(pending))
 
         ping = self._requests.ask(_PING, None, answered)
 
     def _ask_again(self, pending: Pending) -> None:
-        if pending in self._given_up:
+        if self._given_up and pending is next(reversed(self._given_up)):  # it stands for all
             self._ask_whether_read(pending)
 
     def possible(self) -> list[Pending]:

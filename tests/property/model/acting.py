@@ -246,6 +246,7 @@ class Acting(World):
                 responses[key] = reply_to(question, client)
                 if question.is_open:
                     question.result = responses[key]
+                    question.may_be_late = client.server is None and not self.is_current(call)
         params = members(call.params)
         if is_respelled:
             params = dict(reversed(params.items()))

@@ -227,13 +227,6 @@ class Downward(Ground):
         assert kind in KINDS if kind is not None else code in PLAIN, said
         assert not asked.is_modern or code != -32002
 
-    def is_current(self, call: Call) -> bool:
-        """Tell whether its server still is where it is parked."""
-        entry = self.entries.get(call.server)
-        return (
-            call.place is not None and entry is not None and call.place[0].startswith(entry.launch)
-        )
-
     def as_told(self, said: dict[str, Any], answer: Answer, asked: Asked) -> dict[str, Any]:
         """Return a process's error as a client of the other era is told it."""
         code = said["code"]

@@ -119,6 +119,13 @@ class Ground:
         is_asked = entry is not None and entry.asks_for_roots
         return question.method == "roots/list" and is_asked and key is not None
 
+    def is_current(self, call: Call) -> bool:
+        """Tell whether its server still is where it is parked."""
+        entry = self.entries.get(call.server)
+        return (
+            call.place is not None and entry is not None and call.place[0].startswith(entry.launch)
+        )
+
     def names_of(self, server: str) -> list[str]:
         """Return the entries that a process may be of: those with equal launches share one."""
         launch = self.entries[server].launch if server in self.entries else None

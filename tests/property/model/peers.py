@@ -55,6 +55,8 @@ class Question(Shown):
     asked: int | None = None
     result: bytes | None = None
     error: bytes | None = None
+    may_be_late: bool = False
+    """Whether its answer waits for a new process, whose names must be known, and it is of the old."""
 
     def __repr__(self) -> str:
         return f"question {self.number} ({self.need}) of {self.call}"

@@ -145,7 +145,11 @@ def test_a_handle_of_one_server_means_nothing_to_another() -> None:
     world = Parking()
     world.run("!! server other", "!! start other", "!! attach 1")
     state = world.parked(name="echo__write")
-    assert world.modern(1, 2, name="other__write", requestState=state)["error"]["code"] == -32602
+    refused = world.modern(1, 2, name="other__write", requestState=state)
+    assert refused["error"]["code"] == -32602
+    world.reply(3, result={})  # nor does what was kept for it
+    refused = world.modern(1, 3, name="other__write", requestState=state)
+    assert refused["error"]["code"] == -32602
     assert world.sizes()["parked"] == 1
 
 
@@ -175,9 +179,9 @@ def test_a_place_that_is_given_up_takes_its_parked_calls_along() -> None:
     world = Parking()
     world.run("!! attach 1 echo")
     state = world.parked()
-    world.run("!! server echo launch=echo-2", "!! start echo")
+    world.run("!! server echo launch=echo-2", "!! start echo", "!! +5")  # stop_grace
     assert world.modern(1, 2, requestState=state)["error"]["code"] == -32602
-    world.run("!! +10")
+    world.run("!! +5")
     assert world.sizes() == {"sessions": 1, "users": 1}
 
 

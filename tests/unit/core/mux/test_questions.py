@@ -136,13 +136,20 @@ def test_whoever_was_sent_to_a_page_is_told_that_it_is_done_and_nobody_else():
         '>> echo {"jsonrpc":"2.0","id":0,"method":"elicitation/create","params":'
         '{"mode":"url","url":"u:","elicitationId":"e"}}'
     )
-    done = (
-        '>> echo {"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":'
-        '{"elicitationId":"e"}}'
-    )
-    (line,) = world.run(done)
+
+    def done(name: str) -> list[str]:
+        method = "notifications/elicitation/complete"
+        params = f'{{"elicitationId":"{name}"}}'
+        return world.run(f'>> echo {{"jsonrpc":"2.0","method":"{method}","params":{params}}}')
+
+    (line,) = done("e")
     assert line.startswith("<< 1 ") and "notifications/elicitation/complete" in line
-    assert world.run(done) == []  # once; after that it could be anybody's
-    world.run("!! close 2")
-    (line,) = world.run(done)  # the only one who uses the server may know of it by an error
+    assert done("e") == []  # once; after that it could be anybody's
+    world.run(
+        '>> echo {"jsonrpc":"2.0","id":3,"error":{"code":-32042,"message":"visit","data":'
+        '{"elicitations":[{"mode":"url","url":"u:","message":"go","elicitationId":"of 1"}]}}}'
+    )
+    (line,) = done("of 1")  # an error sent it there
     assert line.startswith("<< 1 ")
+    world.run("!! close 2")
+    assert done("of 2") == []  # it is nobody else's, though one alone is left
