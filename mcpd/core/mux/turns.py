@@ -130,6 +130,7 @@ class Turns:
         """The process was told that a request is given up; it may have asked something before."""
         if self._requests.era is not Era.LEGACY:
             return
+        pending.params = None  # a process that never reads is to cost no more than this
         # even where nobody is to be asked: that may be another way before the process reads this
         self._given_up[pending] = self._fx.after(READS_IN, lambda: self._pass_on(pending))
         self._ask_whether_read(pending)
