@@ -52,6 +52,7 @@ from mcpd.service.notify import Notifier
 from mcpd.supervise import descriptors
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.logfile import last_lines
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logroom import LogRoom, Removed
@@ -140,7 +141,9 @@ async def _live(
     identity: bind.Identity | None,
 ) -> int:
     log = DaemonLog(
-        level=start.options.log_level or "info", file=os.path.join(state_dir, "mcpd.log")
+        level=start.options.log_level or "info",
+        file=os.path.join(state_dir, "mcpd.log"),
+        read_back=last_lines,
     )
     install(log)
     daemon = Daemon(start, path, state_dir, log)

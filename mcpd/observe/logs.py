@@ -1,4 +1,4 @@
-"""The daemon's own log: lines on stderr, the newest of them in memory."""
+"""The daemon's own log: lines on stderr, and the newest of them to be read again."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ LINE_BYTES: Final = 4096
 """As much as a pipe that can be written to takes without blocking (PIPE_BUF)."""
 
 
+ReadBack = Callable[[str, int, int], list[bytes]]
+"""Returns the newest lines of a file: its path, how many, how many older parts it has."""
+
+
 class LogLine(msgspec.Struct, frozen=True):
     """One line, as ``mcpd/logs`` gives it."""
 
     time: str
-    """RFC 3339, UTC, milliseconds."""
+    """RFC 3339, UTC, milliseconds; empty for what somebody else wrote into the file."""
 
     source: str
     text: str
@@ -50,8 +54,12 @@ class DaemonLog(logging.Handler):
         file: str | None = None,
         max_bytes: int = 10 * 1024 * 1024,
         backups: int = 3,
+        read_back: ReadBack = lambda *_: [],
     ) -> None:
-        """``file`` is the path that ``fd`` may be open on; then it is rotated at ``max_bytes``."""
+        """``file`` is the path that ``fd`` may be open on; then it is rotated at ``max_bytes``.
+
+        What stands in it is read with ``read_back``.
+        """
         super().__init__()
         self.level_name = level
         self.on_growth: Callable[[int], object] = lambda _: None
@@ -60,6 +68,7 @@ class DaemonLog(logging.Handler):
         self._fd = own_description(fd)
         self._max_bytes = max_bytes
         self._backups = backups
+        self._read_back = read_back
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLOUT)
         self._lost = 0
@@ -88,8 +97,19 @@ class DaemonLog(logging.Handler):
         self._write(NAMES.get(record.levelno, "info"), record.getMessage(), keys)
 
     def tail(self, count: int) -> list[LogLine]:
-        """Return the newest lines, at most so many, the oldest first."""
-        return list(self._ring)[-count:] if count > 0 else []
+        """Return the newest lines, at most so many, the oldest first.
+
+        They are those of the file, if it has one: also what earlier daemons wrote there, and the
+        stacks of one that hung. What the disk did not take, and what has no file, is in memory.
+        """
+        if count <= 0:
+            return []
+        kept = list(self._ring)
+        if self._file is None:
+            return kept[-count:]
+        unwritten = kept[-self._lost :] if self._lost else []
+        written = self._read_back(self._file, count, self._backups)
+        return [*map(_parse, written), *unwritten][-count:]
 
     def follow(self, callback: Callable[[LogLine], None]) -> Callable[[], None]:
         """Have ``callback`` called with each line from now on; return what ends that."""
@@ -217,6 +237,14 @@ def own_description(fd: int) -> int:
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             return os.open(f"/proc/self/fd/{fd}", flags)
     return fd
+
+
+def _parse(data: bytes) -> LogLine:
+    """Return a line of the file as it was when it was written."""
+    text = data.decode(errors="replace")
+    time, _, said = text.partition(" ")
+    is_ours = time[:1].isdigit() and time.endswith("Z")
+    return LogLine(time, "mcpd", said) if is_ours else LogLine("", "mcpd", text)
 
 
 def _is_open_on(fd: int, file: str) -> bool:

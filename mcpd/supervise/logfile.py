@@ -57,26 +57,13 @@ class LogFile:
 
     def last(self, count: int) -> list[bytes]:
         """Return the newest ``count`` lines, without their newlines, as far as there are any."""
-        found: list[bytes] = []
-        with contextlib.suppress(OSError):
-            directory = files.open_directory(self._directory)
-            try:
-                for number in range(self.backups + 1):
-                    if len(found) < count:
-                        older = _last_lines(self._part(number), count - len(found), directory)
-                        found = older + found
-            finally:
-                os.close(directory)
-        return found
+        return last_lines(self._path, count, self.backups)
 
     def close(self) -> None:
         """Close the file; the next write opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def _part(self, number: int) -> str:
-        return f"{self._name}.{number}" if number else self._name
 
     def _reopen_if_replaced(self) -> None:
         try:
@@ -117,8 +104,8 @@ class LogFile:
             for number in range(self.backups, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
                     os.rename(
-                        self._part(number - 1),
-                        self._part(number),
+                        _part(self._name, number - 1),
+                        _part(self._name, number),
                         src_dir_fd=directory,
                         dst_dir_fd=directory,
                     )
@@ -129,7 +116,29 @@ class LogFile:
             os.close(directory)
 
 
-def _last_lines(name: str, count: int, directory: int) -> list[bytes]:
+def last_lines(path: str, count: int, backups: int) -> list[bytes]:
+    """Return the newest ``count`` lines of a file and its older parts, as far as there are any.
+
+    They are without their newlines, the oldest first.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    found: list[bytes] = []
+    with contextlib.suppress(OSError):
+        directory = files.open_directory(folder)
+        try:
+            for number in range(backups + 1):
+                if len(found) < count:
+                    found = _last_of(_part(name, number), count - len(found), directory) + found
+        finally:
+            os.close(directory)
+    return found
+
+
+def _part(name: str, number: int) -> str:
+    return f"{name}.{number}" if number else name
+
+
+def _last_of(name: str, count: int, directory: int) -> list[bytes]:
     """Return the last ``count`` lines of a file, read from its end; none if it cannot be read."""
     try:
         fd = files.open_file(name, os.O_RDONLY, directory=directory)

@@ -119,6 +119,21 @@ def test_where_none_runs_it_starts_one_unless_told_not_to(box: Box) -> None:
     assert told["daemon"]["pid"] == hello(box)["pid"]
 
 
+def test_its_log_goes_on_where_the_one_before_it_ended(box: Box) -> None:
+    """
+    What the last one said, or was doing when it hung, is what a bug report needs.
+    """
+    box.write()
+    assert box.ctl("up").returncode == 0
+    first = hello(box)["pid"]
+    assert box.ctl("restart", "--daemon").returncode == 0
+    lines = box.ctl("logs", "-n", "1000").stdout.splitlines()
+    started = [line.partition("pid=")[2].split()[0] for line in lines if "daemon.started" in line]
+    assert started == [str(first), str(hello(box)["pid"])]
+    assert any("daemon.stopped" in line for line in lines)
+    assert len(box.ctl("logs", "-n", "5").stdout.splitlines()) == 5
+
+
 def test_one_that_cannot_start_is_said_together_with_the_end_of_the_old_one(box: Box) -> None:
     box.up()
     box.config.write_text("{")

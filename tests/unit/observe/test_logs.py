@@ -17,6 +17,7 @@ import pytest
 
 from mcpd.observe import logs
 from mcpd.observe.logs import DaemonLog, LogLine, install
+from mcpd.supervise.logfile import last_lines
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def own(tmp_path: Path) -> Iterator[tuple[Path, DaemonLog]]:
     path = tmp_path / "state" / "mcpd.log"
     path.parent.mkdir()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    yield path, DaemonLog(fd, file=str(path), max_bytes=10_000, backups=2)
+    yield path, DaemonLog(fd, file=str(path), max_bytes=10_000, backups=2, read_back=last_lines)
     os.close(fd)
 
 
@@ -206,6 +207,36 @@ def test_without_descriptors_its_file_is_not_rotated_away(
     log.log("info", "line", number=5)
     assert "[5 lines are missing here]" in path.read_text()
     assert (path.parent / "mcpd.log.1").stat().st_size > 1000
+
+
+def test_its_own_file_is_read_back_with_what_stood_there_before(own: tuple[Path, DaemonLog]):
+    """
+    The stacks of a daemon that hung are its last words, and no line of its successor.
+    """
+    path, log = own
+    before = '2026-01-01T00:00:00.000Z error   loop.hung reason=x\n  File "x.py", line 1 in f\n'
+    path.with_name("mcpd.log.1").write_text("2026-01-01T00:00:00.000Z info    oldest\n")
+    path.write_text(before)
+    log.log("info", "line", number=1)
+    assert log.tail(9)[:-1] == [
+        LogLine("2026-01-01T00:00:00.000Z", "mcpd", "info    oldest"),
+        LogLine("2026-01-01T00:00:00.000Z", "mcpd", "error   loop.hung reason=x"),
+        LogLine("", "mcpd", '  File "x.py", line 1 in f'),
+    ]
+    assert log.tail(9)[-1].text == "info    line number=1"
+    assert [line.text[:6] for line in log.tail(2)] == ["  File", "info  "]
+    assert log.tail(0) == []
+
+
+def test_lines_that_the_disk_did_not_take_are_read_back_from_memory(own: tuple[Path, DaemonLog]):
+    path, log = own
+    log.log("info", "line", number=1)
+    path.rename(path.with_name("mcpd.log.1"))
+    path.mkdir()
+    for number in (2, 3):
+        log.log("info", "line", number=number)
+    assert [line.text[-1] for line in log.tail(9)] == ["1", "2", "3"]
+    assert [line.text[-1] for line in log.tail(2)] == ["2", "3"]
 
 
 def test_growth_of_its_own_file_is_told(own: tuple[Path, DaemonLog]) -> None:
