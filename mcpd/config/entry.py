@@ -74,6 +74,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     env_file: str | None = None
     """The absolute path of what ``env_file`` means, where it means a path."""
 
+    unset: str | None = None
+    """The variable without a value that ``error`` is about; no change of a file gives it one."""
+
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry is resolved against."""
@@ -106,6 +109,11 @@ def masked(entry: Entry) -> dict[str, Any]:
     return values
 
 
+def remedy_of_unset(variable: str) -> str:
+    """Return what to type about a variable that the daemon's environment lacks."""
+    return f"type `export {variable}=…`, then `mcpctl restart --daemon`"
+
+
 def entry_from_json(
     obj: object,
     *,
@@ -130,13 +138,14 @@ def build(
 ) -> Entry:
     """Turn one server's table into an entry. ``findings`` is to be its own, and still empty."""
     config, enabled = tables.server(content, path, name, findings)
-    launch = shown = env_file = None
+    launch = shown = env_file = unset = None
     secrets: frozenset[str] = frozenset()
     if config is not None:
         resolving = _Resolving(config, path, name, findings, around)
         launch, shown, secrets = resolving.run()
         config = resolving.config
         env_file = resolving.env_file
+        unset = resolving.unset
     problems = tuple(findings.problems)
     return Entry(
         name=name,
@@ -150,6 +159,7 @@ def build(
         secrets=secrets,
         problems=problems,
         env_file=env_file,
+        unset=unset,
     )
 
 
@@ -194,6 +204,7 @@ class _Resolving:
         self._around = around
         self._is_whole = True
         self.env_file: str | None = None
+        self.unset: str | None = None
 
     @property
     def config(self) -> ServerConfig:
@@ -292,6 +303,8 @@ class _Resolving:
             return resolve(template, self._around.env)
         except Unresolved as wrong:
             hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
+            if self._is_whole:  # the first error is the one that is told
+                self.unset = wrong.variable
             self._fault(key, f"{wrong}{hint}")
             return None
 
@@ -353,7 +366,7 @@ class _Resolving:
             whose = "What counts is the environment that mcpd is started with"
         else:
             whose = f"What counts is the daemon's environment, as it has been since {since}"
-        return f"{whose}: type `export {variable}=…`, then `mcpctl down` and `mcpctl up`"
+        return f"{whose}: {remedy_of_unset(variable)}"
 
     def _warn(self, key: KeyPath, message: str) -> None:
         self._findings.warning((*self._path, *key), message, server=self._name)

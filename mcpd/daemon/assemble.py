@@ -10,6 +10,7 @@ import msgspec
 
 from mcpd import launch
 from mcpd.config.entry import Entry as Configured
+from mcpd.config.entry import remedy_of_unset
 from mcpd.config.schema import ResolvedLaunch, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
@@ -187,7 +188,9 @@ def _unavailable(configured: Configured) -> Failure | None:
             kind="config_invalid",
             message=f"{name} is misconfigured: {why}",
             server=name,
-            hint="mcpd --check explains; mcpctl reload reads the files again",
+            hint=remedy_of_unset(configured.unset)
+            if configured.unset
+            else "when that is mended: mcpctl reload",
         )
     return None
 

@@ -52,7 +52,14 @@ def test_a_variable_that_is_not_set_names_the_field_and_the_way_out(
     assert found.launch is None
     assert found.error is not None
     assert found.error.startswith(f"error: {key}: the variable NO is not set")
-    assert "mcpctl up" in found.error
+    assert found.error.endswith("type `export NO=…`, then `mcpctl restart --daemon`")
+    assert found.unset == "NO"
+
+
+def test_of_several_errors_the_first_says_whether_a_variable_is_missing() -> None:
+    found = entry({"command": "${NO", "args": ["$NO"]})
+    assert "(and 1 more)" in str(found.error)
+    assert found.unset is None
 
 
 def test_a_disabled_server_needs_no_variables() -> None:

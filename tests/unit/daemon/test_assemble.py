@@ -135,6 +135,22 @@ def test_a_wrong_entry_says_what_is_wrong() -> None:
     assert "NOT_SET_ANYWHERE" in made.entry.unavailable.message
 
 
+@pytest.mark.parametrize(
+    ("values", "helps"),
+    [
+        ({"env": {"A": "$NO"}}, "type `export NO=…`, then `mcpctl restart --daemon`"),
+        ({"args": "x"}, "when that is mended: mcpctl reload"),
+    ],
+)
+def test_a_wrong_entry_says_what_helps(values: dict[str, Any], helps: str) -> None:
+    """
+    Reading the files again gives the daemon no variable.
+    """
+    made = server(**values)
+    assert made.entry.unavailable is not None
+    assert made.entry.unavailable.hint == helps
+
+
 def test_a_browser_is_nobody_elses() -> None:
     """
     B084: what is known to keep state for each client is not shared unless somebody says so.
