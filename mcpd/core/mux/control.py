@@ -326,7 +326,7 @@ class ControlDesk:
                 return
             pending = owed.pending
             if pending is not None and pending.upstream is not None:
-                pending.upstream.cancel(pending, envelope.quote(f"timeout of {timeout:g} s"))
+                pending.upstream.expire(pending, envelope.quote(f"timeout of {timeout:g} s"))
             failure = Failure(
                 kind="call_timeout",
                 message=f"{entry.name} did not answer within {timeout:g} s (timeout)",

@@ -24,6 +24,9 @@ class Canceller(Protocol):
     def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
         """Give a request up: it will not be answered."""
 
+    def expire(self, pending: Pending, reason: bytes) -> None:
+        """Give a request up whose time is over."""
+
 
 class Pending:
     """One request on its way through us.

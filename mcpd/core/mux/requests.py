@@ -209,6 +209,12 @@ class Requests:
         self._pass_turn(pending)
         self.mark_idle()
 
+    def expire(self, pending: Pending, reason: bytes) -> None:
+        """Give a request up whose time is over: it counts as one that failed."""
+        if not pending.is_over:
+            self._count_error(pending)
+            self.cancel(pending, reason)
+
     def _pass_turn(self, pending: Pending) -> None:
         if pending.is_asking and self.gate is not None:
             self.gate.over(pending)
@@ -383,8 +389,7 @@ class Requests:
     def _time_out(self, pending: Pending, limit: str, seconds: float) -> None:
         if pending.is_over:
             return
-        self.cancel(pending, envelope.quote(f"{limit} of {seconds:g} s"))
-        self._count_error(pending)
+        self.expire(pending, envelope.quote(f"{limit} of {seconds:g} s"))
         what = "no answer and no progress" if limit == "call_timeout" else "no answer"
         name = self._name_for(pending)
         pending.done(

@@ -372,6 +372,20 @@ def test_an_ad_hoc_server_is_called_after_its_command_and_listed_nowhere_else(bo
     )
 
 
+@pytest.mark.parametrize(
+    ("entry", "limit"), [({"call_timeout": 0.2}, {}), ({}, {"timeout": 0.2})], ids=["its", "ours"]
+)
+def test_a_call_whose_time_is_over_has_failed_whoever_set_the_limit(
+    box: Box, entry: Json, limit: Json
+) -> None:
+    box.fake("fake", **entry).up()
+    box.peer().request("mcpd/start", {"servers": ["fake"]}, 20)
+    sleep = {"server": "fake", "tool": "sleep", "arguments": {"ms": 9000}, **limit}
+    assert failure_of(box.peer(), "mcpd/call", sleep).kind == "call_timeout"
+    status = box.status()
+    assert (status["calls"], status["errors"]) == (1, 1)
+
+
 # -- what is said ----------------------------------------------------------------------------------
 
 
