@@ -68,7 +68,10 @@ def test_a_replaced_entry_is_said_to_be(place: Place) -> None:
         ('{"mcpServers": {"fake": {"command": "x", "sharing": "sometimes"}}}', ["session"]),
         ('{"mcpServers": \n {"fake": {"command": "x" "y"}}}', ["line 2", "none could be read"]),
         ('{"mcpServers": {\n// c\n"fake": {\n  "command": 5}}}', ["fake", "command", "line 4"]),
-        ('{"mcpServers": {"fake": {"command": "$NO"}}}', ["fake.command", "NO", "mcpctl up"]),
+        (
+            '{"mcpServers": {"fake": {"command": "$NO"}}}',
+            ["fake.command", "NO", "mcpctl restart --daemon"],
+        ),
     ],
 )
 def test_an_error_is_status_2_and_names_the_place(place: Place, text: str, says: list[str]) -> None:
