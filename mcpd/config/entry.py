@@ -77,6 +77,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     unset: str | None = None
     """The variable without a value that ``error`` is about; no change of a file gives it one."""
 
+    off_by: tuple[str, ...] = ()
+    """Of ``enabled`` and ``disabled`` those that say that it is off."""
+
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry is resolved against."""
@@ -160,6 +163,7 @@ def build(
         problems=problems,
         env_file=env_file,
         unset=unset,
+        off_by=tables.off_by(content),
     )
 
 

@@ -151,12 +151,19 @@ def _known(found: dict[str, object]) -> dict[str, Any]:
     return found
 
 
+def off_by(content: object) -> tuple[str, ...]:
+    """Return which keys of one server's table say that it is off."""
+    says_no = {"enabled": False, "disabled": True}
+    known = content if isinstance(content, dict) else {}
+    return tuple(key for key, no in says_no.items() if known.get(key) is no)
+
+
 def _enabled(table: Table) -> bool:
     """Return whether neither ``enabled`` nor its alias says no; off is the safe reading."""
     enabled, disabled = table.read("enabled", flag), table.read("disabled", flag)
     if enabled is not None and enabled == disabled:
         table.warning("disabled", "contradicts enabled, which is given too; the server is off")
-    return enabled is not False and disabled is not True
+    return not off_by(table.content)
 
 
 def _is_remote(table: Table) -> bool:

@@ -175,12 +175,11 @@ def _spec(
 def _unavailable(configured: Configured) -> Failure | None:
     name = configured.name
     if not configured.enabled:
-        where = f" in {configured.file}" if configured.file else ""
         return Failure(
             kind="server_disabled",
             message=f"{name} is disabled",
             server=name,
-            hint=f"set enabled = true for {name}{where}",
+            hint=f"set {_to_enable(configured)} for {name} in {configured.file}",
         )
     if configured.config is None or configured.launch is None:
         why = configured.error or "its entry cannot be used"
@@ -193,6 +192,13 @@ def _unavailable(configured: Configured) -> Failure | None:
             else "when that is mended: mcpctl reload",
         )
     return None
+
+
+def _to_enable(configured: Configured) -> str:
+    """Return what has to stand in an entry instead of what disables it, as its file spells it."""
+    key = "{} = {}" if configured.file.lower().endswith(".toml") else '"{}": {}'
+    on = {"enabled": "true", "disabled": "false"}
+    return " and ".join(key.format(each, on[each]) for each in configured.off_by)
 
 
 def _telling(

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mcpd.config.entry import entry_from_json
+from mcpd.config.load import load
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.entries import Interactive, Sharing
 from mcpd.daemon.assemble import Server, assemble
@@ -120,12 +121,37 @@ def test_automatic_sharing_is_shared() -> None:
     assert server().entry.sharing is Sharing.SHARED
 
 
-def test_a_disabled_server_says_how_to_enable_it() -> None:
-    made = server(enabled=False)
+@pytest.mark.parametrize(
+    ("file", "text", "hint"),
+    [
+        ("a.toml", "[servers.x]\ncommand='s'\nenabled=false", "enabled = true"),
+        ("a.toml", "[servers.x]\ncommand='s'\ndisabled=true", "disabled = false"),
+        ("a.json", '{"servers": {"x": {"command": "s", "disabled": true}}}', '"disabled": false'),
+        (
+            "a.json",
+            '{"servers": {"x": {"command": "s", "disabled": true, "enabled": false}}}',
+            '"enabled": true and "disabled": false',
+        ),
+        (
+            "a.json",
+            '{"servers": {"x": {"command": "s", "disabled": true, "enabled": true}}}',
+            '"disabled": false',
+        ),
+    ],
+)
+def test_a_disabled_server_says_how_to_enable_it(
+    tmp_path: Path, file: str, text: str, hint: str
+) -> None:
+    """
+    ``enabled`` beside a ``disabled`` that says otherwise would change nothing.
+    """
+    path = tmp_path / file
+    path.write_text(text)
+    made = assemble(load(str(path), BASE).entries["x"], base_env=BASE)
     assert made.spec is None
     assert made.entry.unavailable is not None
     assert made.entry.unavailable.kind == "server_disabled"
-    assert "enabled" in (made.entry.unavailable.hint or "")
+    assert made.entry.unavailable.hint == f"set {hint} for x in {path}"
 
 
 def test_a_wrong_entry_says_what_is_wrong() -> None:
