@@ -13,6 +13,7 @@ import msgspec
 from mcpd import __version__, paths
 from mcpd.api.version import API
 from mcpd.config.entry import masked
+from mcpd.config.secrets import MASK
 from mcpd.core.facts import Failure
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
@@ -265,11 +266,14 @@ def _plain(path: str) -> str:
 
 def _entry(server: Server) -> Json:
     configured = server.configured
+    values = masked(configured)
+    if values and server.is_ad_hoc:  # it may be all that its client has: no name tells what it is
+        values["env"] = dict.fromkeys(values["env"], MASK)
     return {
         "name": server.name,
         "file": configured.file,
         "line": configured.line,
         "enabled": configured.enabled,
-        "config": masked(configured) or None,
+        "config": values or None,
         "error": configured.error,
     }

@@ -443,6 +443,20 @@ def test_lists_answer_while_a_server_sleeps_also_after_the_daemon(box: Box) -> N
     assert session.text("echo", 20.0, text="x") == "x"
 
 
+def test_what_is_listed_of_a_server_that_a_client_brought_hides_its_environment(box: Box) -> None:
+    """
+    It is all that the client has, and not every secret has a name that says so.
+    """
+    box.env["MYCORP_CRED"] = "swordfish"
+    box.fake().up()
+    box.bridge("--", box.servers["fake"]["command"], *box.servers["fake"]["args"])
+    listed = box.peer().request("mcpd/list")
+    environment = listed["servers"][1]["config"]["env"]
+    assert environment["MYCORP_CRED"] == "***"
+    assert {*environment.values()} == {"***"}
+    assert "swordfish" not in json.dumps(listed)
+
+
 def test_what_is_listed_of_the_configuration_hides_secrets(box: Box) -> None:
     """
     B139.
