@@ -15,7 +15,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # without an import: the bridge loads this, and typing takes 3 ms
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Self
 
 
 class McpdError(Exception):
@@ -73,6 +73,15 @@ class RequestFailed(McpdError):
         super().__init__(message)
         self.code = code
         self.data = data
+
+    @classmethod
+    def of(cls, error: Any) -> Self:
+        """Read an ``error`` member, whatever it is."""
+        if not isinstance(error, dict):
+            return cls(-32603, f"an error that says only {error!r}")
+        code = error.get("code")
+        message = str(error.get("message", "an error without a message"))
+        return cls(code if isinstance(code, int) else -32603, message, error.get("data"))
 
     @property
     def kind(self) -> str | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Self
 
 import click
 
-from mcpctl import failures, options, render
+from mcpctl import exits, failures, options, render
 from mcpctl.commands.status import state_text
-from mcpd.errors import McpdError
+from mcpd.errors import McpdError, RequestFailed
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -35,20 +36,23 @@ ASK_TIMEOUT_S = 2.0
 @options.command("start", starts=True)
 @options.servers
 @options.all_servers
-def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> None:
+def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> int:
     """Start servers, and return when they are ready.
+
+    Of several each is waited for; those that fail are told one by one, and the exit status
+    is of the first of them.
 
     \b
     mcpctl start files
     """
-    _change(app, "start", servers, is_all)
+    return _change(app, "start", servers, is_all)
 
 
 @options.command("stop", starts=False)
 @options.servers
 @options.all_servers
 @click.option("-v", "--verbose", is_flag=True, help="Say what it took to end each one.")
-def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool) -> None:
+def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool) -> int:
     """Stop servers, and return when all their processes are gone.
 
     They stay stopped until start or restart, a change of their entry, or a new daemon. Two
@@ -57,15 +61,17 @@ def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool
     \b
     mcpctl stop files
     """
-    _change(app, "stop", servers, is_all, is_verbose=verbose)
+    return _change(app, "stop", servers, is_all, is_verbose=verbose)
 
 
 @options.command("restart", starts=True)
 @options.servers
 @options.all_servers
 @click.option("--daemon", is_flag=True, help="Replace the daemon itself.")
-def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bool) -> None:
+def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bool) -> int:
     """Restart servers, or the daemon; return when they are ready.
+
+    Of several servers each is waited for, as by start.
 
     The daemon lets calls end, stops its servers and ends; the next one runs what is
     installed now, with the same configuration and socket, in the environment of this
@@ -76,40 +82,65 @@ def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bo
     mcpctl restart --daemon
     """
     if not daemon:
-        _change(app, "restart", servers, is_all)
-        return
+        return _change(app, "restart", servers, is_all)
     if servers or is_all:
         raise click.UsageError("--daemon restarts everything: name no servers with it.")
     from mcpctl.commands.daemon import replace
 
     replace(app)
+    return exits.DONE
 
 
 def _change(
     app: App, verb: str, servers: tuple[str, ...], is_all: bool, *, is_verbose: bool = False
-) -> None:
-    if is_all == bool(servers):
+) -> int:
+    if is_all and servers:
+        raise click.UsageError(f"Name the servers to {verb}, or say --all, but not both.")
+    if not (is_all or servers):
         raise click.UsageError(f"Name the servers to {verb}, or say --all.")
     with app.connect() as control:
         names = _all(control) if is_all else list(dict.fromkeys(servers))
         if not names:
             raise failures.usage(f"there is no server to {verb}", "server_not_found")
-        with _Progress(app, verb, names) as progress, app.waiting(progress.text) as on_wait:
-            result = control.request(f"mcpd/{verb}", {"servers": names}, on_wait=on_wait)
+        try:
+            with _Progress(app, verb, names) as progress, app.waiting(progress.text) as on_wait:
+                result = control.request(f"mcpd/{verb}", {"servers": names}, on_wait=on_wait)
+        except RequestFailed as error:
+            if app.as_json or not _tell_each(app, error):
+                raise
+            return exits.of_error(error)
     if app.as_json:
         app.document(result)
-        return
+        return exits.DONE
     reached: list[Reached] = result["servers"]
-    rows: list[list[render.Cell]] = [
-        [one["name"], one["state"], "-" if one["pid"] is None else str(one["pid"])]
-        for one in reached
-    ]
-    app.table(["SERVER", "STATE", "PID"], rows)
+    _table(app, reached)
     for one in reached:
         if one.get("goes_on_for"):
             app.say(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
         elif is_verbose:
             app.say(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
+    return exits.DONE
+
+
+def _tell_each(app: App, error: RequestFailed) -> bool:
+    """Say of several servers which are there, and of each other one why not; were there several?"""
+    reached = error.data.get("servers") if isinstance(error.data, dict) else None
+    if not reached:
+        return False
+    _table(app, reached)
+    sys.stdout.flush()
+    for one in reached:
+        if "error" in one:
+            app.note("\n".join(failures.lines(RequestFailed.of(one["error"]))))
+    return True
+
+
+def _table(app: App, reached: list[Reached]) -> None:
+    rows: list[list[render.Cell]] = [
+        [one["name"], one["state"], "-" if one["pid"] is None else str(one["pid"])]
+        for one in reached
+    ]
+    app.table(["SERVER", "STATE", "PID"], rows)
 
 
 class _Progress:

@@ -39,6 +39,8 @@ class ErrorData(TypedDict, total=False):
     """Directories in which a command was looked for."""
     limit: str
     """The setting that was exceeded."""
+    servers: list[Reached]
+    """After a start or restart of several, of which some failed: what became of each."""
 
 
 class Violation(TypedDict):
@@ -78,6 +80,8 @@ class Reached(TypedDict):
     """Servers with the same launch parameters, for whom the process of this one still runs."""
     step: NotRequired[str]
     """How far a stop had to go: ``eof``, ``term`` or ``kill``."""
+    error: NotRequired[dict[str, Any]]
+    """Why it is not ready, where it was one of several: a JSON-RPC error."""
 
 
 class Reloaded(TypedDict):

@@ -217,7 +217,7 @@ class Control:
         except (DaemonUnavailable, TimeoutError):
             return
         if "error" in members and members.get("id") is None:
-            raise _failure(members["error"])
+            raise RequestFailed.of(members["error"])
 
     def _wait(
         self,
@@ -233,7 +233,7 @@ class Control:
                 if on_notification is not None:
                     on_notification(members["method"], members.get("params"))
             elif "error" in members and members.get("id") in (ident, None):
-                raise _failure(members["error"])
+                raise RequestFailed.of(members["error"])
             elif members.get("id") == ident and "result" in members:
                 return Answer(members["result"], texts["result"])
 
@@ -327,11 +327,3 @@ class Stream:
     def _keep(self, method: str, params: Any) -> None:
         if method == self._notification:
             self._waiting.append(params)
-
-
-def _failure(error: Any) -> RequestFailed:
-    if not isinstance(error, dict):
-        return RequestFailed(-32603, f"an error that says only {error!r}")
-    code = error.get("code")
-    message = str(error.get("message", "an error without a message"))
-    return RequestFailed(code if isinstance(code, int) else -32603, message, error.get("data"))

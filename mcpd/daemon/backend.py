@@ -15,11 +15,13 @@ from mcpd.api.version import API
 from mcpd.config.entry import masked
 from mcpd.config.secrets import MASK
 from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes
+from mcpd.core.mux.failures import with_details
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
 from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.assemble import Server
-from mcpd.daemon.operate import Operator
+from mcpd.daemon.operate import Operator, Reached
 from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
 from mcpd.listeners.control import AttachParams, Send, Unsubscribe
@@ -191,12 +193,13 @@ class Answers:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _reached(self, outcome: list[Server] | Failure) -> Json | Failure:
+    def _reached(self, outcome: Reached | Failure) -> Json | Failure:
+        """Say how each server is; where some have failed, as part of the first one's error."""
         if isinstance(outcome, Failure):
             return outcome
         seen = snapshots.Snapshot(self._mux, self._supervisor, {}, {})
         reached = []
-        for server in outcome:
+        for server, failure in outcome:
             is_held = self._operator.is_held(server.name)
             found = seen.server(server, is_held=is_held, reason=None)
             told: Json = {key: found[key] for key in ("name", "state", "pid")}
@@ -204,8 +207,13 @@ class Answers:
                 told |= {"pid": None, "goes_on_for": self._operator.others_of(server)}
             elif is_held and (step := seen.step(server)) is not None:
                 told["step"] = step
+            if failure is not None:
+                told["error"] = msgspec.Raw(codes.error_object(failure))
             reached.append(told)
-        return {"servers": reached}
+        first = next((failure for _, failure in outcome if failure is not None), None)
+        if first is None:
+            return {"servers": reached}
+        return with_details(first, servers=reached) if len(outcome) > 1 else first
 
     def _concerns(self, event: Json, servers: tuple[str, ...]) -> bool:
         """Tell whether an event is of one of ``servers``, of its process, or of none at all.

@@ -17,6 +17,9 @@ from mcpd.supervise.supervisor import Supervisor
 CONTROL_KEYS = (None, "control")
 """Of the processes that a server has of its own, whoever is attached."""
 
+Reached = list[tuple[Server, Failure | None]]
+"""What became of each server: ``None`` where it is as it was to be, else why not."""
+
 
 class Operator:
     """Starts and stops servers for people.
@@ -71,33 +74,35 @@ class Operator:
             found.append(server)
         return found
 
-    async def start(self, names: Sequence[str]) -> list[Server] | Failure:
-        """Start servers and wait until they are ready; return the first failure there is."""
+    async def start(self, names: Sequence[str]) -> Reached | Failure:
+        """Start servers and wait until each is ready or has failed.
+
+        A name that is not there, or not to be used, is a failure of the whole: nothing is done.
+        """
         servers = self._usable(names)
         if isinstance(servers, Failure):
             return servers
-        outcomes = [self._start(server) for server in servers]
-        return await _first_failure(outcomes) or servers
+        return await _reached([(server, [self._start(server)]) for server in servers])
 
-    async def restart(self, names: Sequence[str]) -> list[Server] | Failure:
+    async def restart(self, names: Sequence[str]) -> Reached | Failure:
         """Replace the processes of servers, or start those that have none; likewise."""
         servers = self._usable(names)
         if isinstance(servers, Failure):
             return servers
-        outcomes: list[asyncio.Future[Failure | None]] = []
+        attempts = []
         for server in servers:
             running = [slot for slot in self._slots(server) if self._has_process(slot)]
             if not running:
-                outcomes.append(self._start(server))
+                attempts.append((server, [self._start(server)]))
                 continue
             self.release(server.name)
             failure = Failure(
                 "server_stopped", f"{server.name} is being restarted", server.name, True
             )
-            outcomes += [self._supervisor.restart(slot, failure) for slot in running]
-        return await _first_failure(outcomes) or servers
+            attempts.append((server, [self._supervisor.restart(slot, failure) for slot in running]))
+        return await _reached(attempts)
 
-    async def stop(self, names: Sequence[str]) -> list[Server] | Failure:
+    async def stop(self, names: Sequence[str]) -> Reached | Failure:
         """Stop servers, hold them, and wait until nothing of their processes is left."""
         servers = self.find(names)
         if isinstance(servers, Failure):
@@ -118,7 +123,7 @@ class Operator:
                     stopping.append(slot)
         for slot in stopping:
             await self._supervisor.wait_empty(slot)
-        return servers
+        return [(server, None) for server in servers]
 
     def release(self, name: str) -> None:
         """Let a server go on that a person had stopped."""
@@ -170,6 +175,12 @@ class Operator:
         return slot is not None and slot.run is not None
 
 
-async def _first_failure(outcomes: Sequence[asyncio.Future[Failure | None]]) -> Failure | None:
-    found = await asyncio.gather(*outcomes)
-    return next((failure for failure in found if failure is not None), None)
+async def _reached(
+    attempts: Sequence[tuple[Server, Sequence[asyncio.Future[Failure | None]]]],
+) -> Reached:
+    """Wait for all processes of all servers; one that fails keeps nobody from the others."""
+    found = await asyncio.gather(*(asyncio.gather(*outcomes) for _, outcomes in attempts))
+    return [
+        (server, next((each for each in failures if each is not None), None))
+        for (server, _), failures in zip(attempts, found, strict=True)
+    ]

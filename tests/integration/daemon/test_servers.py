@@ -257,6 +257,31 @@ def test_starting_reports_the_failure_of_that_one_attempt(box: Box) -> None:
     assert failure_of(box.peer(), "mcpd/start", {"servers": ["fake"]}).kind == "spawn_failed"
 
 
+def test_of_several_that_are_started_each_is_waited_for_and_told(box: Box) -> None:
+    box.fake("good").fake("bad", "--crash-at-start", 3, restart={"backoff": 30})
+    box.servers["lost"] = {"command": "no-such-command-xyz", "restart": {"backoff": 30}}
+    box.up()
+    names = ["good", "bad", "lost"]
+    for verb in ("start", "restart"):
+        error = failure_of(box.peer(), f"mcpd/{verb}", {"servers": names})
+        assert (error.kind, error.data["server"], error.data["exit_code"]) == (
+            "server_crashed",
+            "bad",
+            3,
+        )
+        good, bad, lost = error.data["servers"]
+        assert (good["name"], good["state"], "error" in good) == ("good", "ready", False)
+        assert bad["error"]["message"] == error.message
+        assert (lost["pid"], lost["error"]["data"]["kind"]) == (None, "spawn_failed")
+        done = box.ctl(verb, *names)
+        assert done.returncode == 4
+        assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == names
+        assert "mcpctl: bad exited with status 3" in done.stderr
+        assert "mcpctl: lost cannot be started" in done.stderr
+    told = json.loads(box.ctl("start", "--all", "--json").stdout)["error"]["data"]
+    assert [each["name"] for each in told["servers"]] == names
+
+
 def test_start_stop_and_restart_return_when_the_state_is_reached(box: Box) -> None:
     box.fake("a").fake("b", "--setsid-child", "--ignore-eof", stop_grace=0.2).up()
     peer = box.peer()

@@ -423,7 +423,7 @@ def test_an_error_of_the_daemon_is_told_with_its_details(daemon: FakeDaemon) -> 
         (["call", "files", "add", "a=@/nonexistent"], "/nonexistent"),
         (["call", "files", "add", "--timeout", "0"], "timeout"),
         (["start"], "--all"),
-        (["start", "x", "--all"], "--all"),
+        (["start", "x", "--all"], "not both"),
         (["restart", "--daemon", "x"], "--daemon"),
         (["logs", "-n", "-1"], "-1"),
     ],
