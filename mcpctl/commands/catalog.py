@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcpctl import options, render
+from mcpctl.commands.status import state_text
 
 if TYPE_CHECKING:
     from mcpctl.context import App
+    from mcpd.api.status import Status
 
 Item = dict[str, Any]
 
@@ -82,6 +84,12 @@ def _fetch(
     with app.connect() as control, app.waiting("waiting for the list") as on_wait:
         params = {"server": server} if server is not None else {}
         result: dict[str, Any] = control.request(f"mcpd/{what}", params, on_wait=on_wait)
+        missing = result.pop("missing", ())
+        status: Status | None = control.request("mcpd/status", {}) if missing else None
+    if status is not None:
+        states = {one["name"]: state_text(one) for one in status["servers"]}
+        named = ", ".join(f"{name} ({states.get(name, 'removed')})" for name in missing)
+        app.note(f"without the {what} of {named}; to see why: mcpctl status")
     if search is not None:
         for member in members:
             result[member] = [item for item in result[member] if _matches(item, search)]

@@ -214,7 +214,27 @@ class ControlDesk:
         for kind in kinds:
             items = (raw for name in names for raw in self._described(name, kind))
             members.append(b'"%b":[%b]' % (kind.key.encode(), b",".join(items)))
+        missing = self._missing(kinds, server)
+        if missing:
+            members.append(b'"missing":[%b]' % b",".join(map(envelope.quote, missing)))
         self._tables.reply(session, owed, b"{" + b",".join(members) + b"}")
+
+    def _missing(self, kinds: list[Kind], server: str | None) -> list[str]:
+        """Return the servers of which a list is not known, that may have one: none disabled."""
+        entries = self._tables.entries
+        asked = (
+            [e for e in entries.values() if e.is_listed] if server is None else [entries[server]]
+        )
+        return [
+            entry.name
+            for entry in asked
+            if (entry.unavailable is None or entry.unavailable.kind != "server_disabled")
+            and any(self._is_unknown(entry.name, kind) for kind in kinds)
+        ]
+
+    def _is_unknown(self, server: str, kind: Kind) -> bool:
+        is_known = self._tables.catalog_of(server).get(kind) is not None
+        return not is_known and self.downstream.served.has(server, kind.capability)
 
     def _described(self, server: str, kind: Kind) -> list[bytes]:
         listing = self._tables.catalog_of(server).get(kind)

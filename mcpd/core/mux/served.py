@@ -207,6 +207,7 @@ class Served:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
             return
         tables = self._tables
+        kinds = (Kind.RESOURCES, Kind.TEMPLATES)
 
         def find() -> None:
             if session.owed.get(owed.key) is not owed:
@@ -214,9 +215,9 @@ class Served:
             aggregate = tables.aggregate
             server = aggregate.template_owner(uri) if template else aggregate.owner(uri)
             if server is None:
-                asked = ", ".join(aggregate.servers()) or "none"
-                why = f"Resource not found: {uri} (servers asked: {asked})"
-                data = {"uri": uri, "servers": aggregate.servers()}
+                asked = [name for name in aggregate.servers() if self._has_listed(name, kinds)]
+                why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
+                data = {"uri": uri, "servers": asked}
                 is_modern = owed.asker is not None
                 code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
                 error = codes.plain_error(code, why, data)
@@ -233,7 +234,7 @@ class Served:
         if not template and self._is_owned(uri):
             find()
             return
-        self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
+        self.gather(session, kinds, find)
 
     def owners(
         self,
@@ -257,6 +258,10 @@ class Served:
             find()
         else:
             self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
+
+    def _has_listed(self, server: str, kinds: Iterable[Kind]) -> bool:
+        catalog = self._tables.catalog_of(server)
+        return any(catalog.get(kind) is not None for kind in kinds)
 
     def _is_owned(self, uri: str) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""

@@ -513,6 +513,16 @@ def test_tools_are_listed_searched_and_explained(daemon: FakeDaemon) -> None:
     assert "nothing" in said(daemon, "tools", "--search", "absent")
 
 
+def test_servers_that_a_list_lacks_are_named_with_their_states(daemon: FakeDaemon) -> None:
+    daemon.handlers["mcpd/tools"] = lambda *_: {**TOOLS, "missing": ["broken", "gone"]}
+    for args in (["tools"], ["tools", "--json"], ["tools", "--search", "absent"]):
+        done = run(daemon, *args)
+        assert done.returncode == 0
+        assert "without the tools of broken (failed), gone (removed)" in done.stderr
+        assert "mcpctl status" in done.stderr
+    assert json.loads(run(daemon, "tools", "--json").stdout) == TOOLS
+
+
 def test_resources_and_templates_are_listed_together(daemon: FakeDaemon) -> None:
     found = {
         "resources": [{"server": "files", "uri": "file:///a", "name": "a", "description": "A"}],
