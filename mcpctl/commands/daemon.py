@@ -60,11 +60,15 @@ def bring_up(app: App) -> None:
         control, is_new = app.connect(), True
     with control:
         hello: dict[str, Any] = {**control.hello, "socket": app.socket}
-    if app.as_json:
-        app.document({"daemon": hello})
-    else:
+        if app.as_json:
+            app.document({"daemon": hello})
+            return
         what = "is up" if is_new else "is up already"
         app.say(f"mcpd {hello['version']} {what}: pid {hello['pid']}, {app.socket}")
+        wrong = len(control.request("mcpd/list", {})["errors"])
+        if wrong:
+            errors = "1 error" if wrong == 1 else f"{wrong} errors"
+            app.note(f"{errors} in the configuration: mcpctl doctor says where")
 
 
 def replace(app: App) -> None:

@@ -147,9 +147,9 @@ async def _live(
     )
     install(log)
     daemon = Daemon(start, path, state_dir, log)
-    if daemon.refusals:
-        for problem in daemon.refusals:
-            log.log("error", "config.error", problem=problem)
+    for problem in daemon.config_errors:
+        log.log("error", "config.error", problem=problem)
+    if daemon.is_refused:
         return BAD_CONFIG
     return await daemon.live(lock, listener, identity)
 
@@ -192,8 +192,9 @@ class Daemon:
         loaded = self._reloader.read()
         self._registry.apply(loaded)
         self._reloader.watch()
-        self.refusals = [str(problem) for problem in loaded.errors] if loaded.broken else []
-        """Why the configuration is none at all."""
+        self.config_errors = [str(problem) for problem in loaded.errors]
+        self.is_refused = loaded.broken
+        """Whether the configuration is none at all, and not only wrong in some entries."""
         settings = self._registry.daemon
         self._take_limits()
         self._observer = Observer(log, self._journal, self._note, self._mask)

@@ -679,7 +679,14 @@ def test_the_configuration_is_listed_with_where_it_comes_from(daemon: FakeDaemon
 
 
 def test_a_daemon_that_runs_is_up_already(daemon: FakeDaemon) -> None:
+    listed: dict[str, Any] = {"files": [], "servers": [], "errors": []}
+    daemon.handlers["mcpd/list"] = lambda *_: listed
     assert "is up already: pid 4242" in said(daemon, "up")
+    assert run(daemon, "up").stderr == ""
+    listed["errors"] = ["x.toml:5:1: error: line 5"]
+    assert run(daemon, "up").stderr == (
+        "mcpctl: 1 error in the configuration: mcpctl doctor says where\n"
+    )
     found = json.loads(said(daemon, "up", "--json"))["daemon"]
     assert (found["pid"], found["socket"]) == (4242, daemon.path)
 
