@@ -56,10 +56,18 @@ def reload_command(app: App) -> int:
         changes = [("added", result["added"]), ("removed", result["removed"])]
         changes.append(("changed", result["changed"]))
         told = [f"{what} {', '.join(names)}" for what, names in changes if names]
-        app.say("; ".join(told) or "nothing has changed since it was last read")
+        app.say("; ".join(told) or _unchanged(result))
         for error in result["errors"]:
             app.note(error)
     return exits.USAGE if result["errors"] else exits.DONE
+
+
+def _unchanged(result: Reloaded) -> str:
+    if not result.get("applied", True):
+        return "nothing of it is in force: the daemon goes on with what it had"
+    if result["errors"]:
+        return "nothing else has changed since it was last read"
+    return "nothing has changed since it was last read"
 
 
 def _row(entry: Entry, era: str) -> list[render.Cell]:

@@ -93,6 +93,8 @@ class Reloaded(TypedDict):
     unchanged: list[str]
     errors: list[str]
     """All that stand, each with file, line and key."""
+    applied: NotRequired[bool]
+    """``False`` where a file cannot be read or parsed: what was in force stays so."""
 
 
 class Entry(TypedDict):

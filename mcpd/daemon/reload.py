@@ -67,6 +67,7 @@ class Reloader:
                 "changed": [*change.changed, *change.filters_only],
                 "unchanged": list(change.unchanged),
                 "errors": errors,
+                "applied": not new.broken,
             }
 
     def watch(self) -> None:

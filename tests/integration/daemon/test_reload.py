@@ -34,6 +34,7 @@ def test_nothing_new_is_nothing_to_do(quiet: Box) -> None:
     quiet.fake().up()
     pid = quiet.session().text("pid")
     told = reload(quiet)
+    assert told.pop("applied") is True
     assert told == {"added": [], "removed": [], "changed": [], "unchanged": ["fake"], "errors": []}
     assert quiet.session().text("pid") == pid
 
@@ -149,8 +150,10 @@ def test_a_broken_file_changes_nothing(quiet: Box) -> None:
     told = quiet.peer().request("mcpd/reload")
     assert told["unchanged"] == ["fake"]
     assert "line 1" in told["errors"][0]
+    assert told["applied"] is False
     assert session.text("pid") == pid
-    assert reload(quiet)["errors"] == []
+    told = reload(quiet)
+    assert (told["errors"], told["applied"]) == ([], True)
 
 
 def test_a_server_that_was_stopped_goes_on_with_a_new_entry(quiet: Box) -> None:

@@ -652,15 +652,22 @@ def test_events_so_far_end_and_followed_ones_do_not(daemon: FakeDaemon) -> None:
 
 
 def test_a_reload_with_errors_ends_with_two(daemon: FakeDaemon) -> None:
-    changes = {"added": ["a", "b"], "removed": [], "changed": ["c"], "unchanged": [], "errors": []}
+    changes: dict[str, Any] = {
+        "added": ["a", "b"], "removed": [], "changed": ["c"], "unchanged": [], "errors": []
+    }  # fmt: skip
     daemon.handlers["mcpd/reload"] = lambda *_: changes
     assert said(daemon, "reload") == "added a, b; changed c\n"
     changes |= {"added": [], "changed": [], "errors": ["x.toml:5:1: error: line 5"]}
     done = run(daemon, "reload")
     assert done.returncode == 2
-    assert done.stdout == "nothing has changed since it was last read\n"
+    assert done.stdout == "nothing else has changed since it was last read\n"
     assert "line 5" in done.stderr
     assert json.loads(said(daemon, "reload", "--json", status=2)) == changes
+    changes |= {"applied": False}
+    told = "nothing of it is in force: the daemon goes on with what it had\n"
+    assert run(daemon, "reload").stdout == told
+    changes |= {"errors": [], "applied": True}
+    assert said(daemon, "reload") == "nothing has changed since it was last read\n"
 
 
 def test_the_configuration_is_listed_with_where_it_comes_from(daemon: FakeDaemon) -> None:
