@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +34,7 @@ class App:
         from mcpd.client.control import Control
 
         try:
-            return Control.open(
+            control = Control.open(
                 self.socket,
                 start=self.may_start if start is None else start,
                 config=self.config,
@@ -40,6 +42,25 @@ class App:
             )
         finally:
             self.status_line.clear()
+        if start is None:
+            self.compare_config(control)
+        return control
+
+    def compare_config(self, control: Control) -> None:
+        """Say so where the daemon does not read the file that the command line names."""
+        if self.config is None or "config" not in control.hello:
+            return
+        asked, read = os.path.abspath(self.config), control.hello["config"]
+        if read is not None and os.path.realpath(read) == os.path.realpath(asked):
+            return
+        files = control.request("mcpd/list")["files"] if read is None else [read]
+        told = f"the daemon that runs reads {', '.join(files)}, and not {asked}"
+        if not os.path.exists(asked):
+            self.note(f"{told}, which does not exist")
+            return
+        socket = ["--socket", self.socket] if self.is_socket_named else []
+        typed = shlex.join(["mcpctl", *socket, "--config", asked, "restart", "--daemon"])
+        self.note(f"{told}; to have it read that: {typed}")
 
     @contextmanager
     def waiting(self, text: str | Callable[[], str]) -> Iterator[Callable[[float], None] | None]:

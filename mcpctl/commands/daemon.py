@@ -59,6 +59,8 @@ def bring_up(app: App) -> None:
             raise
         control, is_new = app.connect(), True
     with control:
+        if not is_new:
+            app.compare_config(control)
         hello: dict[str, Any] = {**control.hello, "socket": app.socket}
         if app.as_json:
             app.document({"daemon": hello})

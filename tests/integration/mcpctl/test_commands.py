@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.waiting import scaled, wait_until
-from tests.unit.client.fakedaemon import Caller, Failed, FakeDaemon, Silence
+from tests.unit.client.fakedaemon import HELLO, Caller, Failed, FakeDaemon, Silence
 
 ROOT = Path(__file__).parent.parent.parent.parent
 MCPCTL = [sys.executable, "-m", "mcpctl"]
@@ -696,6 +696,28 @@ def test_a_daemon_that_runs_is_up_already(daemon: FakeDaemon) -> None:
     )
     found = json.loads(said(daemon, "up", "--json"))["daemon"]
     assert (found["pid"], found["socket"]) == (4242, daemon.path)
+
+
+def test_a_configuration_that_the_daemon_does_not_read_is_noted(daemon: FakeDaemon) -> None:
+    other, absent = daemon.directory / "other.json", daemon.directory / "absent.json"
+    other.write_text("{}")
+    daemon.handlers["mcpd/list"] = lambda *_: {"files": ["/a", "/b"], "servers": [], "errors": []}
+    for read, files in ((None, "/a, /b"), ("/c.toml", "/c.toml")):
+        daemon.handlers["mcpd/hello"] = lambda *_, read=read: {**HELLO, "config": read}
+        for args in (["up"], ["up", "--json"], ["call", "files.add"]):
+            done = run(daemon, "--config", str(other), *args)
+            assert (done.returncode, done.stderr) == (
+                0,
+                f"mcpctl: the daemon that runs reads {files}, and not {other}; to have it read "
+                f"that: mcpctl --config {other} restart --daemon\n",
+            )
+        told = run(daemon, "--config", str(absent), "--socket", daemon.path, "up").stderr
+        assert told.endswith(f"{files}, and not {absent}, which does not exist\n")
+    daemon.handlers["mcpd/hello"] = lambda *_: {**HELLO, "config": str(other)}
+    link = daemon.directory / "link.json"
+    link.symlink_to(other)
+    for named in (other, link):
+        assert run(daemon, "--config", str(named), "up").stderr == ""
 
 
 def test_down_waits_until_the_process_is_gone(daemon: FakeDaemon) -> None:
