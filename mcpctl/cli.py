@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shlex
 import signal
 import sys
 from typing import Any
@@ -39,6 +40,8 @@ COMMANDS = {
 }
 """Where each command lives; its function there is called ``COMMAND_command``."""
 
+ON_COMMANDS = ("--json", "--no-start")
+"""Options of every command, and none of ``mcpctl``."""
 
 COMPLETE = "_MCPCTL_COMPLETE"
 """Set by a shell that wants to complete a command line."""
@@ -58,6 +61,18 @@ class Commands(click.Group):
         module = importlib.import_module(COMMANDS[cmd_name])
         found: click.Command = getattr(module, f"{cmd_name}_command")
         return found
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the command; say so where one is to stand behind it."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            option = error.option_name
+            if option not in ON_COMMANDS or not any(word in COMMANDS for word in given):
+                raise
+            typed = shlex.join(["mcpctl", *(word for word in given if word != option), option])
+            ctx.fail(f"{option} stands after the command: {typed}")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

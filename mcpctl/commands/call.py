@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpctl import arguments, completion, content, failures, options
+from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.client.control import Answer, Control
+    from mcpd.errors import RequestFailed
 
 ANSWER_GRACE_S = 5.0
 """How much longer than ``--timeout`` we wait for the daemon to say that it is over."""
@@ -39,10 +41,12 @@ def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: fl
     mcpctl call notes add --args '{"title": "x"}' tags:='["a", "b"]' body=@body.md
     """
     targets, rest = divide(words)
+    if not targets:
+        raise _without_tool(app, words[0])
     pairs = [arguments.parse_word(word) for word in rest]
     start = None if base is None else arguments.parse_object(_base(base), "--args")
     with app.connect() as control:
-        server, tool = targets[0] if len(targets) == 1 else _choose(control, targets)
+        server, tool = _choose(control, targets)
         schema = _schema(control, server, tool) if arguments.need_schema(pairs) else None
         params: dict[str, Any] = {
             "server": server,
@@ -58,21 +62,41 @@ def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: fl
 def divide(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
     """Return what server and tool may be meant, the shortest server first, and the arguments.
 
-    A second word without ``=`` can only be a tool, so a server with dots is no riddle there.
+    A second word without ``=`` can only be a tool, so a server with dots is no riddle there. There
+    is nothing to choose from where no tool is named.
     """
     first = words[0]
     if len(words) > 1 and "=" not in words[1]:
         return [(first, words[1])], words[2:]
     dots = [at for at, c in enumerate(first) if c == "."]
-    if not dots:
-        raise failures.usage(f"which tool of {first}? to see them: mcpctl tools {first}")
     return [(first[:at], first[at + 1 :]) for at in dots], words[1:]
 
 
+def _without_tool(app: App, server: str) -> RequestFailed:
+    """Return what is wrong with a call of a server alone; raise where there is no such server."""
+    try:
+        with app.connect(start=False) as control:
+            control.request("mcpd/status", {"servers": [server]})
+    except DaemonUnavailable:
+        pass  # whether there is one can be found out when the tool is named
+    return failures.usage(f"which tool of {server}? to see them: mcpctl tools {server}")
+
+
 def _choose(control: Control, targets: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the target with the longest server that exists, else the first."""
+    """Return the target with the longest server that exists, else the first.
+
+    ``SERVER.TOOL WORD`` reads like a server and a tool: there the word is wrong, not the server.
+    """
+    server, tool = targets[0]
+    if len(targets) == 1 and "." not in server:
+        return server, tool
     known = {one["name"] for one in control.request("mcpd/status", {})["servers"]}
-    return next((one for one in reversed(targets) if one[0] in known), targets[0])
+    found = next((one for one in reversed(targets) if one[0] in known), None)
+    if found is None and len(targets) == 1:
+        dotted, _ = divide((server,))
+        if any(each in known for each, _ in dotted):
+            arguments.parse_word(tool)
+    return found or targets[0]
 
 
 def _schema(control: Control, server: str, tool: str) -> Any:

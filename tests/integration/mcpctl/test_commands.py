@@ -358,8 +358,29 @@ def test_the_longest_server_that_exists_is_meant(daemon: FakeDaemon) -> None:
     said(daemon, "call", "a.b.c")
     said(daemon, "call", "a.x.c")
     said(daemon, "call", "q.x.c")
+    said(daemon, "call", "a.b", "c")
+    said(daemon, "call", "q.b", "c")
     found = [(one["server"], one["tool"]) for one in daemon.requests("mcpd/call")]
-    assert found == [("a.b", "c"), ("a", "x.c"), ("q", "x.c")]
+    assert found == [("a.b", "c"), ("a", "x.c"), ("q", "x.c"), ("a.b", "c"), ("q.b", "c")]
+
+
+def test_a_call_of_a_server_that_does_not_exist_says_so_also_without_a_tool(
+    daemon: FakeDaemon,
+) -> None:
+    def status(params: Any, _: Caller) -> Any:
+        assert params == {"servers": ["nope"]}
+        raise Failed(-32602, "there is no server 'nope'", kind="server_not_found")
+
+    daemon.handlers["mcpd/status"] = status
+    assert "there is no server 'nope'" in said(daemon, "call", "nope", status=4)
+    nowhere = {"MCPD_SOCKET": str(daemon.directory / "nowhere.sock")}
+    assert "mcpctl tools nope" in said(daemon, "call", "nope", status=2, **nowhere)
+
+
+def test_json_before_the_command_is_told_its_place(daemon: FakeDaemon) -> None:
+    error = json.loads(said(daemon, "--json", "status", status=2))["error"]
+    assert error["message"] == "--json stands after the command: mcpctl status --json"
+    assert "Did you mean" in said(daemon, "--sockte", "x", "status", status=2)
 
 
 def test_the_text_of_a_result_is_printed(daemon: FakeDaemon) -> None:
@@ -415,8 +436,10 @@ def test_an_error_of_the_daemon_is_told_with_its_details(daemon: FakeDaemon) -> 
     ("args", "says"),
     [
         (["stauts"], "status"),
+        (["--no-start", "status", "files"], "after the command: mcpctl status files --no-start"),
         (["call"], "SERVER TOOL"),
         (["call", "files"], "mcpctl tools files"),
+        (["call", "files.add", "milk"], "'milk' is not an argument: write KEY=VALUE"),
         (["call", "files", "add", "a=x"], "a number"),
         (["call", "files", "add", "ab"], "KEY=VALUE"),
         (["call", "files", "add", "--args", "{not"], "JSON"),

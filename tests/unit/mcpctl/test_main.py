@@ -10,7 +10,6 @@ import pytest
 from mcpctl.__main__ import bridge_arguments
 from mcpctl.cli import COMMANDS, group
 from mcpctl.commands.call import divide, progress_text
-from mcpd.errors import RequestFailed
 
 
 @pytest.mark.parametrize(
@@ -67,17 +66,13 @@ def test_a_call_loads_nothing_of_other_commands() -> None:
         (("files.read", "a=1"), [("files", "read")], ("a=1",)),
         (("files.read",), [("files", "read")], ()),
         (("a.b.c", "x:=1"), [("a", "b.c"), ("a.b", "c")], ("x:=1",)),
+        (("files", "a=1"), [], ("a=1",)),
     ],
 )
 def test_words_name_a_server_and_a_tool(
     words: tuple[str, ...], targets: list[tuple[str, str]], rest: tuple[str, ...]
 ) -> None:
     assert divide(words) == (targets, rest)
-
-
-def test_a_server_alone_is_no_call() -> None:
-    with pytest.raises(RequestFailed, match="mcpctl tools files"):
-        divide(("files", "a=1"))
 
 
 @pytest.mark.parametrize(
