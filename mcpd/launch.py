@@ -230,7 +230,7 @@ def check_directory(path: str, *, may_tighten: bool) -> None:
         raise _explain(path, error) from None
     if stat.S_ISLNK(found.st_mode):
         message = f"{directory} is a link, and the socket's directory must not be one"
-        raise DaemonUnavailable(message, why="exposed", path=path)
+        raise DaemonUnavailable(message, hint=f"rm {directory}", why="exposed", path=path)
     if found.st_uid not in (os.geteuid(), 0):
         raise _not_ours(directory, found.st_uid)
     is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX

@@ -152,7 +152,10 @@ def test_a_full_queue_is_no_reason_to_wait_for_ever(place: Place) -> None:
 def test_a_directory_that_is_a_link_is_refused(place: Place) -> None:
     with listen(place.socket):
         os.symlink(place.directory / "run", place.directory / "link")
-        assert why(str(place.directory / "link" / "mcpd.sock")) == "exposed"
+        with pytest.raises(DaemonUnavailable) as caught:
+            launch.connect(str(place.directory / "link" / "mcpd.sock"))
+        assert caught.value.details["why"] == "exposed"
+        assert caught.value.hint == f"rm {place.directory / 'link'}"
 
 
 def test_a_directory_that_others_can_write_in_is_refused_unless_sticky(place: Place) -> None:
