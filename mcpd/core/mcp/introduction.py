@@ -71,4 +71,4 @@ class Introduction(msgspec.Struct, frozen=True):
 
 
 class HandshakeRefused(Exception):
-    """The server's answer to the handshake cannot be used; the text says why."""
+    """The server's answer to the handshake cannot be used; the text goes on from its name."""

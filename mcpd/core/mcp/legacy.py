@@ -51,10 +51,12 @@ def read_handshake(result: Raw | bytes, server: str) -> Introduction:
     """
     members = object_of(result)
     if members is None:
-        raise HandshakeRefused("the result of initialize is not an object")
+        raise HandshakeRefused("answered initialize with something else than an object")
     version = text(members.get("protocolVersion", Raw(b"null")))
+    if version is None:
+        raise HandshakeRefused("names no protocolVersion in its answer to initialize")
     if version not in LEGACY:
-        raise HandshakeRefused(f"it speaks protocol version {version!r}, which mcpd does not know")
+        raise HandshakeRefused(f"speaks protocol version {version!r}, which mcpd does not know")
     capabilities = object_of(members.get("capabilities", Raw(b"{}"))) or {}
     info = bytes(members.get("serverInfo", Raw(b"")))
     if object_of(info or b"null") is None:

@@ -142,17 +142,17 @@ def read_discover(result: Raw | bytes, server: str) -> Introduction:
     """
     members = object_of(result)
     if members is None:
-        raise HandshakeRefused("the result of server/discover is not an object")
+        raise HandshakeRefused("answered server/discover with something else than an object")
     versions = _texts(members.get("supportedVersions", _ABSENT))
     if versions is None:
-        raise HandshakeRefused("the result of server/discover has no supportedVersions")
+        raise HandshakeRefused("names no supportedVersions in its answer to server/discover")
     shared = [version for version in MODERN if version in versions]
     if not shared:
         said = ", ".join(versions) or "none"
-        raise HandshakeRefused(f"it speaks protocol versions that mcpd does not know: {said}")
+        raise HandshakeRefused(f"speaks protocol versions that mcpd does not know: {said}")
     capabilities = object_of(members.get("capabilities", _ABSENT))
     if capabilities is None:
-        raise HandshakeRefused("the result of server/discover has no capabilities")
+        raise HandshakeRefused("names no capabilities in its answer to server/discover")
     meta = object_of(members.get("_meta", _ABSENT)) or {}
     info = bytes(meta.get(SERVER_INFO_KEY, b""))
     if object_of(info or b"null") is None:

@@ -121,7 +121,7 @@ class Opening:
             try:
                 introduction = read(result, self._server)
             except HandshakeRefused as refusal:
-                why = f"{self._server}: {refusal}"
+                why = f"{self._server} {refusal}"
             else:
                 self.verdict = introduction.era
                 return Use(introduction)
