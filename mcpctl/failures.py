@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mcpd.client import hints
@@ -14,11 +16,26 @@ INTERNAL_ERROR = -32603
 def lines(error: McpdError) -> list[str]:
     """Return the lines for a person, the first without an indent."""
     told = [error.message]
-    data = error.data if isinstance(error, RequestFailed) else None
+    data = None
+    if isinstance(error, RequestFailed):
+        data = error.data
+        if error.reporter is not None:
+            told = [f"{error.reporter} reported an error: {error.message}"]
     if isinstance(data, dict):
         told += _details(data, error.message)
     told += [f"  {line}" for line in hints.advice(error)]
     return told
+
+
+@contextmanager
+def reported_by(name: str | None) -> Iterator[None]:
+    """Have ``lines`` name who sent an error that is none of the daemon's, as far as it is known."""
+    try:
+        yield
+    except RequestFailed as error:
+        if error.kind is None:
+            error.reporter = name
+        raise
 
 
 def document(error: McpdError) -> dict[str, Any]:

@@ -73,6 +73,7 @@ class RequestFailed(McpdError):
         super().__init__(message)
         self.code = code
         self.data = data
+        self.reporter: str | None = None  # the server whose own error it is, where that is known
 
     @classmethod
     def of(cls, error: Any) -> Self:

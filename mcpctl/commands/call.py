@@ -118,7 +118,7 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
             shown = f"{title}: {progress_text(told)}"
             app.status_line.show(shown)
 
-    with app.waiting(lambda: shown) as on_wait:
+    with app.waiting(lambda: shown) as on_wait, failures.reported_by(title):
         return control.exchange(
             "mcpd/call",
             {**params, "progress": True} if is_watched else params,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpctl import arguments, completion, content, options
+from mcpctl import arguments, completion, content, failures, options
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -22,7 +22,8 @@ def read_command(app: App, uri: str, server: str | None) -> None:
     mcpctl read file:///home/me/notes.txt --server files
     """
     params = {"uri": uri} if server is None else {"uri": uri, "server": server}
-    with app.connect() as control, app.waiting(f"read {uri}") as on_wait:
+    who = failures.reported_by(server)
+    with app.connect() as control, app.waiting(f"read {uri}") as on_wait, who:
         answer = control.exchange("mcpd/read", params, on_wait=on_wait)
     content.show_resource(app, answer)
 
@@ -41,6 +42,7 @@ def prompt_command(app: App, server: str, name: str, words: tuple[str, ...]) -> 
     params: dict[str, Any] = {"server": server, "name": name}
     if given:
         params["arguments"] = given
-    with app.connect() as control, app.waiting(f"prompt {server} {name}") as on_wait:
+    who = failures.reported_by(server)
+    with app.connect() as control, app.waiting(f"prompt {server} {name}") as on_wait, who:
         answer = control.exchange("mcpd/prompt", params, on_wait=on_wait)
     content.show_prompt(app, answer)

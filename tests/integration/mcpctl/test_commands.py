@@ -583,6 +583,32 @@ def test_a_prompt_is_filled_in_with_texts(daemon: FakeDaemon) -> None:
     assert said(daemon, "prompt", "files", "greet") == "[user]\ngreet Ada\n[assistant]\ngreet Ada\n"
 
 
+@pytest.mark.parametrize(
+    ("method", "args", "who"),
+    [
+        ("prompt", ["notes", "greet"], "notes reported an error: "),
+        ("read", ["x:y", "--server", "notes"], "notes reported an error: "),
+        ("read", ["x:y"], ""),
+        ("call", ["notes.add"], "notes.add reported an error: "),
+    ],
+)
+def test_a_servers_own_error_comes_with_its_name(
+    daemon: FakeDaemon, method: str, args: list[str], who: str
+) -> None:
+    def theirs(*_: Any) -> Any:
+        raise Failed(-32601, "no such thing")
+
+    def ours(*_: Any) -> Any:
+        raise Failed(-32603, "notes was stopped", kind="server_stopped")
+
+    daemon.handlers[f"mcpd/{method}"] = theirs
+    assert said(daemon, method, *args, status=1) == f"mcpctl: {who}no such thing\n"
+    error = json.loads(said(daemon, method, *args, "--json", status=1))
+    assert error == {"error": {"code": -32601, "message": "no such thing"}}
+    daemon.handlers[f"mcpd/{method}"] = ours
+    assert said(daemon, method, *args, status=4) == "mcpctl: notes was stopped\n"
+
+
 def test_prompts_are_listed_with_their_arguments(daemon: FakeDaemon) -> None:
     who = {"name": "who", "required": True, "description": "Whom"}
     prompt = {"server": "files", "name": "greet", "description": "Greets", "arguments": [who]}
