@@ -23,7 +23,7 @@ def lines(error: McpdError) -> list[str]:
             told = [f"{error.reporter} reported an error: {error.message}"]
     if isinstance(data, dict):
         told += _details(data, error.message)
-    told += [f"  {line}" for line in hints.advice(error)]
+    told += [f"  {line}" for line in hints.advice(error) if line not in error.message]
     return told
 
 

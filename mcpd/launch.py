@@ -54,6 +54,9 @@ RELATIVE_PATHS = ("MCPD_CONFIG", "MCPD_STATE_DIR", "MCPD_SOCKET")
 ANOTHER_RUNS = 75
 """How ``mcpd`` ends when another daemon holds the lock."""
 
+BAD_CONFIG = 78
+"""How it ends when no file of the configuration could be read as one."""
+
 CANNOT_EXEC = 127
 CONNECT_TIMEOUT_S = presence.ANSWER_S
 START_TIMEOUT_S = 20.0
@@ -151,9 +154,9 @@ class Search:
         self._start: _Start | None = None
         self.is_starter = False
         """Whether it is up to us to start one."""
-        make_private(os.path.dirname(path))
+        make_private(os.path.dirname(path), paths.SOCKET_ELSEWHERE)
         check_directory(path, may_tighten=True)
-        self._lock = _open_private(paths.start_lock_path(path), os.O_RDWR)
+        self._lock = _open_private(paths.start_lock_path(path), os.O_RDWR, paths.SOCKET_ELSEWHERE)
 
     def __enter__(self) -> Search:
         return self
@@ -239,8 +242,11 @@ def check_directory(path: str, *, may_tighten: bool) -> None:
         raise DaemonUnavailable(message, hint=f"chmod go-w {directory}", why="exposed", path=path)
 
 
-def make_private(directory: str) -> None:
-    """Make ``directory``, and what is missing above it, for nobody else; an old one stays."""
+def make_private(directory: str, elsewhere: str) -> None:
+    """Make ``directory``, and what is missing above it, for nobody else; an old one stays.
+
+    ``elsewhere`` is how a person chooses another one.
+    """
     try:
         above = os.stat(os.path.dirname(directory))
         if above.st_uid not in (0, os.getuid()) and not os.path.lexists(directory):
@@ -251,10 +257,20 @@ def make_private(directory: str) -> None:
     except OSError as error:
         parent = os.path.dirname(directory)
         if isinstance(error, FileNotFoundError) and not os.path.lexists(parent):
-            make_private(parent)
-            make_private(directory)
+            make_private(parent, elsewhere)
+            make_private(directory, elsewhere)
             return
-        raise _cannot(f"make {directory}", error) from None
+        raise _cannot(f"make {directory}", error, elsewhere) from None
+
+
+def check_command(config: str | None) -> str:
+    """Return what has those files checked that a daemon with ``--config CONFIG`` reads."""
+    import shlex
+
+    alone = config or os.environ.get("MCPD_CONFIG")
+    return (
+        f"mcpd --config {shlex.quote(os.path.abspath(alone))} --check" if alone else "mcpd --check"
+    )
 
 
 def daemon_command() -> list[str]:
@@ -270,10 +286,11 @@ class _Start:
         self.argv = [*daemon_command(), "--socket", path]
         if config is not None:
             self.argv += ["--config", os.path.abspath(config)]
+        self._config = config
         state = paths.state_dir()
-        make_private(state)
+        make_private(state, paths.STATE_ELSEWHERE)
         self.log_path = os.path.join(state, "mcpd.log")
-        self._log = _open_private(self.log_path, os.O_WRONLY | os.O_APPEND)
+        self._log = _open_private(self.log_path, os.O_WRONLY | os.O_APPEND, paths.STATE_ELSEWHERE)
         self._log_begins = os.fstat(self._log).st_size
         self._waiter: int | None = None  # the process between us and mcpd, while it lives
         self._again_at = 0.0  # monotonic; when to spawn anew after another daemon was found
@@ -297,6 +314,7 @@ class _Start:
         if code != ANOTHER_RUNS:
             raise DaemonUnavailable(
                 f"mcpd ended with {code} at its start; see {self.log_path}{self.tail()}",
+                hint=check_command(self._config) if code == BAD_CONFIG else None,
                 why="start_failed",
                 exit_code=code,
                 log=self.log_path,
@@ -384,12 +402,12 @@ def may_start(error: DaemonUnavailable) -> bool:
     return error.details["why"] in ("absent", "refused", "exposed")
 
 
-def _open_private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int, elsewhere: str) -> int:
     """Open a file of ours, made if missing; never through a link, never a stranger's."""
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise _cannot(f"open {path}", error) from None
+        raise _cannot(f"open {path}", error, elsewhere) from None
     found = os.fstat(fd)
     if found.st_uid != os.geteuid():
         os.close(fd)
@@ -453,9 +471,10 @@ def _is_socket(path: str) -> bool:
         return True
 
 
-def _cannot(what: str, error: OSError) -> DaemonUnavailable:
+def _cannot(what: str, error: OSError, elsewhere: str) -> DaemonUnavailable:
     message = f"cannot start mcpd: cannot {what}: {error.strerror}"
-    return DaemonUnavailable(message, why="start_failed", errno=error.errno)
+    hint = f"mend that, or choose another place: {elsewhere}"
+    return DaemonUnavailable(message, hint=hint, why="start_failed", errno=error.errno)
 
 
 def _too_slow(path: str, timeout: float, obstacle: str, start: _Start | None) -> DaemonUnavailable:

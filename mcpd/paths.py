@@ -14,6 +14,12 @@ MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
 
 MAX_FILE_NAME_BYTES = 100
 
+SOCKET_ELSEWHERE = "--socket PATH or MCPD_SOCKET"
+"""How a person has the socket and its locks somewhere else."""
+
+STATE_ELSEWHERE = "MCPD_STATE_DIR"
+"""Likewise logs, ledgers and the rest of the state."""
+
 _HASH_DIGITS = 16
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 

@@ -144,8 +144,8 @@ def explain_exit(status: int | None) -> list[str]:
             ]
         case 78:
             return [
-                "its configuration cannot be read: mcpd --check says where, then "
-                "mcpctl service restart"
+                "its configuration cannot be read: mcpctl service logs says where and how to "
+                "check it; then mcpctl service restart"
             ]
         case 70:
             return ["that is a bug of ours; please report it with what mcpctl service logs says"]

@@ -14,7 +14,6 @@ ADVICE = {
     "unresponsive": "to find out more: mcpctl doctor",
     "incompatible": "after an upgrade: mcpctl restart --daemon",
     "gone": "to see whether it runs: mcpctl status",
-    "start_failed": "to check the configuration: mcpd --check",
     "start_timeout": "to see what it does, run it in the foreground: mcpd",
 }
 """One line for each ``details["why"]`` of a ``DaemonUnavailable``."""

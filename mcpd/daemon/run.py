@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mcpd import __version__, paths, tasks
+from mcpd import __version__, launch, paths, tasks
 from mcpd.config.diff import Change
 from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
@@ -119,7 +119,9 @@ def run(
     Raises ``PathRefused`` where there is no place for its state.
     """
     state_dir = paths.state_dir()
-    privatedir.ensure_private(state_dir, own="MCPD_STATE_DIR" not in os.environ)
+    privatedir.ensure_private(
+        state_dir, own="MCPD_STATE_DIR" not in os.environ, elsewhere=paths.STATE_ELSEWHERE
+    )
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_live(start, path, state_dir, lock, listener, identity))
 
@@ -150,6 +152,7 @@ async def _live(
     for problem in daemon.config_errors:
         log.log("error", "config.error", problem=problem)
     if daemon.is_refused:
+        log.log("error", "config.refused", hint=launch.check_command(start.options.config))
         return BAD_CONFIG
     return await daemon.live(lock, listener, identity)
 

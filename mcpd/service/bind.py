@@ -8,7 +8,7 @@ import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
 from mcpd.service.lock import DaemonLock
-from mcpd.service.privatedir import cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
 
 BACKLOG = 512
 """Connections the kernel keeps until they are accepted: more clients than start at one moment."""
@@ -86,7 +86,7 @@ def _clear(path: str) -> None:
         kind = "a link" if stat.S_ISLNK(found.st_mode) else "not a socket"
         raise PathRefused(
             f"{path} is {kind}, and is left alone",
-            hint="move it away, or choose another --socket",
+            hint=MOVE_IT_AWAY,
         )
     if found.st_uid != os.geteuid():
         raise strangers(path, found.st_uid)
@@ -108,7 +108,7 @@ def _is_dead(path: str) -> bool:
             why = error.strerror or "no answer"
             raise PathRefused(
                 f"{path} is there, and whether somebody listens on it cannot be told: {why}",
-                hint="move it away, or choose another --socket",
+                hint=MOVE_IT_AWAY,
                 errno=error.errno,
             ) from None
     raise AlreadyRunning(f"somebody listens on {path} without holding its lock", pid=None)

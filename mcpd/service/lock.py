@@ -8,7 +8,7 @@ import os
 import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
-from mcpd.service.privatedir import cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
 
 READY = b"ready"
 """What stands after the pid when the daemon has loaded what it needs to answer."""
@@ -95,14 +95,16 @@ def _open(path: str) -> int:
         fd = os.open(path, flags, 0o600)
     except OSError as error:
         if os.path.islink(path):
-            raise PathRefused(f"{path} is a link, and a lock must not be one") from None
+            raise PathRefused(
+                f"{path} is a link, and a lock must not be one", hint=MOVE_IT_AWAY
+            ) from None
         raise cannot("open", path, error) from None
     found = os.fstat(fd)
     refusal = None
     if found.st_uid != os.geteuid():
         refusal = strangers(path, found.st_uid)
     elif not stat.S_ISREG(found.st_mode):
-        refusal = PathRefused(f"{path} is not a regular file")
+        refusal = PathRefused(f"{path} is not a regular file", hint=MOVE_IT_AWAY)
     elif found.st_nlink > 1:  # of any file of ours, linked here for us to overwrite
         refusal = PathRefused(f"{path} has a second name", hint=f"rm {path}")
     if refusal is not None:

@@ -12,6 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # imported before the daemon's lock is taken: nothing that costs time
     from collections.abc import Collection, Mapping
 
+MOVE_IT_AWAY = f"move it away, or choose another place: {paths.SOCKET_ELSEWHERE}"
+"""What to do about something else in the place of a file of ours."""
+
 
 def prepare(socket: str, env: Mapping[str, str] = os.environ) -> None:
     """Make the directory of ``socket``, or refuse it; see ``ensure_private``."""
@@ -23,49 +26,60 @@ def prepare(socket: str, env: Mapping[str, str] = os.environ) -> None:
     )
 
 
-def ensure_private(directory: str, *, own: bool, ours: Collection[str] = ()) -> None:
+def ensure_private(
+    directory: str,
+    *,
+    own: bool,
+    ours: Collection[str] = (),
+    elsewhere: str = paths.SOCKET_ELSEWHERE,
+) -> None:
     """Make ``directory`` for ourselves alone, or raise ``PathRefused`` with the reason.
 
     One that exists is tightened to 0700 if it is mcpd's by its name (``own``), or if it holds
     nothing but the files named in ``ours``. Any other is somebody's place for other things too
     and is left as it is: others must not be able to put something in our files' place there.
     What is missing is made 0700, never in a stranger's directory. Links are not followed.
+    ``elsewhere`` is how a person chooses another one.
     """
     try:
-        fd = _open(directory)
+        fd = _open(directory, elsewhere)
     except FileNotFoundError:
-        _make(directory)
-        fd = _open(directory)
+        _make(directory, elsewhere)
+        fd = _open(directory, elsewhere)
     try:
         found = os.fstat(fd)
         if found.st_uid not in (os.geteuid(), 0):
-            raise strangers(directory, found.st_uid)
+            raise strangers(directory, found.st_uid, elsewhere)
         if found.st_uid == os.geteuid() and (own or _holds_only(fd, ours, found.st_mode)):
             if stat.S_IMODE(found.st_mode) != 0o700:
                 os.fchmod(fd, 0o700)
         elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
             raise PathRefused(
                 f"others can write in {directory} (mode {stat.S_IMODE(found.st_mode):04o}) and "
-                "could put their socket in the place of mcpd's",
-                hint=f"chmod go-w {directory}, or choose another --socket",
+                "could put something of theirs in the place of mcpd's",
+                hint=f"chmod go-w {directory}, or choose another place: {elsewhere}",
             )
     except OSError as error:
-        raise cannot("use", directory, error) from None
+        raise cannot("use", directory, error, elsewhere) from None
     finally:
         os.close(fd)
 
 
-def strangers(path: str, uid: int) -> PathRefused:
+def strangers(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> PathRefused:
     """Return the error for a path that belongs to another user."""
-    return PathRefused(f"not yours: {path} belongs to {uid}", hint="choose another --socket")
+    hint = f"choose another place: {elsewhere}"
+    return PathRefused(f"not yours: {path} belongs to {uid}", hint=hint)
 
 
-def cannot(do: str, path: str, error: OSError) -> PathRefused:
+def cannot(
+    do: str, path: str, error: OSError, elsewhere: str = paths.SOCKET_ELSEWHERE
+) -> PathRefused:
     """Return the error for what the system did not let us ``do`` with ``path``."""
-    return PathRefused(f"cannot {do} {path}: {error.strerror}", errno=error.errno)
+    hint = f"mend that, or choose another place: {elsewhere}"
+    return PathRefused(f"cannot {do} {path}: {error.strerror}", hint=hint, errno=error.errno)
 
 
-def _open(directory: str) -> int:
+def _open(directory: str, elsewhere: str) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(directory, flags)
@@ -74,26 +88,26 @@ def _open(directory: str) -> int:
     except OSError as error:
         if os.path.islink(directory):
             raise PathRefused(
-                f"{directory} is a link, and the socket's directory must not be one",
+                f"{directory} is a link, and a directory of mcpd's must not be one",
                 hint="give the directory that it leads to",
             ) from None
-        raise cannot("use", directory, error) from None
+        raise cannot("use", directory, error, elsewhere) from None
 
 
-def _make(directory: str) -> None:
+def _make(directory: str, elsewhere: str) -> None:
     """Make ``directory`` and what is missing above it; whoever made it meanwhile is looked at."""
     parent = os.path.dirname(directory)
     if not os.path.lexists(parent):
-        _make(parent)
+        _make(parent, elsewhere)
     try:
         owner = os.stat(parent).st_uid
         if owner not in (os.geteuid(), 0):
-            raise strangers(parent, owner)
+            raise strangers(parent, owner, elsewhere)
         os.mkdir(directory, 0o700)
     except FileExistsError:
         return
     except OSError as error:
-        raise cannot("make", directory, error) from None
+        raise cannot("make", directory, error, elsewhere) from None
 
 
 def _holds_only(directory: int, ours: Collection[str], mode: int) -> bool:

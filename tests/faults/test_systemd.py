@@ -167,7 +167,7 @@ def test_a_daemon_that_cannot_start_is_not_started_for_ever(login: Login):
     assert "mcpctl service status" in done.stderr
     status = login.status()
     assert (status["active"], status["last_exit"], status["restarts"]) == (False, 78, 0)
-    assert "mcpd --check" in status["explanation"][0]
+    assert "mcpctl service logs" in status["explanation"][0]
     login.box.write()
     assert login.service("restart").returncode == 0
     assert login.pid() == login.status()["pid"]

@@ -320,6 +320,42 @@ def test_a_daemon_that_cannot_start_says_why_at_once(place: Place) -> None:
     assert caught.value.details["why"] == "start_failed"
 
 
+@pytest.mark.parametrize(("code", "helps"), [(78, True), (73, False), (2, False)])
+def test_the_configuration_is_to_be_checked_where_it_is_to_blame(
+    place: Place, code: int, helps: bool
+) -> None:
+    place.behave(f"exit {code}")
+    with (
+        pytest.raises(DaemonUnavailable) as caught,
+        launch.Search(place.socket, config="/etc/a b.json") as search,
+    ):
+        search.reach(socket.socket.close)
+    command = "mcpd --config '/etc/a b.json' --check"
+    assert caught.value.hint == (command if helps else None)
+
+
+def test_the_command_that_checks_names_the_file_that_is_read_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MCPD_CONFIG", raising=False)
+    assert launch.check_command(None) == "mcpd --check"
+    monkeypatch.setenv("MCPD_CONFIG", "/etc/a.json")
+    assert launch.check_command(None) == "mcpd --config /etc/a.json --check"
+    assert launch.check_command("/b.toml") == "mcpd --config /b.toml --check"
+
+
+def test_where_nothing_can_be_made_the_way_to_another_place_is_told(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DaemonUnavailable, match="cannot make") as caught:
+        launch.reach("/proc/none/mcpd.sock", socket.socket.close)
+    assert "--socket" in str(caught.value.hint)
+    monkeypatch.setenv("MCPD_STATE_DIR", "/proc/none")
+    with pytest.raises(DaemonUnavailable, match="cannot make") as caught:
+        launch.reach(place.socket, socket.socket.close)
+    assert str(caught.value.hint).endswith(": MCPD_STATE_DIR")
+
+
 def test_a_program_that_cannot_be_run_is_named(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,7 +453,7 @@ def test_a_directory_that_cannot_be_made_is_told(place: Place, above: str) -> No
     """
     os.symlink("/nowhere/at/all", place.directory / "dangling")
     with pytest.raises(DaemonUnavailable, match="cannot make"):
-        launch.make_private(str(place.directory / above))
+        launch.make_private(str(place.directory / above), "--socket")
 
 
 def test_relative_paths_of_the_environment_become_absolute() -> None:
@@ -447,5 +483,5 @@ def test_root_makes_nothing_in_somebody_elses_directory(tmp_path: Path):
     theirs.mkdir()
     os.chown(theirs, 65534, 65534)
     with pytest.raises(DaemonUnavailable, match="65534"):
-        launch.make_private(str(theirs / "mcpd"))
+        launch.make_private(str(theirs / "mcpd"), "--socket")
     assert list(theirs.iterdir()) == []

@@ -147,6 +147,7 @@ def test_a_configuration_that_is_none_ends_with_78(box: Box) -> None:
     done = run_mcpd(box)
     assert done.returncode == 78
     assert "line 1" in done.stderr
+    assert f'hint="mcpd --config {box.config} --check"' in done.stderr
     assert not box.socket.exists()
 
 

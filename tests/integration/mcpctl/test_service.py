@@ -192,7 +192,7 @@ def test_a_daemon_outside_of_the_service_is_named(house: House):
 @pytest.mark.parametrize(
     ("status", "result", "words"),
     [
-        (78, "exit-code", "mcpd --check"),
+        (78, "exit-code", "mcpctl service logs"),
         (75, "exit-code", "another daemon runs already"),
         (73, "exit-code", "cannot be used"),
         (2, "exit-code", "install --force"),
@@ -302,7 +302,7 @@ def test_a_daemon_that_gave_up_says_why(house: House):
     assert state["exit"] == 3
     assert state["last_exit"] == 78
     assert "failed 5 times in a row" in state["explanation"][0]
-    assert "mcpd --check" in state["explanation"][1]
+    assert "mcpctl service logs" in state["explanation"][1]
 
 
 def test_the_agents_log_is_the_daemons_file(house: House):

@@ -64,6 +64,12 @@ def test_silence_comes_with_what_to_type() -> None:
     assert "mcpctl up" in data["hint"]
 
 
+def test_what_a_failed_start_has_said_itself_is_not_said_twice() -> None:
+    error = DaemonUnavailable("ended\n  type: x --y", hint="x --y", why="start_failed")
+    assert failures.lines(error) == ["ended\n  type: x --y"]
+    assert failures.document(error)["error"]["data"]["hint"] == "x --y"
+
+
 def test_an_error_of_the_daemon_is_printed_as_it_came() -> None:
     error = RequestFailed(-7, "theirs", [1])
     assert failures.document(error) == {"error": {"code": -7, "message": "theirs", "data": [1]}}

@@ -88,8 +88,21 @@ def test_a_directory_where_others_can_replace_our_files_is_refused(tmp_path, bit
     directory = make(tmp_path / "run", bits, "other")
     with pytest.raises(PathRefused, match=f"others can write in .*mode {bits:04o}") as refused:
         ensure_private(directory, own=False, ours=OURS)
-    assert "chmod" in refused.value.hint
+    assert refused.value.hint.startswith(f"chmod go-w {directory}, or ")
     assert mode(directory) == bits
+
+
+def test_a_refusal_names_the_way_to_another_place(tmp_path):
+    """
+    Of the state another --socket changes nothing.
+    """
+    opened, file = make(tmp_path / "state", 0o777, "other"), tmp_path / "file"
+    file.touch()
+    for directory in (opened, str(file), str(file / "below")):
+        with pytest.raises(PathRefused) as refused:
+            ensure_private(directory, own=False, elsewhere="MCPD_STATE_DIR")
+        assert refused.value.hint.endswith("choose another place: MCPD_STATE_DIR")
+        assert "socket" not in refused.value.message
 
 
 def test_an_empty_sticky_directory_is_nobodys_to_tighten(tmp_path):
