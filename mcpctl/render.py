@@ -11,7 +11,7 @@ from typing import IO, Any
 RESET = "\x1b[0m"
 COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "dim": "\x1b[2m"}
 GAP = "  "
-MIN_LAST_COLUMN = 16
+MIN_COLUMN = 16
 SIZE_STEP = 1024
 INVISIBLE = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
 """Marks that reorder or break lines, and so can make a text look like another."""
@@ -122,7 +122,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]
         rows = [[row[at] for at in kept] for row in rows]
         plain = [[row[at] for at in kept] for row in plain]
         left = room - sum(widths[:-1]) - len(GAP) * (len(widths) - 1)
-        widths[-1] = min(widths[-1], max(left, MIN_LAST_COLUMN))
+        widths[-1] = min(widths[-1], max(left, MIN_COLUMN))
     coloured = has_colour(stream)
     lines = [_line(header, widths, [""] * len(header))]
     for row, texts in zip(rows, plain, strict=True):
@@ -146,7 +146,7 @@ def paragraph(text: str, stream: IO[str], indent: str) -> str:
 
     wrapped = textwrap.wrap(
         text,
-        max(room, 2 * MIN_LAST_COLUMN),
+        max(room, 2 * MIN_COLUMN),
         initial_indent=indent,
         subsequent_indent=f"{indent}  ",
         break_long_words=False,
@@ -196,7 +196,7 @@ def without(
 def _that_fit(widths: Sequence[int], rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """Return which columns are shown: the first, the last, and what says something or fits."""
     kept = list(range(len(widths)))
-    last = min(widths[-1], MIN_LAST_COLUMN)
+    last = min(widths[-1], MIN_COLUMN)
     for at in reversed(range(1, len(widths) - 1)):
         if sum(widths[each] + len(GAP) for each in kept[:-1]) + last <= room:
             break
@@ -222,6 +222,11 @@ def cut(text: str, room: int) -> str:
             break
         kept += c
     return kept + "…"
+
+
+def cut_head(text: str, room: int) -> str:
+    """Return ``text``, or as much of its end as fits likewise."""
+    return cut(text[::-1], room)[::-1]
 
 
 def document(value: Any, text: str | None, stream: IO[str]) -> str:

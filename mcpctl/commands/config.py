@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from typing import TYPE_CHECKING
 
 from mcpctl import exits, options, render
+from mcpd import paths
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.api.messages import Entries, Entry, Reloaded
     from mcpd.api.status import Status
+
+HEADER = ["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"]
+SPARE = ["ERA", "ENABLED"]
+"""Columns that a narrow terminal does without, the first of them first."""
+
+FILES_SHARE = 3
+"""FROM takes no more than this part of the width."""
+
+MASK = "***"
+"""What the daemon tells in place of a secret."""
 
 
 @options.command("list", starts=False)
@@ -31,8 +44,7 @@ def list_command(app: App) -> None:
             server["name"]: render.era(server["era"], server["protocol_version"])
             for server in status["servers"]
         }
-        rows = [_row(one, eras.get(one["name"], "-")) for one in found["servers"]]
-        app.table(["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"], rows)
+        _table(app, [_row(one, eras.get(one["name"], "-")) for one in found["servers"]])
     else:
         app.say("no servers are configured; the files that are read:")
         for file in found["files"]:
@@ -70,14 +82,37 @@ def _unchanged(result: Reloaded) -> str:
     return "nothing has changed since it was last read"
 
 
+def _table(app: App, rows: list[list[render.Cell]]) -> None:
+    """Print it; a narrow terminal gets the ends of the files' names, and not every column."""
+    room = render.width_of(sys.stdout)
+    if room is not None:
+        at = HEADER.index("FROM")
+        for row in rows:
+            row[at] = render.cut_head(str(row[at]), max(room // FILES_SHARE, render.MIN_COLUMN))
+    measured = [[*row[:-1], render.cut(str(row[-1]), render.MIN_COLUMN)] for row in rows]
+    left_out = render.lacking(HEADER, measured, sys.stdout, SPARE)
+    app.table(*render.without(HEADER, rows, left_out))
+
+
 def _row(entry: Entry, era: str) -> list[render.Cell]:
     line = entry.get("line")
     config = entry["config"] or {}
-    command = " ".join([str(config.get("command", "")), *map(str, config.get("args") or ())])
+    command = " ".join(map(_word, [config.get("command", ""), *(config.get("args") or ())]))
+    file = entry["file"]
+    home = paths.home().rstrip("/") + "/"
+    if file.startswith(home):
+        file = f"~/{file.removeprefix(home)}"
     return [
         entry["name"],
         "yes" if entry["enabled"] else "no",
         era,
-        entry["file"] if line is None else f"{entry['file']}:{line}",
-        entry["error"] or command,
+        file if line is None else f"{file}:{line}",
+        "an error, see below" if entry["error"] else command,
     ]
+
+
+def _word(text: str) -> str:
+    """Quote a word as ``mcpd --check`` does: for a shell, but no ``${VAR}`` and no secret."""
+    bare = text.replace("${", "").replace("}", "")
+    is_plain = "${" in text and shlex.quote(bare) == bare
+    return text if is_plain or text == MASK else shlex.quote(text)

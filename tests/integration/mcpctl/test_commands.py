@@ -728,10 +728,33 @@ def test_the_configuration_is_listed_with_where_it_comes_from(daemon: FakeDaemon
     }
     daemon.handlers["mcpd/list"] = lambda *_: found
     assert "files   yes      legacy 2025-11-25  /c.toml:3  npx -y x" in said(daemon, "list")
-    found["servers"] = [{**entry, "config": None, "error": "command is missing"}]
-    assert "command is missing" in said(daemon, "list")
+    found["errors"] = ["/c.toml:3:1: error: command is missing"]
+    found["servers"] = [{**entry, "config": None, "error": found["errors"][0]}]
+    done = run(daemon, "list")
+    assert done.stdout.endswith("/c.toml:3  an error, see below\n")
+    assert done.stderr == "mcpctl: /c.toml:3:1: error: command is missing\n"
     found["servers"] = []
     assert "/c.toml" in said(daemon, "list")
+
+
+def test_the_list_fits_a_terminal_and_quotes_as_the_check_does(daemon: FakeDaemon) -> None:
+    args = ["-y foo", "a b", "${HOME}/src", "***", "$x", *map(str, range(40))]
+    home = f"{daemon.directory}/.config/mcpd/mcp.json"
+    entry = {"line": 12, "enabled": True, "error": None, "config": {"command": "npx", "args": args}}
+    servers = [
+        {**entry, "name": "files", "file": home},
+        {**entry, "name": "other-server", "file": f"{daemon.directory}-/{'d/' * 40}mcp.json"},
+    ]
+    daemon.handlers["mcpd/list"] = lambda *_: {"files": [], "servers": servers, "errors": []}
+    quoted = "npx '-y foo' 'a b' ${HOME}/src *** '$x' 0 1"
+    wide, narrow = (said(daemon, "list", COLUMNS=width).splitlines() for width in ("120", "60"))
+    assert wide[0].split() == ["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"]
+    assert narrow[0].split() == ["SERVER", "FROM", "COMMAND"]
+    assert "  ~/.config/mcpd/mcp.json:12  " in wide[1]
+    assert "/d/d/d/mcp.json:12  " in wide[2]
+    assert max(map(len, wide)) == 120
+    assert max(map(len, narrow)) == 60
+    assert quoted in said(daemon, "list", COLUMNS="400")
 
 
 def test_a_daemon_that_runs_is_up_already(daemon: FakeDaemon) -> None:
