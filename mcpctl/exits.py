@@ -51,7 +51,7 @@ def of_error(error: McpdError) -> int:
     if isinstance(error, DaemonUnavailable):
         return NO_DAEMON
     if not isinstance(error, RequestFailed):
-        return USAGE
+        return BY_KIND.get(error.slug, USAGE)
     if error.kind == "message_too_large" and error.data.get("limit") == ANSWER_LIMIT:
         return NO_SERVER
     return REPORTED if error.kind is None else BY_KIND.get(error.kind, REPORTED)

@@ -43,12 +43,13 @@ def document(error: McpdError) -> dict[str, Any]:
     if isinstance(error, RequestFailed):
         body: dict[str, Any] = {"code": error.code, "message": error.message}
         return {"error": body if error.data is None else {**body, "data": error.data}}
-    data: dict[str, Any] = {"kind": error.slug, "retryable": isinstance(error, DaemonUnavailable)}
+    is_retryable = isinstance(error, DaemonUnavailable) and error.is_retryable
+    data: dict[str, Any] = {"kind": error.slug, "retryable": is_retryable}
     advice = hints.advice(error)
     if advice:
         data["hint"] = advice[0]
-    code = INTERNAL_ERROR if isinstance(error, DaemonUnavailable) else INVALID_PARAMS
-    return {"error": {"code": code, "message": error.message, "data": {**data, **error.details}}}
+    body = {"message": error.message, "data": {**data, **error.details}}
+    return {"error": {"code": INTERNAL_ERROR, **body}}
 
 
 def usage(message: str, kind: str = "invalid_arguments", **data: Any) -> RequestFailed:

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Self
 
 
+DOOMED = (2, 73, 78, 127)
+"""Statuses of a start that will end so each time: see ``mcpd.cli``, and 127 for no ``mcpd``."""
+
+PASSING = ("absent", "refused", "gone", "unresponsive", "start_timeout", "stopping", "stuck")
+"""The kinds of silence that end by themselves, or with the next client that starts a daemon."""
+
+
 class McpdError(Exception):
     """Base class.
 
@@ -56,6 +63,13 @@ class DaemonUnavailable(McpdError):
     """No daemon answers on the socket; ``details["why"]`` says which kind of silence it is."""
 
     slug = "no_daemon"
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same may succeed later, with nothing changed by hand."""
+        if self.details.get("why") == "start_failed":
+            return "errno" not in self.details and self.details.get("exit_code") not in DOOMED
+        return self.details.get("why") in PASSING
 
 
 class DaemonDraining(DaemonUnavailable):

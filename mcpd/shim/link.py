@@ -189,7 +189,7 @@ class Link:
         if why == "start_failed":
             self._start_at = now + START_AGAIN_S * (1 + _chance()) / 2
         self.is_hopeless = why == "incompatible"
-        data: dict[str, Any] = {"kind": silence.slug, "retryable": True}
+        data: dict[str, Any] = {"kind": silence.slug, "retryable": silence.is_retryable}
         if silence.hint is not None:
             data["hint"] = silence.hint
         error = {"code": -32603, "message": silence.message, "data": data}

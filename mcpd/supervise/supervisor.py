@@ -658,7 +658,7 @@ def _spawn_failure(server: str, error: SpawnFailed) -> Failure:
     if isinstance(number, int):
         details["errno"] = errno.errorcode.get(number, str(number))
     message = f"{server} cannot be started: {error.message}"
-    return Failure("spawn_failed", message, server, True, error.hint, details)
+    return Failure("spawn_failed", message, server, number in SHORTAGES, error.hint, details)
 
 
 def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:

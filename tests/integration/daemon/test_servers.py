@@ -66,6 +66,7 @@ def test_a_command_that_is_not_there_is_told_with_where_it_was_looked_for(box: B
     box.up()
     error = failure_of(box.peer(), "mcpd/call", {"server": "bad", "tool": "echo"})
     assert (error.kind, error.data["errno"]) == ("spawn_failed", "ENOENT")
+    assert error.data["retryable"] is False, "somebody has to install it"
     assert error.data["searched"]
     assert call(box, "good", text="x")["content"][0]["text"] == "x"
 

@@ -40,4 +40,7 @@ def test_a_request_too_large_is_the_callers_and_an_answer_the_servers() -> None:
 def test_silence_is_three_whatever_its_kind() -> None:
     assert exits.of_error(DaemonUnavailable("x", why="absent")) == 3
     assert exits.of_error(DaemonDraining("x", why="draining")) == 3
-    assert exits.of_error(PathRefused("x")) == 2
+
+
+def test_what_is_refused_here_ends_as_if_the_daemon_had_refused_it() -> None:
+    assert exits.of_error(PathRefused("x")) == 6

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from mcpctl import failures
-from mcpd.errors import DaemonUnavailable, RequestFailed
+from mcpd.errors import DaemonUnavailable, PathRefused, RequestFailed
 
 
 def test_the_details_that_help_follow_the_message() -> None:
@@ -68,6 +72,36 @@ def test_what_a_failed_start_has_said_itself_is_not_said_twice() -> None:
     error = DaemonUnavailable("ended\n  type: x --y", hint="x --y", why="start_failed")
     assert failures.lines(error) == ["ended\n  type: x --y"]
     assert failures.document(error)["error"]["data"]["hint"] == "x --y"
+
+
+@pytest.mark.parametrize(
+    ("details", "is_retryable"),
+    [
+        ({"why": "absent"}, True),
+        ({"why": "unresponsive"}, True),
+        ({"why": "start_timeout"}, True),
+        ({"why": "start_failed", "exit_code": 137}, True),
+        ({"why": "start_failed", "exit_code": 78}, False),
+        ({"why": "start_failed", "exit_code": 73}, False),
+        ({"why": "start_failed", "errno": 13}, False),
+        ({"why": "not_ours"}, False),
+        ({"why": "incompatible"}, False),
+        ({"why": "no_manager"}, False),
+    ],
+)
+def test_a_silence_that_somebody_has_to_end_is_not_retryable(
+    details: dict[str, Any], is_retryable: bool
+) -> None:
+    error = failures.document(DaemonUnavailable("x", **details))["error"]
+    assert error["data"]["retryable"] is is_retryable
+
+
+def test_what_is_refused_here_looks_as_if_the_daemon_had_refused_it() -> None:
+    error = failures.document(PathRefused("edited", hint="--force", path="/x"))["error"]
+    assert error["code"] == -32603
+    assert error["data"] == {
+        "kind": "denied", "retryable": False, "hint": "--force", "path": "/x"
+    }  # fmt: skip
 
 
 def test_an_error_of_the_daemon_is_printed_as_it_came() -> None:

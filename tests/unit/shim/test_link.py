@@ -99,7 +99,7 @@ def test_what_waiting_does_not_mend_is_said_at_once(link, silence, why, is_firm)
     assert link.obstacle.told() == f"it is {why}\n  do this"
     assert link.obstacle.error["data"] == {
         "kind": "no_daemon",
-        "retryable": True,
+        "retryable": why == "start_failed" or not is_firm,
         "hint": "do this",
     }
     assert link.is_hopeless is (why == "incompatible")
