@@ -115,11 +115,13 @@ def main(argv: list[str]) -> int:
     """Run ``mcpctl`` and return its exit status."""
     signal.signal(signal.SIGTERM, _terminated)
     _never_fail_to_print()
+    socket: str | None = None
     try:
         if COMPLETE in os.environ:
             group.main(argv, prog_name="mcpctl", complete_var=COMPLETE)
         # Not main(): it would decide by itself how interrupts and closed pipes end.
         with group.make_context("mcpctl", list(argv)) as context:
+            socket = context.params["socket"]
             status = group.invoke(context)
         sys.stdout.flush()
         return status if isinstance(status, int) else exits.DONE
@@ -130,9 +132,9 @@ def main(argv: list[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         return exits.INTERRUPTED
     except click.ClickException as error:
-        return _complain(argv, failures.usage(error.format_message()), error)
+        return _complain(argv, failures.usage(error.format_message()), wrong=error)
     except McpdError as error:
-        return _complain(argv, error)
+        return _complain(argv, error, socket)
     except Exception:
         import traceback
 
@@ -141,16 +143,21 @@ def main(argv: list[str]) -> int:
         return exits.BUG
 
 
-def _complain(argv: list[str], error: McpdError, wrong: click.ClickException | None = None) -> int:
+def _complain(
+    argv: list[str],
+    error: McpdError,
+    socket: str | None = None,
+    wrong: click.ClickException | None = None,
+) -> int:
     """Say what went wrong, in the form that was asked for."""
     try:
         if "--json" in argv:
-            sys.stdout.write(render.document(failures.document(error), None, sys.stdout))
+            sys.stdout.write(render.document(failures.document(error, socket), None, sys.stdout))
             sys.stdout.flush()
         elif wrong is not None:
             wrong.show()
         else:
-            text = "\n".join(failures.lines(error))
+            text = "\n".join(failures.lines(error, socket))
             shown = render.escaped(text) if render.is_terminal(sys.stderr) else text
             sys.stderr.write(f"mcpctl: {shown}\n")
     except BrokenPipeError:

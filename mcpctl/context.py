@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcpctl import render
-from mcpd import paths
+from mcpd import launch, paths
 
 if TYPE_CHECKING:
     from mcpd.client.control import Control
@@ -61,6 +61,10 @@ class App:
         socket = ["--socket", self.socket] if self.is_socket_named else []
         typed = shlex.join(["mcpctl", *socket, "--config", asked, "restart", "--daemon"])
         self.note(f"{told}; to have it read that: {typed}")
+
+    def addressed(self, text: str) -> str:
+        """Return a text whose commands go to the socket that the command line names."""
+        return launch.addressed(text, self.asked_socket)
 
     @contextmanager
     def waiting(self, text: str | Callable[[], str]) -> Iterator[Callable[[float], None] | None]:

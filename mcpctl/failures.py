@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mcpd import launch
 from mcpd.client import hints
 from mcpd.errors import DaemonUnavailable, McpdError, RequestFailed
 
@@ -13,8 +14,11 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 
-def lines(error: McpdError) -> list[str]:
-    """Return the lines for a person, the first without an indent."""
+def lines(error: McpdError, socket: str | None = None) -> list[str]:
+    """Return the lines for a person, the first without an indent.
+
+    ``socket`` is the one that the command line names, for what is to be typed next.
+    """
     told = [error.message]
     data = None
     if isinstance(error, RequestFailed):
@@ -22,8 +26,12 @@ def lines(error: McpdError) -> list[str]:
         if error.reporter is not None:
             told = [f"{error.reporter} reported an error: {error.message}"]
     if isinstance(data, dict):
-        told += _details(data, error.message)
-    told += [f"  {line}" for line in hints.advice(error) if line not in error.message]
+        hint = data.get("hint")
+        if isinstance(hint, str):  # some say it in their message
+            told[0] = told[0].replace(hint, launch.addressed(hint, socket))
+        told += _details(data, error.message, socket)
+    advice = [line for line in hints.advice(error) if line not in error.message]
+    told += [f"  {launch.addressed(line, socket)}" for line in advice]
     return told
 
 
@@ -38,8 +46,8 @@ def reported_by(name: str | None) -> Iterator[None]:
         raise
 
 
-def document(error: McpdError) -> dict[str, Any]:
-    """Return the JSON document: the daemon's error, or ours in the same form."""
+def document(error: McpdError, socket: str | None = None) -> dict[str, Any]:
+    """Return the JSON document: the daemon's error as it came, or ours in the same form."""
     if isinstance(error, RequestFailed):
         body: dict[str, Any] = {"code": error.code, "message": error.message}
         return {"error": body if error.data is None else {**body, "data": error.data}}
@@ -47,7 +55,7 @@ def document(error: McpdError) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": error.slug, "retryable": is_retryable}
     advice = hints.advice(error)
     if advice:
-        data["hint"] = advice[0]
+        data["hint"] = launch.addressed(advice[0], socket)
     body = {"message": error.message, "data": {**data, **error.details}}
     return {"error": {"code": INTERNAL_ERROR, **body}}
 
@@ -57,7 +65,7 @@ def usage(message: str, kind: str = "invalid_arguments", **data: Any) -> Request
     return RequestFailed(INVALID_PARAMS, message, {"kind": kind, "retryable": False, **data})
 
 
-def _details(data: dict[str, Any], message: str) -> list[str]:
+def _details(data: dict[str, Any], message: str, socket: str | None) -> list[str]:
     told = []
     violations = data.get("violations")
     if isinstance(violations, list):
@@ -82,5 +90,5 @@ def _details(data: dict[str, Any], message: str) -> list[str]:
         told.append("  whether the call had its effect is unknown: look before you repeat it")
     hint = data.get("hint")
     if isinstance(hint, str) and hint not in message:
-        told.append(f"  {hint}")
+        told.append(f"  {launch.addressed(hint, socket)}")
     return told

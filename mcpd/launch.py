@@ -263,6 +263,20 @@ def make_private(directory: str, elsewhere: str) -> None:
         raise _cannot(f"make {directory}", error, elsewhere) from None
 
 
+def addressed(text: str, socket: str | None) -> str:
+    """Return a hint whose commands go to ``socket``, the one of the command line if it names one.
+
+    Without it they would go to the daemon of another socket, or start one there.
+    """
+    if socket is None:
+        return text
+    import re
+    import shlex
+
+    option = f"--socket {shlex.quote(os.path.abspath(socket))} "
+    return re.sub(r"\b(?:mcpctl (?=[a-z])|mcpd (?=--log-level ))", lambda at: at[0] + option, text)
+
+
 def check_command(config: str | None) -> str:
     """Return what has those files checked that a daemon with ``--config CONFIG`` reads."""
     import shlex

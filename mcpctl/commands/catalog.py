@@ -89,7 +89,8 @@ def _fetch(
     if status is not None:
         states = {one["name"]: state_text(one) for one in status["servers"]}
         named = ", ".join(f"{name} ({states.get(name, 'removed')})" for name in missing)
-        app.note(f"without the {what} of {named}; to see why: mcpctl status")
+        why = app.addressed("to see why: mcpctl status")
+        app.note(f"without the {what} of {named}; {why}")
     if search is not None:
         for member in members:
             result[member] = [item for item in result[member] if _matches(item, search)]

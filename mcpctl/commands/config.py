@@ -50,7 +50,7 @@ def list_command(app: App) -> None:
         for file in found["files"]:
             app.say(f"  {file}")
     for error in found["errors"]:
-        app.note(error)
+        app.note(app.addressed(error))
 
 
 @options.command("reload", starts=False)
@@ -70,7 +70,7 @@ def reload_command(app: App) -> int:
         told = [f"{what} {', '.join(names)}" for what, names in changes if names]
         app.say("; ".join(told) or _unchanged(result))
         for error in result["errors"]:
-            app.note(error)
+            app.note(app.addressed(error))
     return exits.USAGE if result["errors"] else exits.DONE
 
 

@@ -70,7 +70,8 @@ def bring_up(app: App) -> None:
         wrong = len(control.request("mcpd/list", {})["errors"])
         if wrong:
             errors = "1 error" if wrong == 1 else f"{wrong} errors"
-            app.note(f"{errors} in the configuration: mcpctl doctor says where")
+            told = f"{errors} in the configuration: mcpctl doctor says where"
+            app.note(app.addressed(told))
 
 
 def replace(app: App) -> None:

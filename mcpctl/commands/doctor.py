@@ -38,7 +38,7 @@ def doctor_command(app: App, verbose: bool) -> int:
     finally:
         app.status_line.clear()
     if app.as_json:
-        app.document({"findings": [_plain(each) for each in found]})
+        app.document({"findings": [_plain(app, each) for each in found]})
     else:
         _show(app, found, verbose)
     errors = {each.id for each in found if each.severity == "error"}
@@ -58,14 +58,15 @@ def _show(app: App, found: list[Finding], is_verbose: bool) -> None:
             who = f"{each.server}: " if each.server else ""
             app.say(render.paragraph(f"{who}{each.message}", sys.stdout, "  "))
             if each.remedy:  # in one piece, to be copied
-                app.say(render.one_line(f"    -> {each.remedy}"))
+                app.say(render.one_line(f"    -> {app.addressed(each.remedy)}"))
     counts = {s: sum(each.severity == s for each in found) for s in TITLES}
     if not counts["error"] and not counts["warning"]:
         app.say("nothing is wrong" + ("" if is_verbose else "; --verbose says what was looked at"))
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _plain(app: App, finding: Finding) -> dict[str, Any]:
     plain: dict[str, Any] = {"id": finding.id, "severity": finding.severity}
     if finding.server is not None:
         plain["server"] = finding.server
-    return {**plain, "message": finding.message, "remedy": finding.remedy}
+    remedy = None if finding.remedy is None else app.addressed(finding.remedy)
+    return {**plain, "message": finding.message, "remedy": remedy}

@@ -131,7 +131,7 @@ def _tell_each(app: App, error: RequestFailed) -> bool:
     sys.stdout.flush()
     for one in reached:
         if "error" in one:
-            app.note("\n".join(failures.lines(RequestFailed.of(one["error"]))))
+            app.note("\n".join(failures.lines(RequestFailed.of(one["error"]), app.asked_socket)))
     return True
 
 

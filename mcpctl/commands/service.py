@@ -277,4 +277,4 @@ def _show(app: App, state: ServiceState) -> None:
     for file in state["files"]:
         app.say(f"{'file:':<11}{file['path']} ({file['state']})")
     for line in state["explanation"]:
-        app.say(f"{'':<11}{line}")
+        app.say(f"{'':<11}{app.addressed(line)}")

@@ -85,9 +85,10 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
         f"{sessions}, {daemon['socket']}"
     )
     if daemon["version"] != __version__:
-        app.note(f"this is mcpctl {__version__}; after an upgrade: mcpctl restart --daemon")
+        remedy = app.addressed("after an upgrade: mcpctl restart --daemon")
+        app.note(f"this is mcpctl {__version__}; {remedy}")
     if not found["servers"]:
-        app.say("no servers; to see which files are read: mcpctl list")
+        app.say(app.addressed("no servers; to see which files are read: mcpctl list"))
         return
     app.say("")
     rows = [row for server in found["servers"] for row in _rows(server)]
@@ -99,10 +100,11 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
         for note in _notes(server, found["servers"], is_asked, left_out)
     ]
     if notes:
-        app.say("\n" + "\n".join(notes))
+        app.say("\n" + app.addressed("\n".join(notes)))
     narrow = [name for name in left_out if name != SPARE[0]]
     if narrow and not is_asked:
-        app.say(f"\nno room for {', '.join(narrow)}: mcpctl status SERVER, or a wider terminal")
+        remedy = app.addressed("mcpctl status SERVER")
+        app.say(f"\nno room for {', '.join(narrow)}: {remedy}, or a wider terminal")
 
 
 def _notes(

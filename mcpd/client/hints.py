@@ -14,7 +14,7 @@ ADVICE = {
     "unresponsive": "to find out more: mcpctl doctor",
     "incompatible": "after an upgrade: mcpctl restart --daemon",
     "gone": "to see whether it runs: mcpctl status",
-    "start_timeout": "to see what it does, run it in the foreground: mcpd",
+    "start_timeout": "to see what it does, run it in the foreground: mcpd --log-level debug",
 }
 """One line for each ``details["why"]`` of a ``DaemonUnavailable``."""
 

@@ -30,9 +30,9 @@ def main(argv: list[str]) -> int:
     try:
         return _bridge(asked)
     except DaemonUnavailable as error:
-        return _explain(error.message, error.hint, exits.NO_DAEMON)
+        return _explain(error.message, error.hint, exits.NO_DAEMON, asked)
     except session.Refused as error:
-        return _explain(str(error), error.hint, error.status)
+        return _explain(str(error), error.hint, error.status, asked)
 
 
 def _bridge(asked: Arguments) -> int:
@@ -71,8 +71,10 @@ def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket,
         raise
 
 
-def _explain(message: str, hint: str | None, status: int) -> int:
-    ends.say(f"{message}\n  {hint}" if hint and hint not in message else message)
+def _explain(message: str, hint: str | None, status: int, asked: Arguments) -> int:
+    if hint and hint not in message:
+        message += f"\n  {launch.addressed(hint, asked.socket)}"
+    ends.say(message)
     return status
 
 

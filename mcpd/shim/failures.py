@@ -24,11 +24,6 @@ NOT_READ: Error = {
     "message": "the daemon ended before it read this; it is too large to be kept for the next one",
     "data": {"kind": "draining", "retryable": True, "hint": "repeat it"},
 }
-NO_DAEMON: Error = {
-    "code": -32603,
-    "message": "no daemon runs",
-    "data": {"kind": "no_daemon", "retryable": True, "hint": "mcpctl up"},
-}
 TOO_LARGE: Error = {
     "code": -32603,
     "message": f"the message is over {MAX_REQUEST_BYTES} bytes",
@@ -38,6 +33,12 @@ NOT_ASKED: Error = {
     "code": -32603,
     "message": "the client was not asked: it may still answer an older question of this id",
 }
+
+
+def no_daemon(hint: str) -> Error:
+    """Return the error for a request that no daemon gets."""
+    data = {"kind": "no_daemon", "retryable": True, "hint": hint}
+    return {"code": -32603, "message": "no daemon runs", "data": data}
 
 
 def failure(ident: bytes, error: Error) -> bytes:

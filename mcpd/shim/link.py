@@ -10,7 +10,7 @@ import socket
 from mcpd import launch
 from mcpd.errors import DaemonUnavailable
 from mcpd.shim import exits, session
-from mcpd.shim.failures import NO_DAEMON
+from mcpd.shim.failures import no_daemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Link:
         if self.lost_at == math.inf:
             self.lost_at = now
         if self.obstacle is None:
-            self.obstacle = Obstacle(NO_DAEMON, exits.NO_DAEMON, is_firm=False)
+            hint = launch.addressed("mcpctl up", self._asked.socket)
+            self.obstacle = Obstacle(no_daemon(hint), exits.NO_DAEMON, is_firm=False)
         if now - self._up_at >= STEADY_S:
             self._tries = 0
         self._up_at = math.inf
@@ -191,7 +192,7 @@ class Link:
         self.is_hopeless = why == "incompatible"
         data: dict[str, Any] = {"kind": silence.slug, "retryable": silence.is_retryable}
         if silence.hint is not None:
-            data["hint"] = silence.hint
+            data["hint"] = launch.addressed(silence.hint, self._asked.socket)
         error = {"code": -32603, "message": silence.message, "data": data}
         passes = ("absent", "refused", "gone", "unresponsive", "start_timeout")
         if why in ("absent", "refused") and now < self._start_at:

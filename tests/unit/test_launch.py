@@ -334,6 +334,25 @@ def test_the_configuration_is_to_be_checked_where_it_is_to_blame(
     assert caught.value.hint == (command if helps else None)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mcpctl up", "mcpctl --socket '/a b' up"),
+        (
+            "mcpctl down --force, then: `mcpctl up`",
+            "mcpctl --socket '/a b' down --force, then: `mcpctl --socket '/a b' up`",
+        ),
+        ("run it: mcpd --log-level debug", "run it: mcpd --socket '/a b' --log-level debug"),
+        ("mcpd --check", "mcpd --check"),
+        ("mcpctl --socket /c down", "mcpctl --socket /c down"),
+        ("this is mcpctl 1.0", "this is mcpctl 1.0"),
+    ],
+)
+def test_commands_go_to_the_socket_that_was_named(text: str, told: str) -> None:
+    assert launch.addressed(text, "/a b") == told
+    assert launch.addressed(text, None) == text
+
+
 def test_the_command_that_checks_names_the_file_that_is_read_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -125,6 +125,20 @@ def test_without_a_daemon_each_command_says_what_to_type(daemon: FakeDaemon) -> 
     assert error["data"]["kind"] == "no_daemon"
 
 
+def test_what_to_type_names_the_socket_that_the_command_line_names(daemon: FakeDaemon) -> None:
+    """
+    Without it a daemon would be started where nobody looked.
+    """
+    nowhere = str(daemon.directory / "nowhere.sock")
+    named = ["--socket", nowhere]
+    up = f"mcpctl --socket {nowhere} up"
+    assert up in said(daemon, *named, "status", status=3)
+    error = json.loads(said(daemon, *named, "status", "--json", status=3))["error"]
+    assert error["data"]["hint"] == f"to start it: {up}"
+    findings = json.loads(said(daemon, *named, "doctor", "--json"))["findings"]
+    assert up in [each["remedy"] for each in findings]
+
+
 def test_status_is_a_table(daemon: FakeDaemon) -> None:
     lines = said(daemon, "status").splitlines()
     assert lines[0] == "mcpd 0.1.0, pid 4242, up 3 s, 3 sessions, /run/mcpd.sock"

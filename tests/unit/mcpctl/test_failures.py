@@ -68,6 +68,20 @@ def test_silence_comes_with_what_to_type() -> None:
     assert "mcpctl up" in data["hint"]
 
 
+def test_what_to_type_goes_to_the_socket_of_the_command_line() -> None:
+    """
+    ``mcpctl up`` would start a daemon somewhere else.
+    """
+    absent = DaemonUnavailable("no daemon runs", why="absent")
+    assert failures.lines(absent, "/s")[1] == "  to start it: mcpctl --socket /s up"
+    hint = failures.document(absent, "/s")["error"]["data"]["hint"]
+    assert hint == "to start it: mcpctl --socket /s up"
+    told = RequestFailed(-1, "a: mcpctl x", {"kind": "crash_loop", "hint": "mcpctl logs a"})
+    assert failures.lines(told, "/s") == ["a: mcpctl x", "  mcpctl --socket /s logs a"]
+    within = RequestFailed(-1, "unset: mcpctl y", {"kind": "config_invalid", "hint": "mcpctl y"})
+    assert failures.lines(within, "/s") == ["unset: mcpctl --socket /s y"]
+
+
 def test_what_a_failed_start_has_said_itself_is_not_said_twice() -> None:
     error = DaemonUnavailable("ended\n  type: x --y", hint="x --y", why="start_failed")
     assert failures.lines(error) == ["ended\n  type: x --y"]

@@ -17,6 +17,6 @@ def test_each_is_one_line_with_the_id_as_it_came():
 
 
 def test_kinds_are_those_that_mcpctl_knows():
-    data = failures.NO_DAEMON["data"]
+    data = failures.no_daemon("mcpctl up")["data"]
     assert isinstance(data, dict)
     assert data["kind"] == DaemonUnavailable.slug
