@@ -26,7 +26,12 @@ def seconds(text: str) -> float:
     return value
 
 
-def command(name: str, *, starts: bool) -> Callable[[Function], click.Command]:
+NO_START = "Start no daemon: where none runs, end with 3."
+
+
+def command(
+    name: str, *, starts: bool, no_start_help: str = NO_START
+) -> Callable[[Function], click.Command]:
     """Make ``f(app, …)`` the command ``name``, with ``--json`` and ``--no-start``.
 
     ``starts``: whether it starts a daemon where none runs.
@@ -50,7 +55,7 @@ def command(name: str, *, starts: bool) -> Callable[[Function], click.Command]:
                 ["--no-start"],
                 is_flag=True,
                 hidden=not starts,  # taken everywhere, so that scripts need not know which start
-                help="Start no daemon: where none runs, end with 3.",
+                help=no_start_help,
             ),
         ]
         return made

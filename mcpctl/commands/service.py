@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mcpctl.services.manager import Manager, Runner, ServiceState
 
 
+ON_ITS_WAY = ("activating", "deactivating")
+"""States of systemd that are over soon."""
+
 manager_option = click.option(
     "--manager",
     type=click.Choice(["systemd", "launchd"]),
@@ -36,14 +39,14 @@ def service_command() -> None:
     """
 
 
-@options.command("install", starts=True)
+@options.command("install", starts=True, no_start_help="Do not start it before the next login.")
 @manager_option
 @click.option("--print", "is_print", is_flag=True, help="Print the files and install nothing.")
 @click.option("--force", is_flag=True, help="Also over files that were edited since.")
 def install_command(app: App, manager: str | None, is_print: bool, force: bool) -> None:
     """Write the units, have the daemon started at each login, and start it now.
 
-    With --no-start it is not started now. Installing again brings the units up to date.
+    Installing again brings the units up to date.
 
     \b
     mcpctl service install
@@ -130,6 +133,8 @@ def status_command(app: App, manager: str | None) -> int:
         state["explanation"] += _outside(app, state)
         if not state["installed"]:
             state["explanation"].append("it is not installed: mcpctl service install")
+        elif not state["explanation"] and not state["state"].startswith(ON_ITS_WAY):
+            state["explanation"].append("it was not started, or stopped: mcpctl service restart")
     if app.as_json:
         app.document(state)
     else:
@@ -147,9 +152,14 @@ def restart_command(app: App, manager: str | None) -> None:
     """
     found, runner = _manager(app, manager)
     found.check()
-    if not found.look()["installed"]:
+    state = found.look()
+    if not state["installed"]:
         raise DaemonUnavailable(
             "the service is not installed", hint="mcpctl service install", why="no_service"
+        )
+    if not (app.may_start or state["active"]):
+        raise DaemonUnavailable(
+            "the service does not run", hint="mcpctl service restart", why="not_running"
         )
     _refuse_a_daemon_outside(app, found)
     found.restart()

@@ -215,6 +215,30 @@ def test_status_explains_why_it_does_not_run(
     assert words in house.service("status").stdout
 
 
+def test_what_was_not_started_says_how(house: House):
+    house.service("install", "--no-start")
+    for manager in ("systemd", "launchd"):
+        house.service("install", "--no-start", "--manager", manager)
+        state = house.json("status", "--manager", manager)
+        assert state["exit"] == 3
+        (said,) = state["explanation"]
+        assert said.endswith("mcpctl service restart")
+    house.fake.set(end="activating")
+    assert house.json("status")["explanation"] == []
+
+
+def test_a_restart_that_is_to_start_nothing_needs_one_that_runs(house: House):
+    house.service("install", "--no-start")
+    done = house.json("restart", "--no-start")
+    assert (done["exit"], done["error"]["data"]["why"]) == (3, "not_running")
+    assert house.fake.get().get("pid") is None
+    house.service("restart")
+    assert house.service("restart", "--no-start").returncode == 0
+    told = house.service("install", "--help").stdout
+    assert "end with 3" not in told
+    assert "next login" in told
+
+
 def test_what_waits_for_its_first_client_says_so(house: House):
     house.service("install", "--no-start")
     house.fake.set(socket="active")
