@@ -182,7 +182,10 @@ def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int
     mcpctl service logs -f
     """
     found, _ = _manager(app, manager)
+    if follow:
+        found.check()
     argv = found.log_command(lines, follow=follow)
+    is_empty = True
     try:
         process = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace"
@@ -195,6 +198,7 @@ def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int
         assert process.stdout is not None
         try:
             for line in process.stdout:
+                is_empty = False
                 text = found.log_text(line.rstrip("\n"))
                 if app.as_json and not follow:
                     texts.append({"text": text})
@@ -206,6 +210,8 @@ def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int
         finally:
             if process.poll() is None and follow:
                 process.terminate()
+    if is_empty and lines:
+        found.check()  # a manager that is not there has no log, and its reader no word about that
     if app.as_json and not follow:
         app.document({"lines": texts})
     return exits.DONE if process.returncode <= 0 else exits.NO_DAEMON

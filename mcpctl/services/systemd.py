@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 
 from mcpctl.services.files import File, signed
@@ -38,6 +39,14 @@ RESULTS = {
 }
 
 
+def _user() -> str:
+    """Return the name of the user that we run as; their number where they have none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 class Systemd:
     """``systemctl --user``."""
 
@@ -67,7 +76,7 @@ class Systemd:
             )
         done = self._run.ask("systemctl", "--user", "show-environment")
         if done.status:
-            user = os.environ.get("USER") or str(os.geteuid())
+            user = _user()
             raise DaemonUnavailable(
                 f"systemd has no manager for this user here: {done.complaint or done.status}",
                 hint=f"log in as {user} (not by su or sudo), or once: loginctl enable-linger "

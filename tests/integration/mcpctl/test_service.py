@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import plistlib
+import pwd
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -140,18 +141,22 @@ def test_uninstall_takes_away_what_install_wrote_and_nothing_else(house: House):
     assert house.json("status")["exit"] == 3
 
 
-@pytest.mark.parametrize("command", ["install", "status", "uninstall", "restart"])
+@pytest.mark.parametrize("command", ["install", "status", "uninstall", "restart", "logs"])
 def test_without_a_manager_it_says_what_to_do_instead(house: House, command: str):
     house.fake.set(no_bus=True)
+    house.box.env.pop("USER", None)
     done = house.service(command)
     assert done.returncode == 3
     assert "no manager for this user here: Failed to connect to bus" in done.stderr
-    assert "loginctl enable-linger" in done.stderr
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    assert f"log in as {user} (" in done.stderr
+    assert f"loginctl enable-linger {user};" in done.stderr
     assert "mcpctl up" in done.stderr
     house.box.env["PATH"] = "/nowhere"
     done = house.service(command)
     assert done.returncode == 3
-    assert "there is no systemctl here" in done.stderr
+    missing = "cannot run journalctl" if command == "logs" else "there is no systemctl here"
+    assert missing in done.stderr
     assert not house.units.exists()
 
 
@@ -261,6 +266,14 @@ def test_logs_are_the_journals(house: House):
     call = house.fake.calls()[-1]
     assert call.startswith("journalctl --user --unit=mcpd.service --lines=7 ")
     assert [line["text"] for line in house.json("logs")["lines"]][:2] == ["one", "�b"]
+
+
+def test_what_a_manager_that_is_gone_has_kept_is_printed(house: House):
+    house.fake.set(no_bus=True, journal=["one"])
+    assert house.service("logs").stdout == "one\n"
+    done = house.service("logs", "-f")
+    assert done.returncode == 3
+    assert "no manager for this user here" in done.stderr
 
 
 def test_logs_go_on_as_long_as_one_reads(house: House):
