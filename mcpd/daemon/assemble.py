@@ -81,7 +81,7 @@ def assemble(
         entry=_entry(
             configured.name, config, resolved, _digest(same, environment), sharing, is_ad_hoc
         ),
-        spec=_spec(configured.name, config, resolved, base_env),
+        spec=_spec(configured.name, config, resolved, base_env, is_ad_hoc),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
@@ -142,7 +142,11 @@ def _entry(
 
 
 def _spec(
-    name: str, config: ServerConfig, resolved: ResolvedLaunch, base_env: Mapping[str, str]
+    name: str,
+    config: ServerConfig,
+    resolved: ResolvedLaunch,
+    base_env: Mapping[str, str],
+    is_ad_hoc: bool,
 ) -> Spec:
     restart = config.restart
     return Spec(
@@ -168,6 +172,7 @@ def _spec(
         ),
         grace=config.stop_grace,
         scope=config.stop_scope,
+        is_typed=is_ad_hoc and resolved.inherit_env == "none",
         package=runner_package(resolved.command, resolved.args),
     )
 

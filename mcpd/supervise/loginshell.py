@@ -96,7 +96,7 @@ class LoginPath:
 
     def explain(self, spec: Spec, error: SpawnFailed) -> SpawnFailed:
         """Return a failure that says whose PATH a command was looked for on."""
-        if "/" in spec.command or not error.details.get("searched"):
+        if spec.is_typed or "/" in spec.command or not error.details.get("searched"):
             return error
         whose = self._whose(spec)
         hint = whose if error.hint is None else f"{error.hint}. {whose}"

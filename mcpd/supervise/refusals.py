@@ -24,15 +24,18 @@ _NAMED = 3
 """Directories that a sentence can name."""
 
 
-def command_not_found(command: str, searched: list[str]) -> SpawnFailed:
-    """Say that a command is in none of the directories ``searched``."""
+def command_not_found(command: str, searched: list[str], *, is_typed: bool = False) -> SpawnFailed:
+    """Say that a command is in none of the directories ``searched``.
+
+    ``is_typed``: it stood behind ``mcpctl connect --``, and not in an entry.
+    """
     searched = list(dict.fromkeys(searched))
     where = f"in {', '.join(searched)}" if searched else "nowhere: PATH is empty"
     if len(searched) > _NAMED:  # a whole PATH would bury what else is said; `searched` has it
         where = f"in the {len(searched)} directories of its PATH"
     return SpawnFailed(
         f"command not found: {command!r} (looked {where})",
-        hint=_missing_hint(command),
+        hint=_typed_hint(command) if is_typed else _missing_hint(command),
         errno=errno.ENOENT,
         searched=searched,
     )
@@ -46,7 +49,7 @@ def _missing_hint(command: str) -> str:
         return f"`command` is one program, without its arguments: {first!r}, with args = {rest!r}"
     if "/" in command:
         return "check the path; a relative one is taken from the server's `cwd`"
-    install = next((text for names, text in INSTALL.items() if command in names), None)
+    install = _install_hint(command)
     known = (
         f"if `command -v {command}` in a terminal finds it, write that path as `command`, add its "
         f"directory to PATH in the server's `env`, or start the daemon from that terminal"
@@ -54,12 +57,29 @@ def _missing_hint(command: str) -> str:
     return f"{install}; {known}" if install else known
 
 
+def _typed_hint(command: str) -> str:
+    if " " in command.strip():
+        return f"a program and its arguments are words of their own: mcpctl connect -- {command}"
+    if "/" in command or not command:
+        return "check the path; a relative one is taken from where mcpctl connect runs"
+    install = _install_hint(command)
+    known = (
+        f"the PATH of who runs mcpctl connect counts: if `command -v {command}` in a terminal "
+        f"finds it, write that path after --"
+    )
+    return f"{install}; {known}" if install else known
+
+
+def _install_hint(command: str) -> str | None:
+    return next((text for names, text in INSTALL.items() if command in names), None)
+
+
 def not_executable(command: str, program: str, searched: list[str]) -> SpawnFailed:
     """Say that a command was found as something that cannot be run."""
     if os.path.isdir(program):
         return SpawnFailed(
             f"{program} is a directory, not a program",
-            hint=f"set `command` to a program inside {program}",
+            hint=f"name a program inside {program}",
             errno=errno.EISDIR,
             searched=searched,
         )

@@ -53,6 +53,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds, as ``stop_grace``."""
 
     scope: Scope
+    is_typed: bool = False
+    """Whether it is a command line of a client, with its environment: there is no entry to mend."""
+
     package: Package | None = None
     """What its command fetches before it runs it."""
 

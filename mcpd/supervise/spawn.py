@@ -63,17 +63,19 @@ def prepare(
     tag: str,
     inherit: Literal["all", "minimal", "none"] = "all",
     base_env: Mapping[str, str] | None = None,
+    is_typed: bool = False,
 ) -> Launch:
     """Return how to start an entry's command: found, and with its whole environment.
 
     ``env`` is the entry's own; ``base_env`` is the daemon's (or the client's whose server it is)
-    and defaults to ours. Raises ``SpawnFailed``; the user is to blame.
+    and defaults to ours. ``is_typed``: there is no entry, but what somebody typed after
+    ``mcpctl connect --``. Raises ``SpawnFailed``; the user is to blame.
     """
     base = os.environ if base_env is None else base_env
     whole = build_environment(base, env, inherit=inherit, tag=tag)
     if inherit != "none" and not any(env.get(name) for name in _ENCODINGS):
         whole.update(_utf8(whole))
-    program = resolve(command, whole.get("PATH", base.get("PATH")), cwd)
+    program = resolve(command, whole.get("PATH", base.get("PATH")), cwd, is_typed=is_typed)
     if os.path.isabs(command) and _is_script(program):
         whole["PATH"] = _with_directory(whole.get("PATH"), os.path.dirname(program))
     return Launch(argv=(command, *args), program=program, env=whole, cwd=cwd)
@@ -131,7 +133,7 @@ def _with_directory(path: str | None, directory: str) -> str:
     return os.pathsep.join(directories)
 
 
-def resolve(command: str, path: str | None, cwd: str) -> str:
+def resolve(command: str, path: str | None, cwd: str, *, is_typed: bool = False) -> str:
     """Return the file that ``command`` means, as a shell in ``cwd`` with ``path`` would find it.
 
     With a slash it is taken from ``cwd``, without one it is looked up on ``path`` (the system's
@@ -140,7 +142,7 @@ def resolve(command: str, path: str | None, cwd: str) -> str:
     if "/" in command:
         program = os.path.join(cwd, command)
         if not os.path.exists(program):
-            raise command_not_found(command, [os.path.dirname(program)])
+            raise command_not_found(command, [os.path.dirname(program)], is_typed=is_typed)
         if not os.path.isfile(program) or not os.access(program, os.X_OK):
             raise not_executable(command, program, [os.path.dirname(program)])
         return program
@@ -156,7 +158,7 @@ def resolve(command: str, path: str | None, cwd: str) -> str:
     searched = [os.path.normpath(each) for each in searched]
     if barred is not None:
         raise not_executable(command, barred, searched)
-    raise command_not_found(command, searched)
+    raise command_not_found(command, searched, is_typed=is_typed)
 
 
 def spawn(

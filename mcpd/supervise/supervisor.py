@@ -518,6 +518,7 @@ class Supervisor:
                 tag=tag,
                 inherit=spec.inherit,
                 base_env=spec.base_env if self.login is None else self.login.base_of(spec),
+                is_typed=spec.is_typed,
             )
             launch, container = self._containers.fit(launch, tag=tag)
             child = spawn.spawn(

@@ -71,6 +71,26 @@ def test_a_command_that_is_not_there_is_told_with_where_it_was_looked_for(box: B
     assert call(box, "good", text="x")["content"][0]["text"] == "x"
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("no-such-command-xyz", "`command -v no-such-command-xyz` in a terminal"),
+        ("./no-such-command", "where mcpctl connect runs"),
+        ("no-such-command -y x", "mcpctl connect -- no-such-command -y x"),
+    ],
+)
+def test_of_a_command_that_a_client_brings_no_entry_is_to_be_mended(
+    box: Box, command: str, says: str
+) -> None:
+    bridge = box.up().bridge("--", command, handshake=False)
+    with pytest.raises(RpcError) as caught:
+        bridge.initialize()
+    hint = caught.value.data["hint"]
+    assert caught.value.kind == "spawn_failed"
+    assert says in hint
+    assert not [word for word in ("`command`", "`env`", "`cwd`", "entry", "daemon") if word in hint]
+
+
 def test_only_so_many_start_at_a_time(box: Box) -> None:
     """
     B026: and the time in the queue is not start-up time.
