@@ -99,7 +99,7 @@ def _change(
     if not (is_all or servers):
         raise click.UsageError(f"Name the servers to {verb}, or say --all.")
     with app.connect() as control:
-        names = _all(control) if is_all else list(dict.fromkeys(servers))
+        names = _all(app, control, verb) if is_all else list(dict.fromkeys(servers))
         if not names:
             raise failures.usage(f"there is no server to {verb}", "server_not_found")
         try:
@@ -185,6 +185,9 @@ class _Progress:
         return f"{self._verb}: {', '.join(parts)}" if parts else self._plain
 
 
-def _all(control: Control) -> list[str]:
+def _all(app: App, control: Control, verb: str) -> list[str]:
     found = control.request("mcpd/status", {})["servers"]
+    wrong = [server["name"] for server in found if server["state"] == "misconfigured"]
+    if wrong and verb != "stop":
+        app.note(f"without {', '.join(wrong)} (misconfigured); to see why: mcpctl list")
     return [server["name"] for server in found if server["state"] not in NOT_RUNNABLE]

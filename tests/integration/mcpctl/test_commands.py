@@ -654,8 +654,11 @@ def test_servers_are_started_stopped_and_restarted(daemon: FakeDaemon) -> None:
     assert json.loads(said(daemon, "stop", "a", "--json"))["servers"][0]["state"] == "ready"
     off = {**SERVER, "name": "off", "state": "disabled"}
     daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [SERVER, BROKEN, off]}
-    said(daemon, "restart", "--all")
-    assert daemon.requests("mcpd/start") == [{"servers": ["a", "b"]}]
+    assert run(daemon, "restart", "--all").stderr == ""
+    wrong = {**SERVER, "name": "wrong", "state": "misconfigured"}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [SERVER, wrong]}
+    assert "without wrong (misconfigured)" in run(daemon, "start", "--all").stderr
+    assert daemon.requests("mcpd/start") == [{"servers": ["a", "b"]}, {"servers": ["files"]}]
     assert daemon.requests("mcpd/restart") == [{"servers": ["files", "broken"]}]
 
 
