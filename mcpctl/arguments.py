@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from mcpctl import failures
 
 MAX_REFERENCES = 8
 SCALARS = ("string", "integer", "number", "boolean", "null")
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 ReadFile = Callable[[str], str]
 """Returns a file's text."""
@@ -56,7 +59,7 @@ def collect(
         wanted = _property(schema, word.key)
         is_item = not word.is_json and "array" in _types(wanted) and not isinstance(value, list)
         if word.key in seen and not (is_item and word.key in lists):
-            raise failures.usage(f"{word.key} is given twice", path=f"/{word.key}")
+            raise failures.usage(f"{word.key} is given twice", path=_path(word.key))
         seen.add(word.key)
         if not is_item:
             arguments[word.key] = value
@@ -105,9 +108,14 @@ def _typed(text: str, key: str, wanted: dict[str, Any]) -> Any:
         return value
     raise failures.usage(
         f"{key} must be {_alternatives(types)}, not {_short(text)}",
-        path=f"/{key}",
-        violations=[{"path": f"/{key}", "message": f"must be {_alternatives(types)}"}],
+        path=_path(key),
+        violations=[{"path": _path(key), "message": f"must be {_alternatives(types)}"}],
     )
+
+
+def _path(key: str) -> str:
+    """Write where an argument is as the daemon does."""
+    return key if _PLAIN_NAME.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
 def _property(schema: Any, key: str) -> dict[str, Any]:

@@ -71,9 +71,9 @@ def _details(data: dict[str, Any], message: str, socket: str | None) -> list[str
     if isinstance(violations, list):
         found = [v for v in violations if isinstance(v, dict)]
         others = [v for v in found if str(v.get("message")) not in message]
-        told += [f"  {v.get('path') or '/'}: {v.get('message')}" for v in others]
+        told += [f"  {v.get('path') or '(root)'}: {v.get('message')}" for v in others]
     elif isinstance(data.get("path"), str) and data["path"] not in message:
-        told.append(f"  at {data['path'] or '/'} in the arguments")
+        told.append(f"  at {data['path'] or '(root)'} in the arguments")
     near = data.get("near")
     said = f"{message} {data.get('hint')}"
     if isinstance(near, list) and near and not all(str(name) in said for name in near):

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpctl import arguments, completion, content, failures, options
-from mcpd.errors import DaemonUnavailable
+from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.client.control import Answer, Control
-    from mcpd.errors import RequestFailed
 
 ANSWER_GRACE_S = 5.0
 """How much longer than ``--timeout`` we wait for the daemon to say that it is over."""
@@ -51,7 +50,7 @@ def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: fl
         params: dict[str, Any] = {
             "server": server,
             "tool": tool,
-            "arguments": arguments.collect(pairs, schema, _read_file, start),
+            "arguments": _collect(server, pairs, schema, start),
         }
         if timeout is not None:
             params["timeout"] = timeout
@@ -105,6 +104,19 @@ def _schema(control: Control, server: str, tool: str) -> Any:
         if listed.get("name") == tool:
             return listed.get("inputSchema")
     return None
+
+
+def _collect(
+    server: str, words: list[arguments.Word], schema: Any, start: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return the arguments; what does not fit is told as the daemon would tell it."""
+    try:
+        return arguments.collect(words, schema, _read_file, start)
+    except RequestFailed as error:
+        if "path" in error.data:
+            hint = f"mcpctl tools {server} --schema shows what it takes"
+            error.data.update(server=server, hint=hint)
+        raise
 
 
 def _call(app: App, control: Control, params: dict[str, Any], timeout: float | None) -> Answer:

@@ -27,7 +27,7 @@ class ErrorData(TypedDict, total=False):
     near: list[str]
     """Names like the one that was not found."""
     path: str
-    """Where in the arguments the first violation is, as a JSON pointer."""
+    """Where in the arguments the first violation is: ``items[2].name``, ``(root)`` for all."""
     violations: list[Violation]
     stderr: list[str]
     """The last lines of a server that ended."""

@@ -475,6 +475,19 @@ def test_wrong_usage_is_two_and_says_what_is_right(
     assert error["data"]["kind"] == "invalid_arguments"
 
 
+def test_an_argument_that_does_not_fit_is_told_as_the_daemon_tells_it(daemon: FakeDaemon) -> None:
+    told = said(daemon, "call", "files.add", "a=x", "b=2", "--json", status=2)
+    assert json.loads(told)["error"]["data"] == {
+        "kind": "invalid_arguments",
+        "retryable": False,
+        "server": "files",
+        "hint": "mcpctl tools files --schema shows what it takes",
+        "path": "a",
+        "violations": [{"path": "a", "message": "must be a number"}],
+    }
+    assert "--schema" in run(daemon, "call", "files.add", "a=x", "b=2").stderr
+
+
 def test_an_interrupt_cancels_the_call(daemon: FakeDaemon) -> None:
     def call(*_: Any) -> Any:
         raise Silence

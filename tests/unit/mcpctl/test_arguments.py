@@ -91,7 +91,14 @@ def test_a_value_that_does_not_fit_says_what_would(word: str, wants: str) -> Non
     with pytest.raises(RequestFailed, match=wants) as caught:
         typed(word)
     assert caught.value.kind == "invalid_arguments"
-    assert caught.value.data["path"] == "/" + word.partition("=")[0]
+    assert caught.value.data["path"] == word.partition("=")[0]
+    assert caught.value.data["violations"][0]["path"] == word.partition("=")[0]
+
+
+def test_a_key_that_is_no_plain_name_is_written_as_the_daemon_writes_it() -> None:
+    with pytest.raises(RequestFailed) as caught:
+        typed("a b=x", schema={"properties": {"a b": {"type": "integer"}}})
+    assert caught.value.data["path"] == '["a b"]'
 
 
 def test_without_a_schema_values_are_texts() -> None:

@@ -38,12 +38,12 @@ def test_what_the_message_says_is_not_said_again() -> None:
 def test_near_names_violations_and_directories_are_named() -> None:
     data = {
         "near": ["echo", "each"],
-        "violations": [{"path": "/a", "message": "must be a number"}],
+        "violations": [{"path": "a", "message": "must be a number"}],
         "searched": ["/bin", "/usr/bin"],
     }
     told = failures.lines(RequestFailed(-32602, "x", data))
     assert "  did you mean echo or each?" in told
-    assert "  /a: must be a number" in told
+    assert "  a: must be a number" in told
     assert "  looked for it in /bin:/usr/bin" in told
 
 
