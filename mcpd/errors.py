@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 DOOMED = (2, 73, 78, 127)
 """Statuses of a start that will end so each time: see ``mcpd.cli``, and 127 for no ``mcpd``."""
 
-PASSING = ("absent", "refused", "gone", "unresponsive", "start_timeout", "stopping", "stuck")
+PASSING = (
+    "absent", "refused", "no_socket", "gone", "unresponsive", "start_timeout", "stopping", "stuck",
+)  # fmt: skip
 """The kinds of silence that end by themselves, or with the next client that starts a daemon."""
 
 

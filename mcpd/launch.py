@@ -121,7 +121,8 @@ def reach(
     With ``is_to_start`` one is started where none listens, and where the one that does is on its
     way out: then ``greet`` raises ``DaemonUnavailable`` with ``gone``. It closes a connection that
     it raises for. ``config`` is given on as ``--config``; ``progress`` is told once when there is
-    something to wait for. Raises ``DaemonUnavailable`` as ``connect`` does, and with
+    something to wait for. Raises ``DaemonUnavailable`` as ``connect`` does, with ``no_socket`` where
+    a daemon has lost its socket and keeps others from starting, and with
     ``start_failed`` (the message ends in the last lines of its log) or ``start_timeout`` after
     ``timeout`` seconds.
     """
@@ -130,7 +131,7 @@ def reach(
     except DaemonUnavailable as error:
         is_leaving = error.details["why"] == "gone"
         if not (is_to_start and (is_leaving or may_start(error))):
-            raise
+            raise _seen_closer(error, path) from None
     if progress is not None:
         progress("starting mcpd")
     with Search(path, config=config, timeout=timeout) as search:
@@ -183,7 +184,7 @@ class Search:
         except DaemonUnavailable as error:
             if not may_start(error):
                 raise
-            obstacle = error.message
+            obstacle = error
         if is_starter:
             self._start = self._start or _Start(self._path, self._config)
             self._start.look()
@@ -413,7 +414,7 @@ def _detach(null: int, log: int) -> None:
 
 def may_start(error: DaemonUnavailable) -> bool:
     """Tell whether starting a daemon is an answer to that silence."""
-    return error.details["why"] in ("absent", "refused", "exposed")
+    return error.details["why"] in ("absent", "refused", "no_socket", "exposed")
 
 
 def _open_private(path: str, flags: int, elsewhere: str) -> int:
@@ -491,8 +492,29 @@ def _cannot(what: str, error: OSError, elsewhere: str) -> DaemonUnavailable:
     return DaemonUnavailable(message, hint=hint, why="start_failed", errno=error.errno)
 
 
-def _too_slow(path: str, timeout: float, obstacle: str, start: _Start | None) -> DaemonUnavailable:
-    message = f"no daemon could be reached on {path} within {timeout:g} s: {obstacle}"
+def _seen_closer(silence: DaemonUnavailable, path: str) -> DaemonUnavailable:
+    """Return what it is that nobody listens: a daemon without its socket keeps others away."""
+    why = silence.details["why"]
+    pid = presence.pid_in_lock(path) if why in ("absent", "refused") else None
+    if pid is None or not presence.is_daemon_of(pid, path):
+        return silence
+    what = "is not there" if why == "absent" else "takes no connection"
+    return DaemonUnavailable(
+        f"mcpd, pid {pid}, holds the lock {paths.lock_path(path)}, but its socket {path} {what}",
+        hint="wait a minute, it may mend that itself; else: mcpctl down --force",
+        why="no_socket",
+        pid=pid,
+        path=path,
+    )
+
+
+def _too_slow(
+    path: str, timeout: float, obstacle: DaemonUnavailable, start: _Start | None
+) -> DaemonUnavailable:
+    silence = _seen_closer(obstacle, path)
+    if silence.details["why"] == "no_socket":
+        return silence  # whatever was started says no more than that another one runs
+    message = f"no daemon could be reached on {path} within {timeout:g} s: {obstacle.message}"
     if start is not None:
         message += f"; see {start.log_path}{start.tail()}"
     return DaemonUnavailable(message, why="start_timeout", path=path)

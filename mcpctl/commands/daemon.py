@@ -166,7 +166,10 @@ def bring_down(app: App, *, force: bool) -> int | None:
     except DaemonUnavailable as error:
         if launch.may_start(error):
             # One that cannot be reached may be there: its socket is gone, or is another's.
-            pid = lock_holder(paths.lock_path(app.socket)) if force else None
+            seen: int | None = error.details.get("pid")
+            if seen is not None and not force:
+                raise
+            pid = (seen or lock_holder(paths.lock_path(app.socket))) if force else None
             return None if pid is None else _force_end(app, pid)
         return _force(app, error, force=force)
     pid = control.hello["pid"]

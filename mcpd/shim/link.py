@@ -194,7 +194,7 @@ class Link:
         if silence.hint is not None:
             data["hint"] = launch.addressed(silence.hint, self._asked.socket)
         error = {"code": -32603, "message": silence.message, "data": data}
-        passes = ("absent", "refused", "gone", "unresponsive", "start_timeout")
+        passes = ("absent", "refused", "no_socket", "gone", "unresponsive", "start_timeout")
         if why in ("absent", "refused") and now < self._start_at:
             return  # why none could be started says more
         self.obstacle = Obstacle(error, exits.NO_DAEMON, is_firm=why not in passes)

@@ -391,6 +391,28 @@ def test_a_daemon_that_never_listens_is_not_waited_for_for_ever(place: Place) ->
     assert str(place.state / "mcpd.log") in caught.value.message
 
 
+def test_a_daemon_that_has_lost_its_socket_is_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    B114: it keeps every other one from starting, whatever is tried.
+    """
+    place.behave("silent")
+    monkeypatch.setattr(presence, "pid_in_lock", lambda _: place.seen()["pid"])
+    told = r"holds the lock .*, but its socket .*/mcpd\.sock is not there$"
+    with pytest.raises(DaemonUnavailable, match=told) as caught:
+        launch.reach(place.socket, socket.socket.close, timeout=1.0)
+    assert caught.value.details["pid"] == place.starts()[0]
+    assert "mcpctl down --force" in str(caught.value.hint)
+    with pytest.raises(DaemonUnavailable, match=told) as caught:
+        launch.reach(place.socket, socket.socket.close, is_to_start=False)
+    assert caught.value.details["why"] == "no_socket"
+    os.kill(place.starts()[0], signal.SIGKILL)
+    wait_until(lambda: not is_alive(place.starts()[0]))
+    with pytest.raises(DaemonUnavailable, match="no daemon runs"):
+        launch.reach(place.socket, socket.socket.close, is_to_start=False)
+
+
 def test_a_start_that_cannot_be_made_leaves_no_descriptor(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,8 @@ def _answers(place: Place, talk: Talk, daemon: Daemon | None) -> Iterator[Findin
                 f"{path} {what}",
                 f"wait a minute, it may mend that itself; else: {UP_AGAIN}",
             )
+        case "no_socket":
+            yield error("daemon_wedged", talk.silence, talk.hint or UP_AGAIN)
         case "absent":
             yield note("daemon_absent", "no daemon runs; the first use starts one", "mcpctl up")
         case "refused":

@@ -83,6 +83,11 @@ def test_a_daemon_whose_socket_is_gone_is_told(box: Box) -> None:
     wedged = examined(box, 3)["daemon_wedged"]
     assert f"pid {box.daemon.pid}" in wedged["message"]
     assert "mcpctl down --force" in wedged["remedy"]
+    for command in ("status", "down"):
+        done = box.ctl(command)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"pid {box.daemon.pid}, holds the lock" in done.stderr
+        assert "mcpctl down --force" in done.stderr
     assert box.ctl("down", "--force").stdout == f"mcpd is down (it was pid {box.daemon.pid})\n"
     assert box.daemon.wait(scaled(20)) == 0
     assert examined(box, 0)["daemon_absent"]
