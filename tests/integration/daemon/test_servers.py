@@ -432,6 +432,12 @@ def test_a_call_whose_time_is_over_has_failed_whoever_set_the_limit(
     assert (status["calls"], status["errors"]) == (1, 1)
 
 
+def test_of_a_daemon_that_nobody_uses_the_tables_hold_who_asks(box: Box) -> None:
+    box.fake().up()
+    tables = box.peer().request("mcpd/status")["daemon"]["tables"]
+    assert {name: held for name, held in tables.items() if held} == {"sessions": 1, "owed": 1}
+
+
 # -- what is said ----------------------------------------------------------------------------------
 
 
