@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+
+from mcpctl import options
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
 
 LINES = {
     "bash": 'eval "$(_MCPCTL_COMPLETE=bash_source mcpctl)"',
@@ -12,13 +19,16 @@ LINES = {
 """What a shell's start-up file has to run."""
 
 
-@click.command("completion")
+@options.command("completion", starts=False)
 @click.argument("shell", type=click.Choice(list(LINES)))
-def completion_command(shell: str) -> None:
+def completion_command(app: App, shell: str) -> None:
     """Print the line that makes a shell complete mcpctl.
 
     \b
     mcpctl completion bash >> ~/.bashrc
     mcpctl completion fish >> ~/.config/fish/config.fish
     """
-    click.echo(LINES[shell])
+    if app.as_json:
+        app.document({"shell": shell, "line": LINES[shell]})
+    else:
+        app.say(LINES[shell])

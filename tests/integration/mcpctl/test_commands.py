@@ -839,7 +839,10 @@ def test_down_waits_until_the_process_is_gone(daemon: FakeDaemon) -> None:
 
 
 def test_shells_are_told_the_line_and_complete_from_the_daemon(daemon: FakeDaemon) -> None:
-    assert "_MCPCTL_COMPLETE=bash_source" in said(daemon, "completion", "bash")
+    line = said(daemon, "completion", "bash")
+    assert "_MCPCTL_COMPLETE=bash_source" in line
+    told = json.loads(said(daemon, "completion", "bash", "--json"))
+    assert told == {"shell": "bash", "line": line.rstrip("\n")}
 
     def complete(*words: str) -> list[str]:
         shown = said(

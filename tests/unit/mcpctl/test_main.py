@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 
 from mcpctl.__main__ import bridge_arguments
@@ -86,3 +87,17 @@ def test_words_name_a_server_and_a_tool(
 )
 def test_progress_reads_as_a_share_or_a_count(told: dict[str, object], text: str) -> None:
     assert progress_text(told) == text
+
+
+def test_every_command_but_the_bridge_prints_json() -> None:
+    context = click.Context(group)
+    commands = {name: group.get_command(context, name) for name in COMMANDS}
+    service = commands.pop("service")
+    assert isinstance(service, click.Group)
+    commands |= service.commands
+    flags = {
+        name: {flag for option in found.params for flag in option.opts}
+        for name, found in commands.items()
+        if found is not None
+    }
+    assert [name for name in flags if "--json" not in flags[name]] == ["connect"]
