@@ -121,9 +121,9 @@ def reach(
     With ``is_to_start`` one is started where none listens, and where the one that does is on its
     way out: then ``greet`` raises ``DaemonUnavailable`` with ``gone``. It closes a connection that
     it raises for. ``config`` is given on as ``--config``; ``progress`` is told once when there is
-    something to wait for. Raises ``DaemonUnavailable`` as ``connect`` does, ``no_socket``
-    where a daemon without a socket keeps others away, and with ``start_failed`` (the message ends in the
-    last lines of its log) or ``start_timeout`` after ``timeout`` seconds.
+    something to wait for. Raises ``DaemonUnavailable`` as ``connect`` does, and with ``no_socket``
+    (a daemon without one keeps others away), ``start_failed`` (the message ends in the last lines
+    of its log) or, after ``timeout`` seconds, ``start_timeout``.
     """
     try:
         return greet(connect(path))

@@ -137,6 +137,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     python: str
     state_dir: str
+    refusal: str | None = None
+    """Why a daemon keeps no state there, of which others could make something else."""
+
+    remedy: str | None = None
+    """What helps against that."""
+
     disks: tuple[Disk, ...] = ()
     logs: Logs | None = None
     inotify: str | None = None

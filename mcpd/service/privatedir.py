@@ -47,20 +47,23 @@ def ensure_private(
         _make(directory, elsewhere)
         fd = _open(directory, elsewhere)
     try:
-        found = os.fstat(fd)
-        if found.st_uid not in (os.geteuid(), 0):
-            raise strangers(directory, found.st_uid, elsewhere)
-        if found.st_uid == os.geteuid() and (own or _holds_only(fd, ours, found.st_mode)):
-            if stat.S_IMODE(found.st_mode) != 0o700:
-                os.fchmod(fd, 0o700)
-        elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
-            raise PathRefused(
-                f"others can write in {directory} (mode {stat.S_IMODE(found.st_mode):04o}) and "
-                "could put something of theirs in the place of mcpd's",
-                hint=f"chmod go-w {directory}, or choose another place: {elsewhere}",
-            )
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if _is_to_tighten(fd, directory, own, ours, elsewhere) and mode != 0o700:
+            os.fchmod(fd, 0o700)
     except OSError as error:
         raise cannot("use", directory, error, elsewhere) from None
+    finally:
+        os.close(fd)
+
+
+def look(directory: str, *, own: bool, elsewhere: str) -> None:
+    """Raise as ``ensure_private`` does for a directory that is there, and change nothing."""
+    try:
+        fd = _open(directory, elsewhere)
+    except FileNotFoundError:
+        return
+    try:
+        _is_to_tighten(fd, directory, own, (), elsewhere)
     finally:
         os.close(fd)
 
@@ -92,6 +95,24 @@ def _open(directory: str, elsewhere: str) -> int:
                 hint="give the directory that it leads to",
             ) from None
         raise cannot("use", directory, error, elsewhere) from None
+
+
+def _is_to_tighten(
+    fd: int, directory: str, own: bool, ours: Collection[str], elsewhere: str
+) -> bool:
+    """Tell whether a directory is ours to make 0700; refuse one in which others could interfere."""
+    found = os.fstat(fd)
+    if found.st_uid not in (os.geteuid(), 0):
+        raise strangers(directory, found.st_uid, elsewhere)
+    if found.st_uid == os.geteuid() and (own or _holds_only(fd, ours, found.st_mode)):
+        return True
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        raise PathRefused(
+            f"others can write in {directory} (mode {stat.S_IMODE(found.st_mode):04o}) and "
+            "could put something of theirs in the place of mcpd's",
+            hint=f"chmod go-w {directory}, or choose another place: {elsewhere}",
+        )
+    return False
 
 
 def _make(directory: str, elsewhere: str) -> None:

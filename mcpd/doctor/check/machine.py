@@ -27,6 +27,9 @@ NO_LIMIT = -1
 def check(machine: Machine, daemon: Daemon | None, settings: DaemonConfig) -> Iterator[Finding]:
     """Say what there is to say of disks, logs and limits."""
     yield fine("python", f"Python {machine.python}")
+    if machine.refusal is not None:
+        remedy = machine.remedy or "choose another place: MCPD_STATE_DIR"
+        yield error("state_exposed", f"no daemon starts: {machine.refusal}", remedy)
     for disk in machine.disks:
         yield from _disk(disk)
     if machine.logs is not None:

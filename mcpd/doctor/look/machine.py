@@ -9,20 +9,34 @@ from collections.abc import Iterator, Mapping
 from mcpd import paths
 from mcpd.config.inotify import NAMES, Inotify
 from mcpd.doctor.facts import Disk, Logs, Machine
+from mcpd.errors import PathRefused
+from mcpd.service import privatedir
 
 UNIT_DIRECTORIES = ("/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/lib/systemd/user")
 
 
 def machine(state_dir: str, runtime_dir: str, env: Mapping[str, str]) -> Machine:
     """Look at the directories of ``env``'s owner."""
+    refusal = refusal_of(state_dir, own="MCPD_STATE_DIR" not in env)
     return Machine(
         python=".".join(map(str, sys.version_info[:3])),
         state_dir=state_dir,
+        refusal=None if refusal is None else refusal.message,
+        remedy=None if refusal is None else refusal.hint,
         disks=(disk("state", state_dir), disk("socket", runtime_dir)),
         logs=logs(state_dir),
         inotify=inotify(_there(paths.config_home(env))),
         units=tuple(path for path in unit_files(env) if os.path.lexists(path)),
     )
+
+
+def refusal_of(state_dir: str, *, own: bool) -> PathRefused | None:
+    """Return why a daemon refuses its state directory; what cannot be opened, ``disk`` tells."""
+    try:
+        privatedir.look(state_dir, own=own, elsewhere=paths.STATE_ELSEWHERE)
+    except PathRefused as refusal:
+        return None if "errno" in refusal.details else refusal
+    return None
 
 
 def disk(what: str, path: str) -> Disk:

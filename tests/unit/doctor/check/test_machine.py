@@ -41,6 +41,12 @@ def test_disks(disk: dict[str, Any], ident: str, severity: str) -> None:
     assert found[ident].severity == severity and "/s" in found[ident].message
 
 
+def test_a_state_directory_that_a_daemon_refuses() -> None:
+    found = findings(refusal="others can write in /s", remedy="chmod go-w /s")["state_exposed"]
+    assert (found.severity, found.remedy) == ("error", "chmod go-w /s")
+    assert found.message == "no daemon starts: others can write in /s"
+
+
 def test_a_log_beyond_its_cap() -> None:
     """
     B144: somebody else, or an older setting, has made it so large.

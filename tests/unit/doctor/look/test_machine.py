@@ -25,6 +25,25 @@ def test_a_directory_without_the_right_to_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
+def test_what_a_daemon_would_refuse_as_its_state_directory(tmp_path: Path) -> None:
+    """
+    Looking changes nothing, also where a daemon would mend the mode by itself.
+    """
+    state = tmp_path / "state"
+    assert machine.refusal_of(str(state), own=False) is None
+    state.mkdir()
+    (state / "a").touch()
+    state.chmod(0o777)
+    assert machine.refusal_of(str(state), own=True) is None
+    refusal = machine.refusal_of(str(state), own=False)
+    assert refusal is not None and "mode 0777" in refusal.message
+    assert "MCPD_STATE_DIR" in str(refusal.hint)
+    assert state.stat().st_mode & 0o777 == 0o777
+    (tmp_path / "link").symlink_to(state)
+    assert machine.refusal_of(str(tmp_path / "link"), own=True) is not None
+    assert machine.refusal_of(str(state / "a"), own=False) is None, "disk() tells that"
+
+
 def test_logs_count_with_their_older_parts(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     for name, size in {"mcpd.log": 5, "logs/a.log": 1, "logs/a.log.1": 2, "logs/x": 9}.items():
