@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 
 from mcpd.errors import SpawnFailed
 
@@ -32,13 +33,18 @@ def command_not_found(command: str, searched: list[str], *, is_typed: bool = Fal
     searched = list(dict.fromkeys(searched))
     where = f"in {', '.join(searched)}" if searched else "nowhere: PATH is empty"
     if len(searched) > _NAMED:  # a whole PATH would bury what else is said; `searched` has it
-        where = f"in the {len(searched)} directories of its PATH"
+        where = f"in {counted(searched)}"
     return SpawnFailed(
         f"command not found: {command!r} (looked {where})",
         hint=_typed_hint(command) if is_typed else _missing_hint(command),
         errno=errno.ENOENT,
         searched=searched,
     )
+
+
+def counted(searched: Sequence[str]) -> str:
+    """Return how a sentence has directories that are too many to be named."""
+    return f"the {len(searched)} directories of its PATH"
 
 
 def _missing_hint(command: str) -> str:

@@ -12,6 +12,7 @@ from mcpd.config.secrets import MASK, is_secret_name
 from mcpd.core.policy import containers
 from mcpd.doctor.facts import Command, Files, Talk
 from mcpd.doctor.finding import Finding, error, fine, note, warning
+from mcpd.supervise.refusals import counted
 
 _TYPE = re.compile(r"[;:] (?:(if [^,;]*), )?type:? (.+)$", re.DOTALL)
 """What our own messages end in, where they know what helps."""
@@ -97,10 +98,10 @@ def _stale(files: Files, listed: Mapping[str, Any], *, is_watching: bool) -> Ite
 def _command(command: Command) -> Iterator[Finding]:
     name = command.server
     if command.trouble is not None:
-        where = f"; looked in: {', '.join(command.searched)}" if len(command.searched) > 3 else ""
+        searched = command.searched
         yield error(
             "command_not_found",
-            f"{command.trouble}{where}",
+            command.trouble.replace(counted(searched), ", ".join(searched)),
             command.hint or "correct `command`, then: mcpctl reload",
             name,
         )

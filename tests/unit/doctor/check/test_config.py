@@ -14,6 +14,7 @@ from mcpd.doctor.check.config import check
 from mcpd.doctor.facts import Command, Files, Talk
 from mcpd.doctor.finding import Finding
 from mcpd.doctor.look.files import files
+from mcpd.supervise.refusals import command_not_found
 
 
 def look(tmp_path: Path, servers: dict[str, Any], **daemon: Any) -> Files:
@@ -120,14 +121,16 @@ def test_a_command_that_is_not_there_is_told_with_every_directory(tmp_path: Path
     """
     B029: the PATH of a service is not that of a terminal.
     """
+    searched = ["/a", "/b", "/c", "/d"]
+    trouble = command_not_found("npx", searched).message
     command = Command(
-        server="a", command="npx", trouble="command not found: 'npx' (…)", hint="install Node.js",
-        searched=("/a", "/b", "/c", "/d"),
-    )  # fmt: skip
+        server="a", command="npx", trouble=trouble, hint="install Node.js", searched=tuple(searched)
+    )
     found = look(tmp_path, {"a": entry()})
     found = Files(loaded=found.loaded, is_daemons=True, commands=(command,))
     told = idents(found)["command_not_found"]
-    assert told.message.endswith("looked in: /a, /b, /c, /d") and told.remedy == "install Node.js"
+    assert told.message == "command not found: 'npx' (looked in /a, /b, /c, /d)"
+    assert told.remedy == "install Node.js"
 
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
