@@ -25,7 +25,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if place is not None:
         yield from _length(place)
         if talk is not None:
-            yield from _answers(place, talk, facts.daemon)
+            yield from _answers(place, talk, facts.daemon, can_start=_can_start(facts))
         yield from _modes(place)
     if talk is not None and talk.hello is not None:
         yield from _version(talk.hello["version"], facts.version)
@@ -46,8 +46,17 @@ def _length(place: Place) -> Iterator[Finding]:
         )
 
 
-def _answers(place: Place, talk: Talk, daemon: Daemon | None) -> Iterator[Finding]:
+def _can_start(facts: Facts) -> bool:
+    """Tell whether nothing of what was found keeps a daemon from starting."""
+    is_broken = facts.files is not None and facts.files.loaded.broken
+    return not (is_broken or (facts.machine is not None and facts.machine.refusal is not None))
+
+
+def _answers(
+    place: Place, talk: Talk, daemon: Daemon | None, *, can_start: bool
+) -> Iterator[Finding]:
     path = place.socket.path
+    up = "mcpctl up" if can_start else "correct what keeps it from starting, then: mcpctl up"
     match talk.why:
         case None:
             yield from _runs(place, talk)
@@ -62,12 +71,13 @@ def _answers(place: Place, talk: Talk, daemon: Daemon | None) -> Iterator[Findin
         case "no_socket":
             yield error("daemon_wedged", talk.silence, talk.hint or UP_AGAIN)
         case "absent":
-            yield note("daemon_absent", "no daemon runs; the first use starts one", "mcpctl up")
+            does = "the first use starts one" if can_start else "none can start, as other lines say"
+            yield note("daemon_absent", f"no daemon runs; {does}", up)
         case "refused":
             yield note(
                 "socket_stale",
                 f"no daemon runs; {path} is what a dead one has left, and the next one replaces it",
-                "mcpctl up",
+                up,
             )
         case "unresponsive":
             yield _unresponsive(talk, daemon)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcpd.config.load import Loaded
 from mcpd.doctor.check.daemon import check
-from mcpd.doctor.facts import Daemon, Facts, Ledger, Machine, Node, Place, Talk
+from mcpd.doctor.facts import Daemon, Facts, Files, Ledger, Machine, Node, Place, Talk
 from mcpd.doctor.finding import Finding
 
 SOCKET = "/run/user/1000/mcpd/mcpd.sock"
@@ -30,7 +31,7 @@ def findings(
         place=found or place(),
         talk=talk,
         daemon=daemon or Daemon(pid=42, state="S"),
-        files=None,
+        files=more.get("files"),
         machine=more.get("machine"),
         ledgers=more.get("ledgers", ()),
     )
@@ -52,6 +53,21 @@ def test_one_that_says_hello_alone_is_on_its_way_out() -> None:
 def test_no_daemon_is_no_error() -> None:
     found = findings(Talk(why="absent", silence="no daemon runs"), place(holder=None))
     assert (found["daemon_absent"].severity, found["daemon_absent"].remedy) == ("note", "mcpctl up")
+
+
+@pytest.mark.parametrize("why", ["absent", "refused"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"files": Files(loaded=Loaded(broken=True), is_daemons=False)},
+        {"machine": Machine(python="3.11", state_dir="/s", refusal="others can write in /s")},
+    ],
+)
+def test_what_cannot_start_is_not_started_by_the_first_use(why: str, more: dict[str, Any]) -> None:
+    found = findings(Talk(why=why, silence="…"), place(holder=None), **more)
+    note = found["daemon_absent" if why == "absent" else "socket_stale"]
+    assert str(note.remedy).startswith("correct what keeps it from starting, then: ")
+    assert "first use" not in note.message
 
 
 def test_a_dead_daemons_socket_is_told_from_none() -> None:
