@@ -15,6 +15,9 @@ from mcpd.doctor.finding import Finding, error, fine, note, warning
 Server = Mapping[str, Any]
 
 SILENT_FROM_S = 30
+UNUSABLE = ("disabled", "misconfigured")
+"""States in which nothing starts a server but a change of its entry."""
+
 MANY_RESTARTS = 3
 """From so many unplanned ones on it is worth a word."""
 
@@ -51,6 +54,8 @@ def _state(
     why = f"{text}{_when(server)}{_last_words(said)}"
     if state == "misconfigured" and name not in explained:
         yield error("server_misconfigured", why, "correct its entry, then: mcpctl reload", name)
+    if state == "starting":
+        yield from _slow_start(server, config, why)
     if state not in ("failed", "backoff"):
         return
     if name in explained and server.get("last_error_kind") in (None, "spawn_failed"):
@@ -68,6 +73,19 @@ def _state(
     else:
         message = f"{why}; the next start waits"
         yield warning("server_backoff", message, _remedy(server, config), name)
+
+
+def _slow_start(server: Server, config: Mapping[str, Any], why: str) -> Iterator[Finding]:
+    """Say of a start that the one before it took too long: its limit has grown since."""
+    limit = server.get("starting", {}).get("limit_s", 0)
+    now, most = config.get("startup_timeout", 30), config.get("startup_timeout_max", 300)
+    if server.get("last_error_kind") == "startup_timeout" and (limit > now or now >= most):
+        yield warning(
+            "server_slow_start",
+            f"{why}; it is being started again, and has {limit:g} s",
+            _remedy(server, config),
+            server["name"],
+        )
 
 
 def _remedy(server: Server, config: Mapping[str, Any]) -> str:
@@ -100,12 +118,12 @@ def _health(server: Server) -> Iterator[Finding]:
             name,
         )
     elif (silent_s := server.get("silent_s") or 0) >= SILENT_FROM_S:
-        yield warning(
-            "server_silent",
-            f"it has said nothing for {silent_s:.0f} s and owes an answer",
-            f"if the call should not take so long: mcpctl restart {quoted}",
-            name,
-        )
+        told = f"it has said nothing for {silent_s:.0f} s and owes an answer"
+        if server["state"] == "starting":  # to the handshake: nobody's call
+            remedy = f"see mcpctl logs {quoted}: does it speak MCP over stdio? or is it installing?"
+        else:
+            remedy = f"if the call should not take so long: mcpctl restart {quoted}"
+        yield warning("server_silent", told, remedy, name)
     if server["restarts"] >= MANY_RESTARTS:
         yield warning(
             "server_restarts",
@@ -134,7 +152,7 @@ def _health(server: Server) -> Iterator[Finding]:
 
 def _notes(server: Server) -> Iterator[Finding]:
     name = server["name"]
-    if server.get("held"):
+    if server.get("held") and server["state"] not in UNUSABLE:
         yield note(
             "server_held", "held down by mcpctl stop", f"mcpctl start {shlex.quote(name)}", name
         )

@@ -107,6 +107,49 @@ def test_silence_is_a_warning_after_a_time(silent_s: float | None, is_told: bool
     assert ("server_silent" in findings(silent_s=silent_s)) == is_told
 
 
+@pytest.mark.parametrize(
+    ("kind", "limit_s", "longest", "is_told"),
+    [
+        ("startup_timeout", 12.0, 300.0, True),
+        ("startup_timeout", 6.0, 6.0, True),
+        ("startup_timeout", 6.0, 300.0, False),  # of another day: it has been ready since
+        ("server_crashed", 12.0, 300.0, False),
+        (None, 6.0, 300.0, False),
+    ],
+)
+def test_a_start_after_one_that_took_too_long_is_a_warning(
+    kind: str | None, limit_s: float, longest: float, is_told: bool
+) -> None:
+    """
+    B022: between two tries it is no failure yet, and nobody says how much time it needs.
+    """
+    server = {
+        **READY, "state": "starting", "last_error": "s was not ready within 6 s",
+        "last_error_kind": kind, "starting": {"for_s": 1, "limit_s": limit_s, "installing": False},
+    }  # fmt: skip
+    config = {"startup_timeout": 6.0, "startup_timeout_max": longest}
+    talk = Talk(status={"servers": [server]}, listed={"servers": [{"name": "s", "config": config}]})
+    found = {each.id: each for each in check(talk, ())}
+    assert ("server_slow_start" in found) == is_told
+    if is_told:
+        slow = found["server_slow_start"]
+        assert slow.message.startswith("was not ready within 6 s; it is being started again")
+        assert "startup_timeout = 12" in str(slow.remedy)
+
+
+def test_silence_at_a_start_is_about_no_call() -> None:
+    starting = {"for_s": 40, "limit_s": 60, "installing": False}
+    silent = findings(state="starting", silent_s=40.0, starting=starting)["server_silent"]
+    assert "call" not in str(silent.remedy) and "mcpctl logs s" in str(silent.remedy)
+
+
+@pytest.mark.parametrize(
+    ("state", "is_told"), [("stopped", True), ("disabled", False), ("misconfigured", False)]
+)
+def test_what_cannot_start_is_not_to_be_started(state: str, is_told: bool) -> None:
+    assert ("server_held" in findings(state=state, held=True)) == is_told
+
+
 def test_noise_is_a_warning_and_the_wrong_protocol_an_error() -> None:
     noisy = findings(noise=3, noise_reason="not JSON-RPC")["server_noise"]
     assert noisy.severity == "warning" and "3 lines" in noisy.message
