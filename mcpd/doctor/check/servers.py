@@ -82,7 +82,7 @@ def _slow_start(server: Server, config: Mapping[str, Any], why: str) -> Iterator
     if server.get("last_error_kind") == "startup_timeout" and (limit > now or now >= most):
         yield warning(
             "server_slow_start",
-            f"{why}; it is being started again, and has {limit:g} s",
+            f"{why}; it is being started again",
             _remedy(server, config),
             server["name"],
         )
