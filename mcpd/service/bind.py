@@ -111,4 +111,5 @@ def _is_dead(path: str) -> bool:
                 hint=MOVE_IT_AWAY,
                 errno=error.errno,
             ) from None
-    raise AlreadyRunning(f"somebody listens on {path} without holding its lock", pid=None)
+    told = f"somebody listens on {path} without holding its lock"
+    raise AlreadyRunning(told, hint="mcpctl doctor", pid=None)
