@@ -27,7 +27,7 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.turns import Turns
 from tests.property.model.machine import Machine
 
-EXAMPLES: Final = 400
+EXAMPLES: Final = 1500
 """Within so many examples each is to be found."""
 
 

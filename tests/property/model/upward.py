@@ -171,6 +171,8 @@ class Upward(Ground):
             self.has_its_envelope(call, meta)
         else:
             self.has_its_level(process, call)
+            if call.is_asking and self.is_exclusive(process.server):
+                self.has_its_turn(process, call)
         self.has_its_params(process, call, work, meta)
 
     def has_its_params(
@@ -223,6 +225,32 @@ class Upward(Ground):
         told = {k: v for k, v in told.items() if v or k != "extensions"}
         assert told == capabilities, f"said to be able to {told}, and not {capabilities}"
         assert json.loads(meta.get(LEVEL, b"null")) == level, f"level {meta}, and not {level}"
+
+    def has_its_turn(self, process: Process, call: Call) -> None:
+        """Where sessions take turns, a call goes while nobody else's could be what is asked about.
+
+        But for those of a session that is asked something: its turn is lent, and its own go on.
+        """
+        owners = {
+            work.call.session
+            for work in process.open.values()
+            if work.call is not None and work.call.is_asking
+        }
+        for owner in owners - {call.session}:
+            assert self.may_be_asked(process, owner) or self.may_be_asked(process, call.session), (
+                f"{call} was sent, and session {owner} has the turn"
+            )
+
+    def may_be_asked(self, process: Process, session: int) -> bool:
+        """Tell whether a question of a process is open at a session, or on its way there."""
+        return any(
+            question.asked == session
+            or (
+                question.asked is None
+                and session in {c.session for c in (question.call, *question.rivals) if c}
+            )
+            for question in process.questions.values()
+        )
 
     def has_its_level(self, process: Process, call: Call) -> None:
         """What a modern request wants to hear, its legacy server was told to say before."""
