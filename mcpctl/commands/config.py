@@ -76,7 +76,7 @@ def reload_command(app: App) -> int:
 
 def _unchanged(result: Reloaded) -> str:
     if not result.get("applied", True):
-        return "nothing of it is in force: the daemon goes on with what it had"
+        return "what the files say now is not in force: the daemon goes on with what it had"
     if result["errors"]:
         return "nothing else has changed since it was last read"
     return "nothing has changed since it was last read"

@@ -743,7 +743,7 @@ def test_a_reload_with_errors_ends_with_two(daemon: FakeDaemon) -> None:
     assert "line 5" in done.stderr
     assert json.loads(said(daemon, "reload", "--json", status=2)) == changes
     changes |= {"applied": False}
-    told = "nothing of it is in force: the daemon goes on with what it had\n"
+    told = "what the files say now is not in force: the daemon goes on with what it had\n"
     assert run(daemon, "reload").stdout == told
     changes |= {"errors": [], "applied": True}
     assert said(daemon, "reload") == "nothing has changed since it was last read\n"
