@@ -91,6 +91,9 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
         app.say(app.addressed("no servers; to see which files are read: mcpctl list"))
         return
     app.say("")
+    for server in found["servers"]:
+        if server["last_error"] is not None:
+            server["last_error"] = app.addressed(server["last_error"])
     rows = [row for server in found["servers"] for row in _rows(server)]
     left_out = render.lacking(HEADER, rows, sys.stdout, SPARE)
     app.table(*render.without(HEADER, rows, left_out))

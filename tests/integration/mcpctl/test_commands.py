@@ -137,6 +137,11 @@ def test_what_to_type_names_the_socket_that_the_command_line_names(daemon: FakeD
     assert error["data"]["hint"] == f"to start it: {up}"
     findings = json.loads(said(daemon, *named, "doctor", "--json"))["findings"]
     assert up in [each["remedy"] for each in findings]
+    server = {**SERVER, "state": "misconfigured", "last_error": "type `mcpctl restart --daemon`"}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server]}
+    told = said(daemon, "--socket", daemon.path, "status", "files")
+    assert f"type `mcpctl --socket {daemon.path} restart --daemon`" in told
+    assert "type `mcpctl restart --daemon`" in said(daemon, "status", "files")
 
 
 def test_status_is_a_table(daemon: FakeDaemon) -> None:
