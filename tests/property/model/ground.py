@@ -56,6 +56,7 @@ class Ground:
         self.handles: list[tuple[Call, bytes]] = []
         self.removed: dict[str, Entry] = {}
         self.mixed: set[str] = set()  # servers whose interactive mode was another before
+        self.limited: set[str] = set()  # servers that ever had a `max_concurrency`
         self.given_up: list[Call] = []
         self.refusal: bytes | None = None  # the id that is to be refused just now, and only refused
         self.is_broken = False  # something was found: the rest would only hide it

@@ -77,6 +77,7 @@ class Machine(ClientRules, ServerRules, PeopleRules):
                 roots=("file:///given",) if name == "alpha" and roots == "given" else (),
                 asks_for_roots=name == "gamma" and roots == "session",
             )
+        self.limited |= {"alpha"} if limit else set()
         self.handle(ev.EntriesChanged(tuple(self.entries.values())))
         if is_warm:
             for number, kind in enumerate(crowd):

@@ -85,6 +85,7 @@ class PeopleRules(Drawing):
                 self.reconfigure()
             case _:
                 self.entries[name] = msgspec.structs.replace(entry, max_concurrency=limit)
+                self.limited |= {name} if limit else set()
                 self.reconfigure()
 
     def reconfigure(self, removed: str | None = None) -> None:

@@ -171,7 +171,8 @@ class Upward(Ground):
             self.has_its_envelope(call, meta)
         else:
             self.has_its_level(process, call)
-            if call.is_asking and self.is_exclusive(process.server):
+            is_prompt = process.server not in self.limited  # else it waits for room with its turn
+            if is_prompt and call.is_asking and self.is_exclusive(process.server):
                 self.has_its_turn(process, call)
         self.has_its_params(process, call, work, meta)
 
