@@ -88,10 +88,14 @@ class Soak:
         configure(self._box)
 
     def rest(self) -> Held:
-        """Wait until every server has been idle for long enough to be gone; return what is held."""
+        """Wait until every server has been idle for long enough to be gone; return what is held.
+
+        Each has run before that: the log of one that was removed, and has come back, is open then.
+        """
         box = self._box
         assert box.daemon
         with Peer.dial(box.socket) as peer:
+            peer.request("mcpd/start", {"servers": list(SERVERS)}, 30.0)
 
             def left() -> Json:
                 told = peer.request("mcpd/status")
