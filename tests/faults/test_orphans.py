@@ -21,12 +21,11 @@ from tests.support.fakedocker import FakeDocker
 from tests.support.waiting import scaled, wait_until
 
 GRACE = 0.3
-ALIVE_S = 2 * GRACE + 2 + 4
-"""Until all has ended where the daemon lives: both graces and two seconds; the rest is for the
-processes of other tests, and for ``docker``, which is asked for whole seconds."""
+ALIVE_S = 2 * GRACE + 2
+"""Until all has ended where the daemon lives: both graces and two seconds."""
 
-DEAD_S = 10.0 + 10.0
-"""Likewise where it was killed: ten seconds, and the rest for others."""
+DEAD_S = 10.0
+"""Likewise where it was killed."""
 
 ZOMBIE_S = 1.0
 DEFAULT_GRACE = 5
