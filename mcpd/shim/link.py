@@ -8,7 +8,7 @@ import select
 import socket
 
 from mcpd import launch
-from mcpd.errors import DaemonUnavailable
+from mcpd.errors import PASSING, DaemonUnavailable
 from mcpd.shim import exits, session
 from mcpd.shim.failures import no_daemon
 
@@ -194,10 +194,9 @@ class Link:
         if silence.hint is not None:
             data["hint"] = launch.addressed(silence.hint, self._asked.socket)
         error = {"code": -32603, "message": silence.message, "data": data}
-        passes = ("absent", "refused", "no_socket", "gone", "unresponsive", "start_timeout")
         if why in ("absent", "refused") and now < self._start_at:
             return  # why none could be started says more
-        self.obstacle = Obstacle(error, exits.NO_DAEMON, is_firm=why not in passes)
+        self.obstacle = Obstacle(error, exits.NO_DAEMON, is_firm=why not in PASSING)
 
     def _close(self) -> None:
         self._hang_up()
