@@ -47,12 +47,15 @@ def main(path: str) -> None:
 
 
 def _lock(path: str) -> None:
+    """Lock the file and write our pid into it: by that others know a guardian."""
     with contextlib.suppress(OSError):
         directory = files.open_directory(os.path.dirname(path))
         name = os.path.basename(path)
         fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
         os.close(directory)
         fcntl.flock(fd, fcntl.LOCK_EX)
+        os.ftruncate(fd, 0)
+        os.write(fd, b"%d\n" % os.getpid())
 
 
 def _recorded(path: str) -> ledgerfile.Recorded:

@@ -194,16 +194,25 @@ class _Sorting(Generic[R]):
     def _is_foreign(self, each: Stat) -> bool:
         """Return whether a process is of another daemon: its server, its guardian, or itself.
 
-        A daemon that detached itself leads its session; one in the foreground of a server's
-        shell is that server's as everything else there.
+        A server's process carries its daemon's tag. A daemon and a guardian hold their lock; the
+        name alone proves nothing, since a process chooses it. A daemon that detached itself leads
+        its session; one in the foreground of a server's shell is that server's as everything else
+        there.
         """
         if each.tag is not None and not each.tag.startswith(f"{self._daemon_id}:"):
             return True
-        return each.sid == each.pid and is_daemon(procfs.arguments(each.pid))
+        return (
+            each.sid == each.pid
+            and calls_itself_daemon(procfs.arguments(each.pid))
+            and procfs.holds_own_lock(each.pid)
+        )
 
 
-def is_daemon(arguments: Sequence[str]) -> bool:
-    """Return whether a command line is that of a daemon or of a guardian."""
+def calls_itself_daemon(arguments: Sequence[str]) -> bool:
+    """Return whether a command line is that of a daemon or of a guardian.
+
+    Any process can have such a command line: this only spares a look at the files of the others.
+    """
     first = arguments[:5]
     script = next((each for each in first[1:] if not each.startswith("-")), "")
     return (

@@ -21,6 +21,9 @@ HAVE_PROC = os.path.exists("/proc/self/stat")
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Why nothing can be read that is there all the same: a process is not gone because of that."""
 
+LOCK_ENDINGS = (".lock", ".guard")
+"""How the names of the files end that daemons and guardians keep locked while they live."""
+
 GONE = ("Z", "X")
 """States of processes that run no more: zombies, and those just being removed."""
 
@@ -178,6 +181,38 @@ def pipes(pid: int) -> set[int]:
             if target.startswith("pipe:["):
                 found.add(int(target[6:-1]))
     return found
+
+
+def holds_own_lock(pid: int) -> bool:
+    """Return whether ``pid`` holds the lock of a daemon or of a guardian, one that names it.
+
+    That is a file ``*.lock`` or ``*.guard`` that it has locked with ``flock`` and whose first line
+    is its pid. Source: proc(5), ``/proc/PID/fdinfo``.
+    """
+    try:
+        numbers = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    return any(_is_own_lock(pid, number) for number in numbers)
+
+
+def _is_own_lock(pid: int, number: str) -> bool:
+    try:
+        name = os.readlink(f"/proc/{pid}/fd/{number}").removesuffix(" (deleted)")
+        if not name.endswith(LOCK_ENDINGS):
+            return False
+        with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii", errors="replace") as info:
+            if not any(line.startswith("lock:") and "FLOCK" in line for line in info):
+                return False
+        fd = os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.read(fd, 32).partition(b"\n")[0] == b"%d" % pid
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
 
 
 def send(process: ProcId, signum: int) -> bool:

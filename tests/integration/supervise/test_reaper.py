@@ -240,11 +240,14 @@ async def test_another_daemon_started_from_inside_a_server_is_left_alone(
     house: House, tmp_path: Path
 ):
     """
-    A starter strips the tag and detaches; stopping the server must not stop the other daemon.
+    A starter strips the tag and detaches; stopping the server must not stop the other daemon,
+    which holds its lock.
     """
     daemon = tmp_path / "mcpd"
     daemon.write_text(
-        f"#!{sys.executable} -IS\nimport os, time\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
+        f"#!{sys.executable} -IS\nimport fcntl, os, time\n"
+        f"lock = open({str(tmp_path / 'mcpd.sock.lock')!r}, 'w')\nfcntl.flock(lock, fcntl.LOCK_EX)\n"
+        "print(os.getpid(), file=lock, flush=True)\nprint(os.getpid(), flush=True)\ntime.sleep(60)\n"
     )
     daemon.chmod(0o755)
     child = house.sh("(env -u MCPD_INSTANCE setsid $1 </dev/null & ); read go", str(daemon))

@@ -11,6 +11,8 @@ from mcpd.supervise.procfs import ProcId, Stat
 
 ME = os.getpid()
 OURS = os.getsid(0)
+LOCKED = (40, 50)
+"""Pids of processes that hold a lock."""
 
 
 class FakeChild:
@@ -53,6 +55,7 @@ def nobody_real(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[str]]:
     arguments: dict[int, list[str]] = {}
     monkeypatch.setattr(procfs, "arguments", lambda pid: arguments.get(pid, []))
     monkeypatch.setattr(procfs, "pipes", lambda pid: {500} if pid == 50 else set())
+    monkeypatch.setattr(procfs, "holds_own_lock", lambda pid: pid in LOCKED)
     return arguments
 
 
@@ -173,6 +176,21 @@ def test_another_daemon_and_its_servers_belong_to_nobody_here(
     assert sort_out(table, FakeChild(10, 10)) == ([[10]], [])
 
 
+def test_whoever_only_calls_itself_a_daemon_is_its_servers(nobody_real: dict[int, list[str]]):
+    """
+    The name is the process's own choice; a daemon is known by the lock that it holds.
+    """
+    nobody_real[41] = ["mcpd"]
+    nobody_real[42] = ["/usr/bin/python3", "-I", "-S", "/x/mcpd/supervise/guardian.py", "l.json"]
+    known = FakeChild(10, 10)
+    known.known = {ProcId(42, 21)}
+    table = [process(10, ME, 10, 10), process(41, 10, 41, 20), process(42, 1, 42, 21)]
+    assert sort_out(table, known) == ([[10, 41, 42]], [])
+    orphan = process(41, ME, 41, 20)
+    assert sort_out([process(10, ME, 10, 10), orphan], FakeChild(10, 10)) == ([[10, 41]], [])
+    assert sort_out([orphan]) == ([], [41])
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -186,5 +204,5 @@ def test_another_daemon_and_its_servers_belong_to_nobody_here(
         ([], False),
     ],
 )
-def test_a_daemon_is_known_by_its_command_line(arguments: list[str], expected: bool):
-    assert kinship.is_daemon(arguments) is expected
+def test_a_daemon_has_its_own_command_line(arguments: list[str], expected: bool):
+    assert kinship.calls_itself_daemon(arguments) is expected
