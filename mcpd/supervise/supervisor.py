@@ -35,7 +35,7 @@ from mcpd.supervise.reaper import Reaper
 from mcpd.supervise.slot import Pipes, Run, Slot, Spec, no_workspace, placed
 
 DRAIN_S: Final = 0.2
-"""For the last words of a process that has ended; a grandchild may hold its pipes for longer."""
+"""For the last words of the descendants of a process that has ended; all of its own are read."""
 
 CLOSED_S: Final = 0.5
 """For a process that closed its stdin or stdout to end as well."""
@@ -581,7 +581,7 @@ class Supervisor:
         """Report a death, after what it still had to say."""
         if run.connected is not None:
             await asyncio.wait((run.connected,))
-        await run.pipes.wait_ended(DRAIN_S)
+        await run.pipes.drain(DRAIN_S)
         self._report_end(slot, run)
 
     def _pipe_ended(self, slot: Slot, run: Run) -> None:
@@ -619,6 +619,7 @@ class Supervisor:
             report = await ladder.reap_rest(run.child, grace=grace)
         else:
             report = await ladder.stop(run.child, close_stdin=run.pipes.close_stdin, grace=grace)
+        await run.pipes.drain(0)
         run.pipes.close()
         if await self._end_container(
             slot.server, run.child, grace=min(grace, until - self._host.now())

@@ -65,10 +65,12 @@ class Pipes:
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
         """Take over three descriptors, which are closed with us."""
         loop = asyncio.get_running_loop()
-        await loop.connect_read_pipe(lambda: self._stderr, os.fdopen(stderr, "rb", 0))
+        self._stderr.file = os.fdopen(stderr, "rb", 0)
+        await loop.connect_read_pipe(lambda: self._stderr, self._stderr.file)
         self._stdin_file = os.fdopen(stdin, "wb", 0)
         self._stdin, _ = await loop.connect_write_pipe(lambda: self._sink, self._stdin_file)
-        await loop.connect_read_pipe(lambda: self._stdout, os.fdopen(stdout, "rb", 0))
+        self._stdout.file = os.fdopen(stdout, "rb", 0)
+        await loop.connect_read_pipe(lambda: self._stdout, self._stdout.file)
 
     @property
     def has_spoken(self) -> bool:
@@ -88,11 +90,7 @@ class Pipes:
         stdin, file = self._stdin, self._stdin_file
         if stdin is None or file is None or stdin.is_closing() or file.closed:
             return 0
-        waiting = bytearray(4)
-        if TELLS_UNREAD:
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(file, termios.FIONREAD, waiting)
-        return stdin.get_write_buffer_size() + int.from_bytes(waiting, sys.byteorder)
+        return stdin.get_write_buffer_size() + (_unread(file) if TELLS_UNREAD else 0)
 
     @property
     def is_open(self) -> bool:
@@ -129,15 +127,21 @@ class Pipes:
         """Pass nothing more of its stdout on; it is still drained."""
         self._stdout.mute()
 
-    async def wait_ended(self, timeout: float) -> bool:
-        """Wait until stdout and stderr have ended, ``timeout`` seconds at most.
+    async def drain(self, grace: float) -> bool:
+        """Wait until all that was written so far has been handled; return whether both ended.
 
-        A grandchild may hold them open for as long as it likes.
+        To be called when the process has ended. A descendant may hold its pipes open: what it
+        writes from now on is waited for only ``grace`` seconds. The rest takes as long as it
+        takes: a pipe holds a bounded number of bytes, and a busy loop loses none of them.
         """
-        ends = [one.ended for one in (self._stdout, self._stderr) if one.ended is not None]
+        ends = [one for one in (self._stdout, self._stderr) if one.ended is not None]
         if ends:
-            await asyncio.wait(ends, timeout=timeout)
-        return all(end.done() for end in ends)
+            await asyncio.wait([end.mark() for end in ends])
+            await asyncio.wait([end.ended for end in ends if end.ended], timeout=grace)
+        left = [end for end in ends if not end.has_ended]
+        for end in left:
+            end.flush()
+        return not left
 
     def close(self) -> None:
         """Close all three, whoever still holds the other ends."""
@@ -155,14 +159,27 @@ def _nobody(_frame: Frame | Oversized) -> None:
     """Drop a frame of a server that is on its way out."""
 
 
+def _unread(pipe: io.FileIO | None) -> int:
+    """Return how many bytes are in a pipe."""
+    waiting = bytearray(4)
+    if pipe is not None and not pipe.closed:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return int.from_bytes(waiting, sys.byteorder)
+
+
 class _End(asyncio.Protocol):
     """The reading end of a pipe."""
 
     def __init__(self) -> None:
         self.transport: asyncio.ReadTransport | None = None
         self.ended: asyncio.Future[None] | None = None
+        self.file: io.FileIO | None = None
         self.turns = tasks.Turns(self._pause, self._resume)
         self.has_spoken = False
+        self._marked = 0
+        """How many bytes are still to be read before the mark is reached."""
+        self._mark: asyncio.Future[None] | None = None
 
     def take(self, data: bytes) -> None:
         """Do what is to be done with bytes that were read."""
@@ -174,6 +191,49 @@ class _End(asyncio.Protocol):
             self.take(data[start : start + SLICE_BYTES])
             yield
 
+    def flush(self) -> None:
+        """Handle a last line that has no end."""
+        raise NotImplementedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody can write into it any more, or it was closed."""
+        return self.ended is not None and self.ended.done()
+
+    def mark(self) -> asyncio.Future[None]:
+        """Return what is done once all that is in the pipe now has been handled."""
+        assert self.ended is not None, "its transport is there"
+        if self.has_ended or self.transport is None or self.transport.is_closing():
+            return self.ended
+        if self._mark is not None and not self._mark.done():
+            return self._mark
+        self._mark = asyncio.get_running_loop().create_future()
+        self._marked = _unread(self.file)
+        if not self._marked:
+            self._reach_mark()
+        return self._mark
+
+    def _reach_mark(self) -> None:
+        """Wake whoever waits, behind what still waits for its turn."""
+        if self.turns.is_behind:
+            self.turns.take(self._pass_mark())
+        else:
+            self._wake()
+
+    def _pass_mark(self) -> Iterator[None]:
+        self._wake()
+        yield
+
+    def _wake(self) -> None:
+        if self._mark is not None and not self._mark.done():
+            self._mark.set_result(None)
+
+    def drop_turns(self) -> None:
+        """Leave undone what was read and waits for its turn."""
+        self.turns.drop()
+        if not self._marked:
+            self._wake()
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.ReadTransport, transport)
         self.ended = asyncio.get_running_loop().create_future()
@@ -184,6 +244,10 @@ class _End(asyncio.Protocol):
             self.turns.take(self.steps(data))
         else:
             self.take(data)
+        if self._marked:
+            self._marked = max(0, self._marked - len(data))
+            if not self._marked:
+                self._reach_mark()
         if len(data) >= REST_BYTES:
             self.turns.rest()
 
@@ -197,6 +261,7 @@ class _End(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.turns.drop()  # only we close it while something is left
+        self._wake()
         if self.ended is not None and not self.ended.done():
             self.ended.set_result(None)
 
@@ -210,7 +275,7 @@ class _Stdout(_End):
 
     def mute(self) -> None:
         self.on_frame = _nobody
-        self.turns.drop()
+        self.drop_turns()
 
     def take(self, data: bytes) -> None:
         for frame in self._feed(data):
@@ -224,10 +289,13 @@ class _Stdout(_End):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        for frame in self._feed(b"\n"):  # its last line, should it have no end
+        self.flush()
+        self._on_end()
+
+    def flush(self) -> None:
+        for frame in self._feed(b"\n"):
             if not _is_cut_off(frame):
                 self.on_frame(frame)
-        self._on_end()
 
 
 def _is_cut_off(frame: Frame | Oversized) -> bool:
@@ -254,6 +322,9 @@ class _Stderr(_End):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.flush()
+
+    def flush(self) -> None:
         self._on_data(b"")
 
 

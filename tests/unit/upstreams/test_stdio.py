@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 import uvloop
 
-from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.upstreams.stdio import TELLS_UNREAD, Pipes
 from tests.support.waiting import wait_until_async
 
@@ -27,7 +28,7 @@ class Far:
         self._stderr, self.stderr = os.pipe()
         for fd in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(fd, False)
-        self.frames: list[bytes | Oversized] = []
+        self.frames: list[Frame | Oversized] = []
         self.errors: list[bytes] = []
         self.ended = 0
         self.pipes = Pipes(
@@ -217,22 +218,79 @@ def test_a_muted_server_is_drained_and_not_heard(loop: str) -> None:
             os.write(far.stdout, b"x" * 4095 + b"\n")
             await asyncio.sleep(0)
         far.close("stdout", "stderr")
-        assert await far.pipes.wait_ended(5)
+        assert await far.pipes.drain(5)
 
     far = play(loop, scenario)
     assert far.frames == []
 
 
 @both
-def test_waiting_for_the_end_is_bounded(loop: str) -> None:
+def test_a_descendant_that_holds_the_pipes_is_not_waited_for(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        assert not await far.pipes.drain(0.01)
+        far.close("stdout", "stderr")
+        assert await far.pipes.drain(5)
+
+    play(loop, scenario)
+
+
+@both
+@pytest.mark.parametrize("size", [100, 30_000])
+def test_all_that_was_written_is_handled_however_slow_the_loop_is(loop: str, size: int) -> None:
     """
-    A grandchild may hold the pipes for as long as it likes.
+    A process wrote its answers and died; a descendant holds its pipes, so they do not end. Each
+    answer here takes the loop 2 ms, all together more than any limit in seconds would give them.
+    """
+    count = 60_000 // size
+    heard: list[bytes] = []
+
+    async def scenario(far: Far) -> None:
+        def handle(frame: Frame | Oversized) -> None:
+            time.sleep(0.002 if size < 1000 else 0.3)
+            assert not isinstance(frame, Oversized)
+            heard.append(bytes(frame))
+
+        far.pipes._stdout.on_frame = handle
+        line = b"x" * (size - 1) + b"\n"
+        assert os.write(far.stdout, line * count) == size * count
+        os.write(far.stdout, b"no end")
+        os.write(far.stderr, b"e" * 50_000 + b" last words")
+        assert not await far.pipes.drain(0)
+        assert heard == [line[:-1]] * count + [b"no end"]
+        assert b"".join(far.errors).endswith(b" last words")
+        assert far.errors[-1] == b""
+
+    play(loop, scenario, max_message_bytes=40_000)
+
+
+@both
+def test_what_a_descendant_goes_on_writing_is_not_waited_for(loop: str) -> None:
+    """
+    It may write for ever: what was in the pipe when the process had ended is all that counts.
     """
 
     async def scenario(far: Far) -> None:
-        assert not await far.pipes.wait_ended(0.01)
-        far.close("stdout", "stderr")
-        assert await far.pipes.wait_ended(5)
+        def handle(_: Frame | Oversized) -> None:
+            os.write(far.stdout, b"more\n" * 2)  # two for each that is read
+
+        far.pipes._stdout.on_frame = handle
+        os.write(far.stdout, b"more\n" * 100)
+        assert not await asyncio.wait_for(far.pipes.drain(0), 20)
+        far.pipes.mute()
+
+    play(loop, scenario)
+
+
+@both
+def test_a_server_that_is_muted_while_it_is_drained_is_not_waited_for(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        far.pipes._stdout.on_frame = lambda _: time.sleep(0.001)
+        os.write(far.stdout, b"x\n" * 3000)
+        draining = asyncio.ensure_future(far.pipes.drain(0))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        far.pipes.mute()
+        assert not await asyncio.wait_for(draining, 20)
 
     play(loop, scenario)
 
