@@ -87,6 +87,8 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
     if daemon["version"] != __version__:
         remedy = app.addressed("after an upgrade: mcpctl restart --daemon")
         app.note(f"this is mcpctl {__version__}; {remedy}")
+    for problem in daemon.get("problems", ()):
+        app.note(f"{problem}; {app.addressed('mcpctl doctor')}")
     if not found["servers"]:
         app.say(app.addressed("no servers; to see which files are read: mcpctl list"))
         return

@@ -33,6 +33,8 @@ class DaemonStatus(TypedDict):
     """What is remembered for requests, questions and subscriptions under way; idle, nothing is."""
     nofile: NotRequired[NofileStatus]
     """Missing from a daemon of an earlier version."""
+    problems: NotRequired[list[str]]
+    """What the daemon cannot write, a sentence each."""
 
 
 class StartingStatus(TypedDict):

@@ -51,6 +51,7 @@ class Answers:
         log: DaemonLog,
         journal: Journal,
         shutdown: Callable[[float | None], None],
+        problems: Callable[[], list[str]],
     ) -> None:
         self._socket = socket
         self._config = config
@@ -63,6 +64,7 @@ class Answers:
         self._log = log
         self._journal = journal
         self._shutdown = shutdown
+        self._problems = problems
         self._started_at = asyncio.get_running_loop().time()
 
     def uptime_s(self) -> float:
@@ -105,7 +107,7 @@ class Answers:
         seen = await snapshots.snapshot(self._mux, self._supervisor)
         return dict(
             snapshots.whole(
-                seen.daemon(self._socket, self.uptime_s()),
+                seen.daemon(self._socket, self.uptime_s(), self._problems()),
                 [
                     seen.server(
                         server,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 
 import msgspec
 
@@ -48,12 +49,18 @@ class CatalogCache:
     costs nobody anything but the cache, for as long as it is. Known secrets are masked.
     """
 
-    def __init__(self, state_dir: str) -> None:
+    def __init__(
+        self, state_dir: str, *, on_trouble: Callable[[OSError], object] = lambda _: None
+    ) -> None:
+        """``on_trouble`` gets the reason why nothing can be written, once."""
+        self._on_trouble = on_trouble
         self._directory = os.path.join(state_dir, "catalog")
         self._waiting: dict[str, tuple[str, Remembered, Redactor]] = {}
         self._writer: asyncio.Task[None] | None = None
         self._late: dict[str, tuple[str, Remembered, Redactor]] = {}
         """What the disk did not take; tried again with the next that is to be kept."""
+        self.trouble: OSError | None = None
+        """Why the last one could not be written; ``None`` when it was."""
 
     def load(self, server: str, launch: str) -> Remembered | None:
         """Return what the last process of this launch said, as far as it is known."""
@@ -93,12 +100,18 @@ class CatalogCache:
     async def _write(self) -> None:
         while self._waiting:
             server, what = self._waiting.popitem()
-            if await asyncio.to_thread(self._write_one, server, *what):
+            before = self.trouble
+            self.trouble = await asyncio.to_thread(self._write_one, server, *what)
+            if self.trouble is None:
                 self._late.pop(server, None)
-            else:
-                self._late[server] = what
+                continue
+            self._late[server] = what
+            if before is None:
+                self._on_trouble(self.trouble)
 
-    def _write_one(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> bool:
+    def _write_one(
+        self, server: str, launch: str, said: Remembered, redactor: Redactor
+    ) -> OSError | None:
         pages = said.catalog.to_cache().decode()
         introduction = said.introduction.to_cache()
         kept = _Kept(VERSION, launch, introduction, pages, said.has_asked, said.stamp)
@@ -109,9 +122,9 @@ class CatalogCache:
                 files.replace_file(_name(server), data, directory=directory)
             finally:
                 os.close(directory)
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return error
+        return None
 
 
 def _name(server: str) -> str:

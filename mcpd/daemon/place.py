@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 from collections.abc import Callable
 
-from mcpd.errors import McpdError
-from mcpd.service import bind
+from mcpd.errors import McpdError, PathRefused
+from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 
 LOOK_S = 60.0
@@ -20,7 +19,8 @@ class Place:
     """The socket's file and the lock.
 
     A daemon whose files have vanished is out of reach, and the next client would start another:
-    it makes them anew, or ends when somebody else has taken the place.
+    it makes them anew, or ends when somebody else has taken the place. Nothing is made in a
+    directory in which no daemon would start; the next look may find a safe one.
     """
 
     def __init__(
@@ -32,9 +32,11 @@ class Place:
         is_lent: bool = False,
         replace: Callable[[socket.socket], None],
         lost: Callable[[str], None],
+        refused: Callable[[PathRefused], None] = lambda _: None,
     ) -> None:
         """``replace`` takes a new listening socket; ``lost`` hears that another daemon is.
 
+        ``refused`` gets the reason, once, why the directory is not used.
         ``is_lent``: the socket is a service manager's, and is neither made anew nor removed.
         """
         self._path = path
@@ -43,6 +45,9 @@ class Place:
         self._is_lent = is_lent
         self._replace = replace
         self._lost = lost
+        self._refused = refused
+        self.trouble: PathRefused | None = None
+        """Why the directory was not used at the last look; ``None`` where it can be."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -64,7 +69,14 @@ class Place:
     def look(self) -> None:
         """See to it that we can be found, and that nothing that cleans up takes our files."""
         try:
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            privatedir.prepare(self._path)
+        except PathRefused as refusal:
+            if self.trouble is None or self.trouble.message != refusal.message:
+                self._refused(refusal)
+            self.trouble = refusal
+            return
+        self.trouble = None
+        try:
             if self._lock.still_ours():
                 self._lock.touch()
             else:

@@ -132,6 +132,11 @@ class Registry:
             self._logs[name] = log
         return log
 
+    def log_troubles(self) -> list[tuple[str, OSError]]:
+        """Return which servers' logs are not written, and why."""
+        troubles = [(name, log.trouble) for name, log in self._logs.items()]
+        return [(name, trouble) for name, trouble in troubles if trouble is not None]
+
     def redactor(self, name: str) -> Redactor:
         """Return what hides a server's secrets."""
         server = self.get(name)

@@ -49,7 +49,7 @@ from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
-from mcpd.supervise import descriptors
+from mcpd.supervise import descriptors, files
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
 from mcpd.supervise.logfile import last_lines
@@ -146,6 +146,7 @@ async def _live(
         level=start.options.log_level or "info",
         file=os.path.join(state_dir, "mcpd.log"),
         read_back=last_lines,
+        open_directory=files.open_checked,
     )
     install(log)
     daemon = Daemon(start, path, state_dir, log)
@@ -171,7 +172,7 @@ class Daemon:
         self._state_dir = state_dir
         self._sessions = itertools.count(1)
         self._ending: asyncio.Future[tuple[str, float | None]] = loop.create_future()
-        self._cache = CatalogCache(state_dir)
+        self._cache = CatalogCache(state_dir, on_trouble=self._warn_of_cache)
         self._room = LogRoom(
             state_dir, known=self._log_files, on_removed=self._tell_of_removed_logs
         )
@@ -246,6 +247,7 @@ class Daemon:
             log=log,
             journal=self._journal,
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
+            problems=self._problems,
         )
         self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
         self._herald = Herald(start.notifier, self._registry, mux, self._supervisor)
@@ -287,6 +289,7 @@ class Daemon:
             is_lent=identity is None,
             replace=self._listener.replace,
             lost=self.end,
+            refused=self._warn_of_place,
         )
         self._drain = Drain(self._performer, supervisor, self._listener)
         supervisor.reaper.start()
@@ -567,6 +570,22 @@ class Daemon:
             loop = asyncio.get_running_loop()
             self._ledger_retry = loop.call_later(LEDGER_RETRY_S, self.record_members)
 
+    def _warn_of_place(self, refusal: PathRefused) -> None:
+        reason = refusal.message
+        self._log.log("error", "place.refused", socket=self._path, reason=reason, hint=refusal.hint)
+
+    def _problems(self) -> list[str]:
+        """Return what cannot be written now, for ``status``."""
+        found = []
+        if self._place.trouble is not None:
+            found.append(f"the socket is not made again: {self._place.trouble.message}")
+        if self._ledger.trouble is not None:
+            found.append(f"the record of processes is not kept: {self._ledger.trouble}")
+        if self._cache.trouble is not None:
+            found.append(f"the lists of servers are not kept: {self._cache.trouble}")
+        troubles = self._registry.log_troubles()
+        return found + [f"the log of {name} is not written: {why}" for name, why in troubles]
+
     def _log_files(self) -> list[str]:
         return self._registry.log_files()
 
@@ -581,6 +600,9 @@ class Daemon:
 
     def _tell_of_removed_logs(self, removed: Removed) -> None:
         self._log.log("info", "logs.removed", files=removed.files, bytes=removed.bytes)
+
+    def _warn_of_cache(self, error: OSError) -> None:
+        self._log.log("warning", "cache.trouble", error=error)
 
     def _warn_of_guardian(self, text: str) -> None:
         self._log.log("warning", "guardian.trouble", text=text)

@@ -62,7 +62,7 @@ class Snapshot:
         self._rss = rss
         self._now = supervisor.now()
 
-    def daemon(self, socket: str, uptime_s: float) -> DaemonStatus:
+    def daemon(self, socket: str, uptime_s: float, problems: list[str]) -> DaemonStatus:
         """Return what there is to say of the daemon."""
         return {
             "pid": os.getpid(),
@@ -72,6 +72,7 @@ class Snapshot:
             "sessions": self._mux.session_count(),
             "tables": self._mux.table_sizes(),
             "nofile": descriptors.limits(),
+            "problems": problems,
         }
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:

@@ -21,6 +21,7 @@ NAMES: Final = {10: "debug", 20: "info", 30: "warning", 40: "error", 50: "error"
 
 RING_LINES: Final = 1000
 LINE_BYTES: Final = 4096
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """As much as a pipe that can be written to takes without blocking (PIPE_BUF)."""
 
 
@@ -55,10 +56,12 @@ class DaemonLog(logging.Handler):
         max_bytes: int = 10 * 1024 * 1024,
         backups: int = 3,
         read_back: ReadBack = lambda *_: [],
+        open_directory: Callable[[str], int] = lambda path: os.open(path, _DIRECTORY),
     ) -> None:
         """``file`` is the path that ``fd`` may be open on; then it is rotated at ``max_bytes``.
 
-        What stands in it is read with ``read_back``.
+        What stands in it is read with ``read_back``. ``open_directory`` returns a descriptor of its
+        directory, and raises ``OSError`` where nothing may be made there.
         """
         super().__init__()
         self.level_name = level
@@ -69,6 +72,7 @@ class DaemonLog(logging.Handler):
         self._max_bytes = max_bytes
         self._backups = backups
         self._read_back = read_back
+        self._open_directory = open_directory
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLOUT)
         self._lost = 0
@@ -179,11 +183,16 @@ class DaemonLog(logging.Handler):
     def _begin(self, file: str) -> None:
         """Go on in the file at ``file``, a new one where there is none; links are not followed."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        folder, name = os.path.split(file)
         try:
-            fresh = os.open(file, flags | os.O_CLOEXEC, 0o600)
+            directory = self._open_directory(folder)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-            fresh = os.open(file, flags | os.O_CLOEXEC, 0o600)
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            directory = self._open_directory(folder)
+        try:
+            fresh = os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=directory)
+        finally:
+            os.close(directory)
         try:
             if not stat.S_ISREG(os.fstat(fresh).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", file)

@@ -7,22 +7,44 @@ import errno
 import os
 import stat
 
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
 
 def open_directory(path: str) -> int:
     """Return a descriptor of the private directory ``path``, made if it is missing.
 
-    Raises ``OSError``, also when it is a link or belongs to somebody else.
+    Raises ``OSError``, also when it or the directory it is in is a link, belongs to somebody else,
+    or can be written in by others. What is looked at is what the descriptor is of.
     """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    parent, name = os.path.split(path)
     try:
-        fd = os.open(path, flags)
+        above = open_checked(parent)
     except FileNotFoundError:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-        fd = os.open(path, flags)
-    if os.fstat(fd).st_uid not in (os.geteuid(), 0):
-        os.close(fd)
-        raise PermissionError(errno.EPERM, "the directory belongs to somebody else", path)
-    return fd
+        os.makedirs(parent, mode=0o700, exist_ok=True)
+        above = open_checked(parent)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+        return _checked(os.open(name, _DIRECTORY, dir_fd=above), path)
+    finally:
+        os.close(above)
+
+
+def open_checked(path: str) -> int:
+    """Return a descriptor of a directory that is there; raise as ``open_directory`` does."""
+    return _checked(os.open(path, _DIRECTORY), path)
+
+
+def _checked(fd: int, path: str) -> int:
+    found = os.fstat(fd)
+    if found.st_uid not in (os.geteuid(), 0):
+        why = "the directory belongs to somebody else"
+    elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        why = "others can write in the directory"
+    else:
+        return fd
+    os.close(fd)
+    raise PermissionError(errno.EPERM, why, path)
 
 
 def open_file(name: str, flags: int, *, directory: int) -> int:

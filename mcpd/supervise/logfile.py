@@ -124,7 +124,7 @@ def last_lines(path: str, count: int, backups: int) -> list[bytes]:
     folder, name = os.path.split(os.path.abspath(path))
     found: list[bytes] = []
     with contextlib.suppress(OSError):
-        directory = files.open_directory(folder)
+        directory = files.open_checked(folder)
         try:
             for number in range(backups + 1):
                 if len(found) < count:

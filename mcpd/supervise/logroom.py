@@ -130,10 +130,16 @@ def _in_order(parts: list[_Part], known: frozenset[str]) -> Iterator[_Part]:
     yield from sorted((found[0] for found in logs.values()), key=lambda p: -p.size)
 
 
+def _open(path: str) -> int:
+    """Open a directory of logs; the state's own was chosen by a person, whatever it is in."""
+    is_logs = os.path.basename(path) == "logs"
+    return files.open_directory(path) if is_logs else files.open_checked(path)
+
+
 def _parts(path: str) -> Iterator[_Part]:
     """Return the logs in a directory, links not followed."""
     try:
-        directory = files.open_directory(path)
+        directory = _open(path)
     except OSError:
         return
     try:
@@ -157,7 +163,7 @@ def _parts(path: str) -> Iterator[_Part]:
 
 def _remove(part: _Part) -> bool:
     try:
-        directory = files.open_directory(part.directory)
+        directory = _open(part.directory)
     except OSError:
         return False
     try:

@@ -101,6 +101,11 @@ class ServerLog:
         # The longest first: a secret that contains another leaves no rest of itself.
         self._secrets = sorted(known, key=len, reverse=True)
 
+    @property
+    def trouble(self) -> OSError | None:
+        """Return why the disk takes nothing, ``None`` where it does."""
+        return self._file.trouble
+
     def mask(self, text: str) -> str:
         """Return ``text`` without the secrets that are known of this server."""
         for secret in self._secrets:

@@ -105,13 +105,14 @@ def _sweep(path: str, own: str | None) -> SweepReport:
 
 def _remove_ids(state_dir: str, own: str | None) -> None:
     """Remove the files with ids of containers that no ledger names: those of an earlier boot."""
-    path = os.path.join(state_dir, CONTAINERS)
-    with contextlib.suppress(OSError):
-        for name in os.listdir(path):
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        directory = files.open_directory(os.path.join(state_dir, CONTAINERS))
+        stack.callback(os.close, directory)
+        for name in os.listdir(directory):
             daemon_id = name.partition("-")[0]
             recorded = os.path.join(state_dir, "ledger", f"{daemon_id}.json")
             if daemon_id != own and not os.path.lexists(recorded):
-                os.unlink(os.path.join(path, name))
+                os.unlink(name, dir_fd=directory)
 
 
 def _sweep_one(

@@ -112,6 +112,12 @@ def _runs(place: Place, talk: Talk) -> Iterator[Finding]:
     yield fine(
         "daemon_runs", f"mcpd {hello.get('version')} answers, pid {pid}, {place.socket.path}"
     )
+    for problem in (talk.status or {}).get("daemon", {}).get("problems", ()):
+        yield warning(
+            "daemon_cannot_write",
+            problem,
+            "mend that: the daemon tries again within a minute; its log: mcpctl logs",
+        )
     if talk.status is None:
         yield warning(
             "daemon_draining",

@@ -332,3 +332,31 @@ def test_a_daemon_whose_standard_descriptors_were_closed_has_no_log_in_its_socke
     pid = box.daemon.pid
     assert {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in range(3)} == {os.devnull}
     assert box.down() == 0
+
+
+def test_nothing_is_written_behind_a_link_that_took_the_place_of_the_state(box: Box) -> None:
+    """
+    The directory of the state is looked at whenever something is made there, and ``status`` says
+    what cannot be written.
+    """
+    box.fake().up()
+    elsewhere = box.root / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    box.state.rename(box.root / "state.kept")
+    box.state.symlink_to(elsewhere)
+    assert box.session().text("echo", text="still served") == "still served"
+    with box.peer() as peer:
+        peer.request("mcpd/restart", {"servers": ["fake"]}, 20)
+        problems = wait_until(lambda: peer.request("mcpd/status")["daemon"]["problems"])
+    assert any("record of processes" in problem for problem in problems)
+    assert "record of processes" in box.ctl("status").stderr
+    assert list(elsewhere.iterdir()) == []
+    assert "ledger.trouble" in box.tail()
+    box.state.unlink()
+    (box.root / "state.kept").rename(box.state)
+    with box.peer() as peer:
+        peer.request("mcpd/restart", {"servers": ["fake"]}, 20)
+        assert not any(
+            "record" in each for each in peer.request("mcpd/status")["daemon"]["problems"]
+        )

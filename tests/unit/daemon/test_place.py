@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.daemon.place import Place
+from mcpd.errors import PathRefused
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock
 
@@ -23,12 +24,14 @@ class Held:
         self.lock = DaemonLock.acquire(self.path + ".lock")
         self.listeners = [bind.bind_socket(self.path, self.lock)]
         self.lost: list[str] = []
+        self.refused: list[PathRefused] = []
         self.place = Place(
             self.path,
             self.lock,
             bind.identity_of(self.path),
             replace=self.listeners.append,
             lost=self.lost.append,
+            refused=self.refused.append,
         )
 
     def can_be_found(self) -> bool:
@@ -77,6 +80,49 @@ def test_the_whole_directory_may_vanish(held: Held) -> None:
     assert held.lock.still_ours()
     assert held.can_be_found()
     assert os.stat(folder).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("what", ["link", "open"])
+def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) -> None:
+    """
+    It was replaced by one in which others can write, or by a link to such a one: no daemon would
+    start there, and none makes its lock and socket there. Where it is safe again they are made.
+    """
+    folder = Path(held.path).parent
+    kept = folder.with_name(folder.name + ".kept")
+    elsewhere = folder.with_name(folder.name + ".open")
+    folder.rename(kept)
+    elsewhere.mkdir()
+    (elsewhere / "others").touch()
+    elsewhere.chmod(0o777)
+    if what == "link":
+        folder.symlink_to(elsewhere)
+    else:
+        elsewhere.rename(folder)
+    try:
+        held.place.look()
+        held.place.look()
+        assert os.listdir(folder) == ["others"]
+        assert held.lost == []
+        assert len(held.refused) == 1
+        assert held.place.trouble is not None
+        assert "is a link" in held.place.trouble.message or "can write" in str(held.place.trouble)
+    finally:
+        (folder / "others").unlink()
+        if what == "link":
+            folder.unlink()
+            elsewhere.rmdir()
+            kept.rename(folder)
+        else:
+            folder.chmod(0o700)
+    held.place.look()
+    assert held.place.trouble is None
+    assert held.can_be_found()
+    assert held.lock.still_ours()
+    if kept.exists():
+        for each in kept.iterdir():
+            each.unlink()
+        kept.rmdir()
 
 
 def test_one_who_lost_its_lock_to_another_daemon_gives_way(held: Held) -> None:

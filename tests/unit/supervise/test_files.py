@@ -20,6 +20,34 @@ def test_a_link_in_a_directorys_place_is_refused(tmp_path: Path):
         files.open_directory(str(tmp_path / "logs"))
 
 
+@pytest.mark.parametrize("which", ["state", "state/logs"])
+def test_a_directory_that_others_can_write_in_is_refused(tmp_path: Path, which: str):
+    os.close(files.open_directory(str(tmp_path / "state" / "logs")))
+    (tmp_path / which).chmod(0o777)
+    with pytest.raises(PermissionError):
+        files.open_directory(str(tmp_path / "state" / "logs"))
+
+
+def test_nothing_is_made_behind_a_link_above(tmp_path: Path):
+    """
+    The state's directory was replaced by a link to somewhere else.
+    """
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError):
+        files.open_directory(str(tmp_path / "state" / "logs"))
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_what_a_chosen_directory_is_in_does_not_matter(tmp_path: Path):
+    """
+    A home directory may be behind a link; only what is ours by its place has to be in a safe one.
+    """
+    (tmp_path / "real" / "state").mkdir(parents=True)
+    (tmp_path / "home").symlink_to(tmp_path / "real")
+    os.close(files.open_checked(str(tmp_path / "home" / "state")))
+
+
 def test_a_link_in_a_files_place_is_refused(tmp_path: Path):
     """B118: what we write is never reached through links."""
     target = tmp_path / "target"
