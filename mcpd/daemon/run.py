@@ -40,6 +40,7 @@ from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
 from mcpd.listeners.control import Desk
+from mcpd.listeners.halfopen import HalfOpen
 from mcpd.listeners.peer import Peer
 from mcpd.listeners.unix import UnixListener
 from mcpd.observe.journal import Journal
@@ -254,6 +255,7 @@ class Daemon:
         self._outboxes = Outboxes(
             one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
         )
+        self._half_open = HalfOpen(lambda session: self.dispatch(events.InputEnded(session)))
         self._ledger: Ledger
         self._ledger_retry: asyncio.TimerHandle | None = None
         """While the ledger's last change is not on disk: when it is tried again."""
@@ -458,6 +460,7 @@ class Daemon:
         await self._cache.flush()
         await self._room.close()
         self._registry.close()
+        self._half_open.close()
         self._supervisor.reaper.close()
         self._place.remove_socket()
         self._herald.close()
@@ -511,6 +514,7 @@ class Daemon:
             outboxes=self._outboxes,
             on_frame=self._hear,
             on_closed=self._closed,
+            half_open=self._half_open,
         )
         self._performer.connections[session] = connection
         self.dispatch(events.SessionOpened(session))

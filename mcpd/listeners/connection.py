@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -11,12 +12,13 @@ from msgspec import Raw
 from mcpd import tasks
 from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 from mcpd.ids import SessionId
+from mcpd.listeners.halfopen import HalfOpen, has_hung_up
 
 HUNG_UP = "its client hung up"
 """Why most sessions end."""
 
 LINGER_S = 5.0
-"""How long a client whose session is over may take to read what is queued for it."""
+"""How long a client whose session is over may read nothing of what is queued for it."""
 
 
 FEW_LINES = 32
@@ -72,8 +74,12 @@ class Connection(asyncio.Protocol):
         outboxes: Outboxes,
         on_frame: Callable[[SessionId, Frame | Oversized], None],
         on_closed: Callable[[SessionId, str], None],
+        half_open: HalfOpen | None = None,
     ) -> None:
+        """``half_open`` is told of a client that ends its input; without, that ends the session."""
         self.session = session
+        self.has_heard = False
+        """Whether anything has come."""
         self._feed = Framer(max_frame_bytes).feed
         self._outboxes = outboxes
         self._on_frame = on_frame
@@ -81,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_slow = False
         self._is_over = False
+        self._half_open = half_open
+        self._has_ended = False  # its input
         self._turns = tasks.Turns(self._pause, self._resume)
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -90,6 +98,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
+        self.has_heard = True
         if self._turns.is_behind or has_many_lines(data, FEW_LINES):
             self._turns.take(self._steps(data))
             return
@@ -109,20 +118,46 @@ class Connection(asyncio.Protocol):
             yield
 
     def _pause(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        if self._is_read:
+            cast(asyncio.Transport, self._transport).pause_reading()
 
     def _resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._is_read:
+            cast(asyncio.Transport, self._transport).resume_reading()
+
+    @property
+    def _is_read(self) -> bool:
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not self._has_ended
 
     def eof_received(self) -> bool:
-        """End the session: a client that sends nothing more can answer nothing more.
+        """Return whether the connection stays open, for what a client that still reads is owed.
 
-        What was answered already is still delivered.
+        The session of one that has hung up ends. What was answered already is still delivered.
         """
-        self.close(HUNG_UP)
-        return False
+        if self._is_over or self._has_ended or self._transport is None:
+            return self._has_ended and not self._is_over
+        connection = self._transport.get_extra_info("socket")
+        if self._half_open is None or connection is None or has_hung_up(connection):
+            self.close(HUNG_UP)
+            return False
+        self._has_ended = True
+        self._half_open.watch(connection, lambda: self.abort(HUNG_UP))
+        if self._turns.is_behind:
+            self._turns.take(self._end_input())
+        else:
+            for _ in self._end_input():
+                continue
+        return not self._is_over
+
+    def _end_input(self) -> Iterator[None]:
+        """Hear the last line, which may lack its end, and that there will be no more."""
+        for frame in self._feed(b"\n"):
+            if not self._is_over:
+                self._on_frame(self.session, frame)
+        yield
+        if self._half_open is not None and not self._is_over:
+            self._half_open.on_ended(self.session)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._gone.done():
@@ -187,9 +222,17 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is not None and not transport.is_closing():
             transport.close()
-            if transport.get_write_buffer_size():
-                asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+            self._linger(transport)
         self._end(reason)
+
+    def _linger(self, transport: asyncio.Transport, before: float = math.inf) -> None:
+        """Give up what is queued once a client has read none of it for ``LINGER_S``."""
+        left = transport.get_write_buffer_size()
+        if left >= before:
+            transport.abort()
+        elif left:
+            loop = asyncio.get_running_loop()
+            loop.call_later(LINGER_S, self._linger, transport, left)
 
     def abort(self, reason: str) -> None:
         """End both at once; what is queued is lost."""
@@ -200,6 +243,8 @@ class Connection(asyncio.Protocol):
     def _end(self, reason: str) -> None:
         if not self._is_over:
             self._is_over = True
+            if self._has_ended and self._half_open is not None and self._transport is not None:
+                self._half_open.forget(self._transport.get_extra_info("socket"))
             self._turns.drop()
             self._outboxes.remove(self)
             self._on_closed(self.session, reason)

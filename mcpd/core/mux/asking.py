@@ -27,6 +27,10 @@ Heard = Callable[[Raw | None, Raw | None], None]
 
 _INTEGER: Final = re.compile(rb"-?[0-9]+\Z")
 
+NO_INPUT: Final = Raw(
+    codes.plain_error(codes.INTERNAL_ERROR, "the client has ended its input: it answers nothing")
+)
+
 _UNREADABLE: Final = Raw(
     codes.plain_error(codes.INTERNAL_ERROR, "the client's answer could not be read")
 )
@@ -36,12 +40,13 @@ _UNREADABLE: Final = Raw(
 class Asked:
     """One request that a session owes an answer to. ``token`` is the asker's progress token."""
 
-    __slots__ = ("number", "on_progress", "session", "then", "timer", "token")
+    __slots__ = ("is_sent", "number", "on_progress", "session", "then", "timer", "token")
 
     def __init__(self, session: SessionId, number: int, then: Heard) -> None:
         self.session = session
         self.number = number
         self.then = then
+        self.is_sent = False
         self.timer: Timer | None = None
         self.token: bytes | None = None
         self.on_progress: Callable[[bytes], None] | None = None
@@ -78,6 +83,11 @@ class Asking:
         """
         number = next(self._numbers)
         asked = Asked(session.id, number, then)
+        if session.has_ended:
+            self._open[session.id, number] = asked
+            asked.timer = self._fx.after(0, lambda: self._refuse(asked))
+            return asked
+        asked.is_sent = True
         if on_progress is not None and params is not None and (token := _token_in(params)):
             asked.token, asked.on_progress = token, on_progress
             params = progress.with_token(params, number)
@@ -90,7 +100,7 @@ class Asking:
 
     def withdraw(self, asked: Asked) -> None:
         """Nobody wants to know any more: tell the client, unless it has answered."""
-        if self._take(asked.session, asked.number) is None:
+        if self._take(asked.session, asked.number) is None or not asked.is_sent:
             return
         params = msgspec.json.encode({"requestId": asked.number})
         line = envelope.notification(b'"notifications/cancelled"', params)
@@ -131,10 +141,19 @@ class Asking:
         if asked is not None and asked.on_progress is not None and asked.token is not None:
             asked.on_progress(progress.restored(params, asked.token))
 
+    def input_ended(self, session: Session) -> None:
+        """Answer with an error what a client was asked that sends nothing more."""
+        for asked in [each for (owner, _), each in self._open.items() if owner == session.id]:
+            self._refuse(asked)
+
     def session_gone(self, session: Session) -> None:
         """Forget what a session was asked; whoever asked knows that it is gone."""
         for ident, number in [key for key in self._open if key[0] == session.id]:
             self._take(ident, number)
+
+    def _refuse(self, asked: Asked) -> None:
+        if self._take(asked.session, asked.number) is not None:
+            asked.then(None, NO_INPUT)
 
     def _expire(self, asked: Asked) -> None:
         self.withdraw(asked)

@@ -23,6 +23,12 @@ class FrameFromSession(msgspec.Struct, frozen=True, gc=False):
     frame: Frame | Oversized
 
 
+class InputEnded(msgspec.Struct, frozen=True):
+    """A client sends nothing more; it still reads."""
+
+    session: SessionId
+
+
 class SessionClosed(msgspec.Struct, frozen=True):
     """A connection has ended, whoever ended it."""
 
@@ -198,6 +204,7 @@ class Tick(msgspec.Struct, frozen=True):
 Event = (
     SessionOpened
     | FrameFromSession
+    | InputEnded
     | SessionClosed
     | ServerUp
     | ProbeRead

@@ -19,6 +19,7 @@ from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.failures import too_large
+from mcpd.core.mux.lingering import Lingering
 from mcpd.core.mux.listens import DRAINING, Listens
 from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
@@ -59,6 +60,7 @@ class Mux:
             self._tables, self._desk.check, listens=self._listens, parked=self._parked
         )
         self._desk.downstream = self._downstream
+        self._lingering = Lingering(self._tables)
         self._recovery = Recovery(self._tables, self._downstream.served.unlisted)
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
@@ -83,6 +85,10 @@ class Mux:
                 fx.run_due()
             case events.SessionOpened():
                 self._tables.sessions[event.session] = Session(event.session)
+            case events.InputEnded():
+                session = self._tables.sessions.get(event.session)
+                if session is not None:
+                    self._end_input(session)
             case events.SessionClosed():
                 self._close_session(event)
             case events.ServerUp():
@@ -141,6 +147,8 @@ class Mux:
                 self._say_farewell()
             case _:
                 assert_never(event)
+        if self._lingering.sessions:
+            self._lingering.look()
         return commands
 
     def next_deadline(self) -> float | None:
@@ -392,10 +400,17 @@ class Mux:
         server = b"null" if event.server is None else envelope.quote(event.server)
         self._tables.reply(session, owed, b'{"session":%d,"server":%b}' % (session.id, server))
 
+    def _end_input(self, session: Session) -> None:
+        """Ask the client nothing more, and end its session when it has got what it is owed."""
+        session.has_ended = True
+        self._questions.input_ended(session)
+        self._lingering.begin(session)
+
     def _close_session(self, event: events.SessionClosed) -> None:
         session = self._tables.sessions.get(event.session)
         if session is None:
             return
+        self._lingering.forget(session)
         for owed in session.owed.values():
             owed.batch = None  # there is nobody to take the rest of its answers
         self._questions.asking.session_gone(session)  # nothing is withdrawn from who is not there

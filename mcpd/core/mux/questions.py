@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mux.asking import Asking
+from mcpd.core.mux.asking import NO_INPUT, Asking
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.pauses import Pauses
@@ -141,6 +141,13 @@ class Questions:
         """A client says how far it is with an answer."""
         self.asking.hear_progress(session, params)
 
+    def input_ended(self, session: Session) -> None:
+        """Answer with an error what was asked of a client that sends nothing more."""
+        self.asking.input_ended(session)
+        for question in [q for q in self._open if q.owner == session.id]:
+            question.take_back()
+            self.answer(question, result=None, error=NO_INPUT)
+
     def session_gone(self, session: Session) -> None:
         """A session that is gone answers with an error."""
         for question in [q for q in self._open if q.owner == session.id]:
@@ -227,7 +234,9 @@ class Questions:
         fresh = (p for p in reversed(question.callers) if not self.parking.is_parked(p))
         pending = next(fresh, newest)
         session = self._tables.sessions.get(SessionId(question.owner))
-        if pending.is_modern:
+        if session is not None and session.has_ended:
+            self.answer(question, result=None, error=NO_INPUT)
+        elif pending.is_modern:
             self._narrow(question, [pending])
             self.parking.put(question, pending)
         elif session is not None:

@@ -242,6 +242,10 @@ class Requests:
         flying = sum(1 for pending in self._inflight.all() if pending.owner)
         return flying + len(self._waiting) + len(self.between) + self.queued()
 
+    def waits_for_start(self, owner: int) -> bool:
+        """Tell whether a request of a session waits until the process is ready."""
+        return any(pending.owner == owner for pending in self._waiting)
+
     def owed_since(self) -> float | None:
         """Return since when the process owes its oldest answer, ``None`` where it owes none.
 

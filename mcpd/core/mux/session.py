@@ -47,6 +47,8 @@ class Session:
         """The server whose endpoint it is on; ``None`` is the aggregate."""
         self.is_session = False
         """Whether it has attached or spoken MCP; until then it is a control connection."""
+        self.has_ended = False
+        """Whether its client sends nothing more, and so answers nothing; it may still read."""
         self.may_control = True
         self.wants_farewell = False
         """Whether its client has asked to be told that all that was read is answered."""
