@@ -19,7 +19,7 @@ from mcpd.core.facts import SessionClosed as SessionIsOver
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events
 from mcpd.core.mux.entries import Settings
-from mcpd.core.mux.mux import Mux
+from mcpd.core.mux.mux import NO_SESSION, Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.backend import Answers
@@ -280,8 +280,10 @@ class Daemon:
         self._listener = UnixListener(
             listener,
             most=MOST_CONNECTIONS,
-            usable_fds=descriptors.usable,
+            usable_fds=lambda: (descriptors.usable(), descriptors.usable_for_control()),
             connect=self._connect,
+            admitted=lambda connection: self.dispatch(events.Admitted(connection.session)),
+            is_idle=lambda connection: not self._performer.mux.owes(connection.session),
             refused=self._warn_of_refusal,
         )
         self._place = Place(
@@ -505,7 +507,7 @@ class Daemon:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def _connect(self, _peer: Peer) -> Connection:
+    def _connect(self, _peer: Peer, in_reserve: bool) -> Connection:
         session = SessionId(next(self._sessions))
         settings = self._registry.daemon
         connection = Connection(
@@ -517,16 +519,19 @@ class Daemon:
             half_open=self._half_open,
         )
         self._performer.connections[session] = connection
-        self.dispatch(events.SessionOpened(session))
+        self.dispatch(events.SessionOpened(session, in_reserve))
         return connection
 
     def _hear(self, session: SessionId, frame: Frame | Oversized) -> None:
         self._performer.dispatch(events.FrameFromSession(session, frame))
 
     def _closed(self, session: SessionId, reason: str) -> None:
-        self._listener.count -= 1
-        self._performer.connections.pop(session, None)
-        if not reason.startswith(HUNG_UP):
+        connection = self._performer.connections.pop(session, None)
+        if connection is not None:
+            self._listener.ended(connection)
+        if reason == NO_SESSION:
+            self._listener.say(reason)
+        elif not reason.startswith(HUNG_UP):
             self._log.log("info", "connection.closed", session=session, reason=reason)
         self.dispatch(events.SessionClosed(session, reason))
 

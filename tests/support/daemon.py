@@ -132,9 +132,11 @@ class Peer:
     def read_line(self, timeout: float = 10.0) -> bytes | None:
         """Return the next line without its end, ``None`` at end of file; ``TimeoutError``."""
         deadline = time.monotonic() + scaled(timeout)
+        poll = select.poll()
+        poll.register(self._read_fd, select.POLLIN)
         while b"\n" not in self._buffer:
             left = max(0.0, deadline - time.monotonic())
-            if not select.select([self._read_fd], [], [], left)[0]:
+            if not poll.poll(left * 1000):
                 raise TimeoutError(f"nothing within {timeout} s, but {self._buffer[:200]!r}")
             try:
                 chunk = os.read(self._read_fd, 1 << 20)

@@ -11,7 +11,14 @@ from mcpd.ids import SessionId, SlotId
 
 
 class SessionOpened(msgspec.Struct, frozen=True, gc=False):
-    """A connection was accepted."""
+    """A connection was accepted; ``in_reserve``: for control requests alone."""
+
+    session: SessionId
+    in_reserve: bool = False
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """A connection is in the reserve no more: it may become a session."""
 
     session: SessionId
 
@@ -203,6 +210,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 Event = (
     SessionOpened
+    | Admitted
     | FrameFromSession
     | InputEnded
     | SessionClosed

@@ -13,7 +13,7 @@ from mcpd.core.mcp import codes
 from mcpd.core.mux import events
 from mcpd.core.mux.audience import Hearers
 from mcpd.core.mux.batch import Batch
-from mcpd.core.mux.commands import Command, Control, ControlCancelled, ToSession
+from mcpd.core.mux.commands import CloseSession, Command, Control, ControlCancelled, ToSession
 from mcpd.core.mux.control import ControlDesk
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
@@ -31,9 +31,10 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
-from mcpd.ids import SlotId
+from mcpd.ids import SessionId, SlotId
 
 _CONTROL = "mcpd/"
+NO_SESSION = "all connections for sessions are taken; this one is for control requests alone"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
 _HAS_BATCHES = "2025-03-26"
@@ -84,7 +85,12 @@ class Mux:
             case events.Tick():
                 fx.run_due()
             case events.SessionOpened():
-                self._tables.sessions[event.session] = Session(event.session)
+                opened = Session(event.session, in_reserve=event.in_reserve)
+                self._tables.sessions[event.session] = opened
+            case events.Admitted():
+                session = self._tables.sessions.get(event.session)
+                if session is not None:
+                    session.in_reserve = False
             case events.InputEnded():
                 session = self._tables.sessions.get(event.session)
                 if session is not None:
@@ -169,6 +175,11 @@ class Mux:
     def session_count(self) -> int:
         """Return how many sessions there are, on every endpoint."""
         return sum(session.is_session for session in self._tables.sessions.values())
+
+    def owes(self, session: SessionId) -> bool:
+        """Tell whether a connection is owed an answer."""
+        found = self._tables.sessions.get(session)
+        return found is not None and bool(found.owed)
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients are owed an answer."""
@@ -280,6 +291,9 @@ class Mux:
         session.owed[key] = owed
         if not method.startswith(_CONTROL):
             if not session.is_session:
+                if session.in_reserve:
+                    self._refuse_session(session, owed)
+                    return
                 self._tables.open_session(session)
             if self._is_draining and method != "ping":  # else there would be no end to it
                 self._tables.refuse(session, owed, DRAINING)
@@ -292,6 +306,12 @@ class Mux:
             owed.is_control = True
             raw = None if params is UNSET else bytes(params)
             self.effects.emit(Control(session.id, key, method, raw))
+
+    def _refuse_session(self, session: Session, owed: Owed) -> None:
+        """Refuse what only a session may ask, and end a connection that cannot become one."""
+        hint = "mcpctl status shows who is there"
+        self._tables.refuse(session, owed, Failure("rate_limited", NO_SESSION, None, True, hint))
+        self.effects.emit(CloseSession(session.id, NO_SESSION))
 
     def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
         if method == "notifications/progress":
@@ -377,6 +397,9 @@ class Mux:
             return
         if self._is_draining:
             self._tables.refuse(session, owed, DRAINING)
+            return
+        if session.in_reserve:
+            self._refuse_session(session, owed)
             return
         if session.is_session:
             why = "this connection is a session already: attach comes first, and once"

@@ -41,8 +41,10 @@ class Owed:
 class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
-    def __init__(self, ident: SessionId) -> None:
+    def __init__(self, ident: SessionId, *, in_reserve: bool = False) -> None:
         self.id = ident
+        self.in_reserve = in_reserve
+        """Whether it is there for control requests alone: all places for sessions are taken."""
         self.server: str | None = None
         """The server whose endpoint it is on; ``None`` is the aggregate."""
         self.is_session = False

@@ -29,11 +29,18 @@ class Door:
         self.refused: list[str] = []
         self.peers: list[Peer] = []
         self.usable_fds = 1 << 30
+        self.control_fds = 1 << 30
+        self.connections: dict[SessionId, Connection] = {}
+        self.in_reserve: list[SessionId] = []
+        self.admitted: list[SessionId] = []
+        self.busy: set[SessionId] = set()
         self.listener = unix.UnixListener(
             self._bind(),
             most=most,
-            usable_fds=lambda: self.usable_fds,
+            usable_fds=lambda: (self.usable_fds, self.control_fds),
             connect=self._connect,
+            admitted=lambda each: self.admitted.append(each.session),
+            is_idle=lambda each: each.session not in self.busy,
             refused=self.refused.append,
         )
 
@@ -44,18 +51,22 @@ class Door:
         bound.setblocking(False)
         return bound
 
-    def _connect(self, peer: Peer) -> Connection:
+    def _connect(self, peer: Peer, in_reserve: bool) -> Connection:
         self.peers.append(peer)
-        return Connection(
-            SessionId(len(self.peers)),
+        session = SessionId(len(self.peers))
+        if in_reserve:
+            self.in_reserve.append(session)
+        made = self.connections[session] = Connection(
+            session,
             max_frame_bytes=1000,
             outboxes=Outboxes(one_bytes=1000, all_bytes=1000),
             on_frame=lambda _session, frame: self.lines.append(bytes(frame)),
             on_closed=self._closed,
         )
+        return made
 
-    def _closed(self, _session: SessionId, _reason: str) -> None:
-        self.listener.count -= 1
+    def _closed(self, session: SessionId, _reason: str) -> None:
+        self.listener.ended(self.connections.pop(session))
 
     def knock(self) -> socket.socket:
         client = socket.socket(socket.AF_UNIX)
@@ -104,9 +115,16 @@ async def test_another_user_is_not_even_read(door: Door, monkeypatch: pytest.Mon
 async def test_one_too_many_is_turned_away(folder: Path) -> None:
     door = Door(folder, most=1)
     door.listener.start()
-    with door.knock(), door.knock():
-        await wait_until_async(lambda: door.refused)
-        assert door.listener.count == 1
+    with contextlib.ExitStack() as clients:
+        for _ in range(1 + unix.RESERVE):
+            clients.enter_context(door.knock())
+        await wait_until_async(lambda: door.listener.count == 1 + unix.RESERVE)
+        told = len(door.refused)
+        late = clients.enter_context(door.knock())
+        answer = json.loads(await asyncio.to_thread(late.recv, 1 << 16))
+        assert answer["error"]["data"]["kind"] == "rate_limited"
+        assert len(door.refused) == told + 1
+        assert door.listener.count == 1 + unix.RESERVE
     await wait_until_async(lambda: door.listener.count == 0)
     with door.knock() as client:
         client.sendall(b"now\n")
@@ -154,7 +172,7 @@ async def test_descriptors_that_are_kept_for_the_daemon_go_to_nobody(door: Door)
     """
     B143: with none left, the daemon could not even see whether a process has gone.
     """
-    door.usable_fds = 0
+    door.usable_fds = door.control_fds = 0
     with door.knock() as client, client.makefile("rb") as file:
         told = json.loads(await asyncio.to_thread(file.readline))
         assert await asyncio.to_thread(file.readline) == b""
@@ -163,7 +181,7 @@ async def test_descriptors_that_are_kept_for_the_daemon_go_to_nobody(door: Door)
     assert (door.peers, door.listener.count) == ([], 0)
     with door.knock(), door.knock():
         pass
-    door.usable_fds = 1 << 30
+    door.usable_fds = door.control_fds = 1 << 30
     with door.knock() as client:
         client.sendall(b"now\n")
         await wait_until_async(lambda: door.lines == [b"now"])
@@ -176,3 +194,70 @@ async def test_another_socket_takes_the_place_of_a_lost_one(door: Door) -> None:
     with door.knock() as client:
         client.sendall(b"again\n")
         await wait_until_async(lambda: door.lines == [b"again"])
+
+
+async def test_over_the_limit_a_few_are_let_in_for_control_alone(folder: Path) -> None:
+    """
+    They are as the others once one of those has ended, the oldest first.
+    """
+    door = Door(folder, most=2)
+    door.listener.start()
+    first = door.knock()
+    with door.knock(), door.knock() as third, door.knock():
+        await wait_until_async(lambda: door.listener.count == 4)
+        assert door.in_reserve == [3, 4]
+        third.sendall(b"status\n")
+        await wait_until_async(lambda: door.lines == [b"status"])
+        assert door.admitted == []
+        first.close()
+        await wait_until_async(lambda: door.admitted == [3])
+        assert door.listener.count == 3
+    await wait_until_async(lambda: door.listener.count == 0)
+    await door.listener.close()
+
+
+async def test_one_that_was_served_gives_its_place_to_the_next(folder: Path) -> None:
+    """
+    A connection that stays, as that of a stream, keeps nobody from looking and stopping. One that
+    is owed an answer keeps its place.
+    """
+    door = Door(folder, most=0)
+    door.listener.start()
+    with contextlib.ExitStack() as clients:
+        held = [clients.enter_context(door.knock()) for _ in range(unix.RESERVE)]
+        for client in held[:2]:
+            client.sendall(b"events\n")
+        await wait_until_async(lambda: len(door.lines) == 2)
+        await wait_until_async(lambda: door.listener.count == unix.RESERVE)
+        door.busy.add(SessionId(1))
+        late = clients.enter_context(door.knock())
+        late.sendall(b"status\n")
+        await wait_until_async(lambda: len(door.lines) == 3)
+        assert SessionId(1) in door.connections
+        assert SessionId(2) not in door.connections
+        told = json.loads(await asyncio.to_thread(held[1].makefile("rb").readline))
+        assert told["error"]["data"]["kind"] == "rate_limited"
+        assert door.listener.count == unix.RESERVE
+    await wait_until_async(lambda: door.listener.count == 0)
+    await door.listener.close()
+
+
+async def test_one_that_says_nothing_does_not_hold_the_reserve(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unix, "FIRST_REQUEST_S", 0.05)
+    door = Door(folder, most=0)
+    door.listener.start()
+    with door.knock() as silent, door.knock() as speaks:
+        speaks.sendall(b"hello\n")
+        assert await asyncio.to_thread(silent.recv, 10) == b""
+        assert door.listener.count == 1
+    await door.listener.close()
+
+
+async def test_descriptors_that_are_kept_for_control_serve_control(door: Door) -> None:
+    door.usable_fds = 0
+    with door.knock() as client:
+        client.sendall(b"status\n")
+        await wait_until_async(lambda: door.lines == [b"status"])
+    assert door.in_reserve == [1]

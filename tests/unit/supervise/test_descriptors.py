@@ -34,9 +34,13 @@ def test_both_limits_are_told_and_what_is_open(soft: int):
 
 def test_some_are_kept_back(soft: int, monkeypatch: pytest.MonkeyPatch):
     assert descriptors.usable() == soft - descriptors.KEPT_BACK
-    for limit, usable in ((40, 30), (resource.RLIM_INFINITY, sys.maxsize)):
+    assert descriptors.usable_for_control() == soft - descriptors.OURS
+    for limit, usable, control in (
+        (40, 30, 34), (resource.RLIM_INFINITY, sys.maxsize, sys.maxsize),
+    ):  # fmt: skip
         monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: (limit, limit))
         assert descriptors.usable() == usable
+        assert descriptors.usable_for_control() == control
 
 
 def test_no_limit_is_no_number(monkeypatch: pytest.MonkeyPatch):
