@@ -250,9 +250,17 @@ class Conversation:
         del self.entries[name]
         return self.handle(ev.EntriesChanged(tuple(self.entries.values())))
 
-    def do_open(self, session: str) -> list[cmd.Command]:
-        """``!! open 7``: a connection, and nothing more."""
-        return self.handle(ev.SessionOpened(SessionId(int(session))))
+    def do_open(self, session: str, *reserve: str) -> list[cmd.Command]:
+        """``!! open 7``: a connection, and nothing more; ``!! open 7 reserve``: for control."""
+        return self.handle(ev.SessionOpened(SessionId(int(session)), bool(reserve)))
+
+    def do_admit(self, session: str) -> list[cmd.Command]:
+        """``!! admit 7``: a connection has left the reserve."""
+        return self.handle(ev.Admitted(SessionId(int(session))))
+
+    def do_end(self, session: str) -> list[cmd.Command]:
+        """``!! end 7``: the client sends nothing more; it still reads."""
+        return self.handle(ev.InputEnded(SessionId(int(session))))
 
     def do_close(self, session: str) -> list[cmd.Command]:
         """``!! close 7``: the client is gone."""
