@@ -11,16 +11,22 @@ Everything is immutable and kept as the server's own bytes. A list goes through 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
-from mcpd.core.wire.envelope import object_of, quote, text
+from mcpd.core.wire.envelope import Bytes, object_of, quote, text
 from mcpd.core.wire.splice import elements
 from mcpd.errors import McpdError
+
+MOST_ENTRIES: Final = 10_000
+"""Entries of a list, over all pages. The rest is left out."""
+
+MOST_ENTRY_BYTES: Final = 1024 * 1024
+"""A longer entry is left out."""
 
 
 class Kind(Enum):
@@ -111,8 +117,9 @@ class Page(msgspec.Struct, frozen=True):
     """One answer to a list request.
 
     ``whole`` is the answer itself where it can be served as it is: it has no cursor, and nothing
-    in it had to be left out. ``dropped`` counts the entries that are no object or have no
-    identity: one bad entry must never hide the others. An empty ``next_cursor`` is a cursor like
+    in it had to be left out. Of more entries than ``MOST_ENTRIES`` one more is there, which tells
+    so. ``dropped`` counts the entries that are no object, have no identity or are too long: one bad
+    entry must never hide the others. An empty ``next_cursor`` is a cursor like
     any other.
     """
 
@@ -214,7 +221,35 @@ class _Cached(msgspec.Struct):
 _CACHE_VERSION: Final = 1
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _decode_cached: Final = msgspec.json.Decoder(_Cached).decode
-_decode_array: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class _Page(msgspec.Struct, gc=False):
+    tools: Bytes = UNSET
+    prompts: Bytes = UNSET
+    resources: Bytes = UNSET
+    resourceTemplates: Bytes = UNSET
+    nextCursor: Bytes = UNSET
+
+
+class _Identity(msgspec.Struct, gc=False):
+    name: Bytes = UNSET
+    uri: Bytes = UNSET
+    uriTemplate: Bytes = UNSET
+
+
+_decode_page: Final = msgspec.json.Decoder(_Page).decode
+_decode_identity: Final = msgspec.json.Decoder(_Identity).decode
+
+# Named members and the first elements alone: what else there is, is skipped without an object for
+# each. A server may send 10 million of them in one line.
+_decode_first: Final = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "_First",
+        [(f"entry_{number}", Bytes, UNSET) for number in range(MOST_ENTRIES + 1)],
+        array_like=True,
+        gc=False,
+    )
+).decode
 
 
 def parse_page(kind: Kind, result: Raw | bytes) -> Page:
@@ -224,7 +259,7 @@ def parse_page(kind: Kind, result: Raw | bytes) -> Page:
         ListError: the server's fault; the result holds no list of this kind.
     """
     whole = bytes(result)
-    members = object_of(whole) if _is_text(whole) else None
+    members = _members(whole, _decode_page) if _is_text(whole) else None
     if members is None:
         raise ListError(f"the result of {kind.method} is not an object")
     if kind.key not in members:
@@ -238,6 +273,16 @@ def parse_page(kind: Kind, result: Raw | bytes) -> Page:
     return Page(kind, items, next_cursor, whole if can_serve else None, dropped, len(whole))
 
 
+def _members(data: bytes, decode: Callable[[bytes], msgspec.Struct]) -> Mapping[str, Raw] | None:
+    """Return those members of an object that ``decode`` looks for, ``None`` for anything else."""
+    try:
+        found = decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return object_of(data) if data.lstrip()[:1] == b"{" else None
+    named = ((name, getattr(found, name)) for name in found.__struct_fields__)
+    return {name: raw for name, raw in named if raw is not UNSET}
+
+
 def _is_text(data: bytes) -> bool:
     try:
         return data.isascii() or bool(data.decode())
@@ -246,18 +291,29 @@ def _is_text(data: bytes) -> bool:
 
 
 def _split(kind: Kind, array: Raw) -> list[bytes]:
+    """Return the entries of a list as they came, one more than may be taken at most."""
     try:
-        return [bytes(raw) for raw in _decode_array(array)]
+        found = msgspec.structs.astuple(_decode_first(array))
+        return [bytes(raw) for raw in found[: _count(found)]]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return elements(bytes(array))
+        return elements(bytes(array))[: MOST_ENTRIES + 1]
     except ValueError:
         raise ListError(f"{kind.key!r} in the result of {kind.method} is not an array") from None
 
 
+def _count(found: tuple[Bytes, ...]) -> int:
+    try:
+        return found.index(UNSET)
+    except ValueError:
+        return len(found)
+
+
 def _item(kind: Kind, raw: bytes) -> Item | None:
-    value = (object_of(raw) or {}).get(kind.identity)
+    if len(raw) > MOST_ENTRY_BYTES:
+        return None
+    value = (_members(raw, _decode_identity) or {}).get(kind.identity)
     identity = None if value is None else text(value)
     return None if identity is None else Item(identity, raw)
 

@@ -7,7 +7,16 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Kind, ListError, Listing, Page, merge_pages, parse_page
+from mcpd.core.catalog.model import (
+    MOST_ENTRIES,
+    MOST_ENTRY_BYTES,
+    Kind,
+    ListError,
+    Listing,
+    Page,
+    merge_pages,
+    parse_page,
+)
 from mcpd.core.mcp import modern
 from mcpd.core.wire.envelope import object_of, text
 
@@ -33,7 +42,7 @@ class Hints(msgspec.Struct, frozen=True):
 class Limits(msgspec.Struct, frozen=True):
     """How long a list may get. An empty page counts as one entry, so that paging always ends."""
 
-    entries: int = 10_000
+    entries: int = MOST_ENTRIES
     size_bytes: int = 64 * 1024 * 1024
 
 
@@ -68,7 +77,10 @@ class Paging:
             result = self._without_envelope(result)
         page = parse_page(self.kind, result)
         if page.dropped:
-            self._note(f"{page.dropped} entries without {self.kind.identity!r} left out")
+            self._note(
+                f"{page.dropped} entries left out: without {self.kind.identity!r}, or over "
+                f"{MOST_ENTRY_BYTES} bytes"
+            )
         page = self._within_limits(page)
         self._pages.append(page)
         cursor = page.next_cursor
