@@ -28,6 +28,9 @@ _CODES: Final = {
     "unknown_method": METHOD_NOT_FOUND,
 }
 
+MOST_CHARACTERS: Final = 2000
+"""Of a message: it may quote a name, and a peer may write a name of megabytes."""
+
 
 def code_of(kind: str) -> int:
     """Return the JSON-RPC code of one of our kinds."""
@@ -38,19 +41,23 @@ def error_object(failure: Failure, code: int | None = None) -> bytes:
     """Write the ``error`` member for a failure of ours; ``data`` is what programs act on."""
     data: dict[str, Any] = {"kind": failure.kind, "retryable": failure.is_retryable}
     if failure.server is not None:
-        data["server"] = failure.server
+        data["server"] = _cut(failure.server)
     if failure.hint is not None:
         data["hint"] = failure.hint
     data.update(failure.details)
     body = {
         "code": code_of(failure.kind) if code is None else code,
-        "message": failure.message,
+        "message": _cut(failure.message),
         "data": data,
     }
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:  # a lone surrogate in a name that we quote
         return msgspec.json.encode(_printable(body))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} […]"
 
 
 def _printable(value: Any) -> Any:
@@ -65,7 +72,7 @@ def _printable(value: Any) -> Any:
 
 def plain_error(code: int, message: str, data: Any = None) -> bytes:
     """Write the ``error`` member for what MCP or JSON-RPC itself defines."""
-    body: dict[str, Any] = {"code": code, "message": message}
+    body: dict[str, Any] = {"code": code, "message": _cut(message)}
     if data is not None:
         body["data"] = data
     return msgspec.json.encode(_printable(body))
