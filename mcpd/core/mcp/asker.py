@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from mcpd.core.mcp.versions import Era
 
 NOTHING = frozenset[str]()
+
+SAID_BYTES: Final = 65536
+"""The longest ``_meta`` of a request, and the longest ``params`` of ``initialize``: what a client
+says of itself is kept as long as its session, or its request."""
 
 
 class Asker(msgspec.Struct, frozen=True, gc=False):

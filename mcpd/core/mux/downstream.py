@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from mcpd.core.mcp import codes, modern, shapes
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.asker import SAID_BYTES, Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mux import progress
 from mcpd.core.mux.forward import CheckArguments, Forward, token_of
@@ -61,6 +61,10 @@ class Downstream:
                 self.forward.call(session, owed, rule, params, found)
                 return
             if found.meta is not UNSET:
+                if len(found.meta) > SAID_BYTES:
+                    why = f"_meta has more than {SAID_BYTES} bytes"
+                    self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+                    return
                 try:
                     owed.asker = _asker(session, found.meta)
                 except modern.EnvelopeRefused as refusal:

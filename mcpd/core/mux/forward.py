@@ -224,6 +224,10 @@ class Forward:
             asker = session.asker
             if found.meta is not UNSET:
                 token = token_of(found.meta)
+        if token is not None and len(token) > envelope.ID_BYTES:
+            why = f"progressToken has more than {envelope.ID_BYTES} bytes"
+            tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            return
         upstream = tables.upstream_for(session, entry)
         if self._is_retry(session, owed, entry.name, upstream, rule, params, found, token):
             return

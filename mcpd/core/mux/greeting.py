@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.mcp import legacy, modern
+from mcpd.core.mcp import codes, legacy, modern
+from mcpd.core.mcp.asker import SAID_BYTES
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import NEWEST_LEGACY, negotiate
 from mcpd.core.mux import bridge
@@ -31,6 +32,10 @@ class Greeting:
         """Answer a legacy client's handshake from what its server said, once that is known."""
         if not session.is_session:
             self._tables.open_session(session)
+        if params is not None and len(params) > SAID_BYTES:
+            why = f"the params of initialize have more than {SAID_BYTES} bytes"
+            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            return
         asked = envelope.object_of(params) if params is not None else None
         asked = asked or {}
         version = envelope.text(asked.get("protocolVersion", UNSET))

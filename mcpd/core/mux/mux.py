@@ -245,7 +245,7 @@ class Mux:
                 self._questions.hear_answer(session, message)
             return
         if not envelope.is_id(ident):
-            why = "id must be a string or an integer"
+            why = f"id must be a string or an integer of at most {envelope.ID_BYTES} bytes"
             self._refuse_frame(session, None, codes.INVALID_REQUEST, why, batch)
             return
         if message.jsonrpc != "2.0":

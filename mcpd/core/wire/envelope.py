@@ -72,6 +72,9 @@ encode: Final = msgspec.json.Encoder().encode
 LARGE_BYTES: Final = 65536
 """Payloads over this are not copied to be put into a line."""
 
+ID_BYTES: Final = 1024
+"""The longest id, or progress token. They are kept until what they belong to is over."""
+
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)\Z")
 _SPACE: Final = " \t\n\r"
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
@@ -265,7 +268,9 @@ def text(value: Raw | bytes | UnsetType) -> str | None:
 
 
 def is_id(raw: bytes) -> bool:
-    """Tell whether these bytes are an id as MCP has them: a string or an integer, nothing else."""
+    """Tell whether these bytes are an id as MCP has them: a string or an integer, not too long."""
+    if len(raw) > ID_BYTES:
+        return False
     return raw.isdigit() or raw.startswith(b'"') or _INTEGER.match(raw) is not None
 
 

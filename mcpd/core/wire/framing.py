@@ -78,6 +78,10 @@ class Framer:
         """Bytes of the frame that has begun and not ended."""
         return self._size
 
+    def kept(self) -> int:
+        """Bytes of it that are kept: few, where it is over the limit."""
+        return len(self._buffer) + len(self._tail)
+
     def _without_bom(self, data: bytes) -> bytes:
         joined = bytes(self._buffer) + data if self._buffer else data
         if len(joined) < len(_BOM) and _BOM.startswith(joined):

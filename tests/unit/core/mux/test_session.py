@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mcpd.core.mcp.asker import SAID_BYTES
 from mcpd.core.mux.session import Session
 from mcpd.ids import SessionId
+from tests.unit.core.mux.world import World
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,19 @@ def test_errors_without_an_id_are_for_those_who_know_them(version: str | None, m
     session = Session(SessionId(1))
     session.version = version
     assert session.may_omit_id is may_omit
+
+
+def test_what_a_client_says_of_itself_is_no_longer_than_can_be_kept():
+    """
+    Capabilities, names and tokens of megabytes were kept for each session, counted nowhere.
+    """
+    world = World()
+    world.run("!! server echo", "!! start echo", "!! join 1 echo", "!! join 2 echo")
+    long = "x" * SAID_BYTES
+    said = world.request(1, 1, "tools/call", name="echo", _meta={"trace": long})
+    assert "_meta has more than 65536 bytes" in said[0]
+    said = world.request(1, 2, "tools/call", name="echo", _meta={"progressToken": long[:2000]})
+    assert "progressToken has more than 1024 bytes" in said[0]
+    said = world.request(2, 3, "initialize", protocolVersion="2025-11-25", capabilities={"x": long})
+    assert "the params of initialize have more than 65536 bytes" in said[0]
+    assert "echo" in world.request(1, 4, "tools/call", name="echo", arguments={"text": long})[0]

@@ -327,3 +327,9 @@ def test_a_large_answer_comes_in_parts_that_make_the_same_line():
         assert isinstance(parts, bytes) == (len(value) <= envelope.LARGE_BYTES)
         line = parts if isinstance(parts, bytes) else b"".join(parts)
         assert line == envelope.result(b'"a"', value)
+
+
+def test_an_id_is_not_longer_than_can_be_kept_for_all_requests():
+    for longest in (b"1" * envelope.ID_BYTES, b'"%b"' % (b"x" * (envelope.ID_BYTES - 2))):
+        assert envelope.is_id(longest)
+        assert not envelope.is_id(longest[:1] + longest)
