@@ -20,6 +20,12 @@ from mcpd.daemon.registry import Registry
 KEPT_S = 60.0
 """How long one is kept after its last session."""
 
+MOST = 200
+"""Servers that clients have brought, at a time. One more replaces one without sessions."""
+
+MOST_WORDS = 10_000
+"""Arguments, and variables, of a command: more than the kernel takes are never looked at."""
+
 RUNNERS = frozenset({
     "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "node", "tsx", "uvx", "uv", "pipx",
     "python", "python3", "sh", "bash", "env",
@@ -50,6 +56,9 @@ class AdHoc:
         One that inherits nothing from the daemon comes with an environment of its own, from a
         command line: a shell has expanded that already.
         """
+        if any(_count(command, member) > MOST_WORDS for member in ("args", "env")):
+            why = f"the command has more than {MOST_WORDS} arguments or variables"
+            return Failure("config_invalid", why)
         base = self._registry.environment
         configured = entry_from_json(
             dict(command),
@@ -71,6 +80,9 @@ class AdHoc:
         if known is not None and (known.is_ad_hoc or known.entry.sharing is server.entry.sharing):
             self._keep(known.name)
             return known.name
+        if self._registry.ad_hoc_count() >= MOST and not self._forget_one():
+            why = f"{MOST} servers that are in no configuration are in use: all there may be"
+            return Failure("rate_limited", why, None, True)
         name = self._free_name(configured.launch.command, configured.launch.args, server)
         self._registry.add(_named(server, name))
         self._changed()
@@ -119,6 +131,15 @@ class AdHoc:
             loop = asyncio.get_running_loop()
             self._timers[name] = loop.call_later(KEPT_S, self._look, name)
 
+    def _forget_one(self) -> bool:
+        """Forget the one that nobody has used for the longest time; tell whether there was one."""
+        for name in self._timers:
+            if self._mux.report(name).sessions == 0:
+                self._timers.pop(name).cancel()
+                self._registry.remove(name)
+                return True
+        return False
+
     def _look(self, name: str) -> None:
         self._timers.pop(name, None)
         if self._mux.report(name).sessions == 0:
@@ -132,6 +153,11 @@ class AdHoc:
             if self._registry.get(name) is None:
                 return name
         return f"{stem}-{server.entry.launch}"
+
+
+def _count(command: Mapping[str, Any], member: str) -> int:
+    value = command.get(member)
+    return len(value) if isinstance(value, list | dict) else 0
 
 
 def stem_of(command: str, args: tuple[str, ...]) -> str:

@@ -77,6 +77,10 @@ class Registry:
         """Add a server that a client brought."""
         self._ad_hoc[server.name] = self._remembering(server, None)
 
+    def ad_hoc_count(self) -> int:
+        """Return how many servers there are that clients brought."""
+        return len(self._ad_hoc)
+
     def remove(self, name: str) -> None:
         """Forget a server that a client brought; its log stays until its process has ended."""
         self._ad_hoc.pop(name, None)

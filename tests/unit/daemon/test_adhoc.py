@@ -131,6 +131,43 @@ async def test_it_goes_after_its_last_session(
     await wait_until_async(lambda: place.names() == ["conf"])
 
 
+async def test_one_more_than_there_may_be_takes_the_place_of_one_that_nobody_uses(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A client that brings one command after another made a server of each, for a minute at least.
+    """
+    monkeypatch.setattr(adhoc, "MOST", 2)
+    first, second = place.bring(args=["1"]), place.bring(args=["2"])
+    place.bring(args=["1"])  # it is the newer one again
+    third = place.bring(args=["3"])
+    assert place.names() == ["conf", first, third]
+    assert second not in place.names()
+
+
+async def test_where_all_are_in_use_there_is_no_other(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adhoc, "MOST", 1)
+    name = place.bring(args=["1"])
+    monkeypatch.setattr(place.ad_hoc, "_forget_one", lambda: False)
+    refused = place.bring(args=["2"])
+    assert isinstance(refused, Failure)
+    assert (refused.kind, refused.is_retryable) == ("rate_limited", True)
+    assert place.names() == ["conf", name]
+
+
+@pytest.mark.parametrize(
+    "more", [{"args": [""] * 20_000}, {"env": {str(n): "" for n in range(20_000)}}]
+)
+async def test_a_command_of_more_words_than_can_be_run_is_not_looked_at(
+    place: Place, more: dict[str, Any]
+) -> None:
+    refused = place.bring(**more)
+    assert isinstance(refused, Failure)
+    assert refused.kind == "config_invalid"
+
+
 async def test_status_says_which_variables_alone_make_the_difference(place: Place) -> None:
     place.bring()
     other = place.bring(env={**ENV, "B": "1", "A": "secret"})
