@@ -33,6 +33,12 @@ Json = dict[str, Any]
 
 WORKSPACE_MARKS = (".git", ".hg", ".mcp.json")
 
+MOST_PARENTS = 100
+"""So many directories are looked at for a mark, from the one a client is in upwards."""
+
+ROOT_CHARACTERS = 8192
+"""A longer URI names no directory: each character of a path may be three of a URI."""
+
 
 class Answers:
     """The daemon's side of the control methods."""
@@ -250,7 +256,9 @@ def workspace_of(roots: tuple[str, ...], cwd: str | None) -> str | None:
         return None
     home = _plain(paths.home())
     place = here
-    while place not in ("/", home):
+    for _ in range(MOST_PARENTS):
+        if place in ("/", home):
+            break
         if any(os.path.lexists(os.path.join(place, mark)) for mark in WORKSPACE_MARKS):
             return place
         place = os.path.dirname(place)
@@ -259,6 +267,8 @@ def workspace_of(roots: tuple[str, ...], cwd: str | None) -> str | None:
 
 def _directory_of(root: str) -> str | None:
     """Return the directory that a root's URI names, ``None`` for any other URI."""
+    if len(root) > ROOT_CHARACTERS:
+        return None
     try:
         parts = urlsplit(root)
     except ValueError:  # half of an IPv6 address

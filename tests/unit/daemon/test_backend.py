@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.daemon.backend import workspace_of
+from mcpd.daemon.backend import MOST_PARENTS, ROOT_CHARACTERS, WORKSPACE_MARKS, workspace_of
 
 
 def test_the_first_root_is_the_workspace(tmp_path: Path) -> None:
@@ -47,3 +47,18 @@ def test_the_root_of_everything_is_nobodys_workspace() -> None:
     assert workspace_of((), "/") is None
     assert workspace_of(("file:relative", "file://[", "file:///a%00b"), "//") is None
     assert workspace_of(("file:///",), "/x") == "/"
+
+
+def test_a_path_is_looked_at_so_far_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A client that was in 4 million directories, one in the other, had the daemon hang for ever.
+    """
+    looked: list[str] = []
+    monkeypatch.setattr("os.path.lexists", lambda path: looked.append(str(path)))
+    deep = "/a" * 2000
+    assert workspace_of((), deep) == deep
+    assert len(looked) <= MOST_PARENTS * len(WORKSPACE_MARKS)
+
+
+def test_a_root_that_is_longer_than_any_path_is_none() -> None:
+    assert workspace_of(("file://" + "/a" * ROOT_CHARACTERS,), "/work") == "/work"
