@@ -30,6 +30,24 @@ Unsubscribe = Callable[[], None]
 Timeout = Annotated[float, msgspec.Meta(gt=0)]
 """Seconds. None at all would be over before it began, whatever it is meant to say."""
 
+PARAMS_BYTES: Final = 1024 * 1024
+"""The longest parameters of a control request, but for those that are passed on to a server."""
+
+MOST_NAMES: Final = 1000
+"""Servers in one request, and roots of one session."""
+
+PATH_CHARACTERS: Final = 4096
+"""Of a directory: the kernel takes no longer path."""
+
+CLIENT_CHARACTERS: Final = 200
+"""What is kept of a client's name."""
+
+MOST_STREAMS: Final = 16
+"""Streams of events and log lines that one connection may have open."""
+
+Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)]
+Directory = Annotated[str, msgspec.Meta(max_length=PATH_CHARACTERS)]
+
 
 class _Params(msgspec.Struct):
     """Members that are not known are left alone: newer clients may send them."""
@@ -38,7 +56,7 @@ class _Params(msgspec.Struct):
 class Hello(_Params):
     """``mcpd/hello``; ``cwd`` is where the connection's control calls are made from."""
 
-    cwd: str | None = None
+    cwd: Directory | None = None
 
 
 class Client(_Params):
@@ -55,8 +73,8 @@ class AttachParams(_Params):
     server: str | None = None
     command: dict[str, Any] | None = None
     client: Client | None = None
-    cwd: str | None = None
-    roots: tuple[str, ...] = ()
+    cwd: Directory | None = None
+    roots: Names = ()
     control: bool = True
     farewell: bool = False
 
@@ -103,7 +121,7 @@ class Prompt(_Params):
 class Status(_Params):
     """``mcpd/status``."""
 
-    servers: tuple[str, ...] | None = None
+    servers: Names | None = None
 
 
 class Entries(_Params):
@@ -113,7 +131,7 @@ class Entries(_Params):
 class Start(_Params):
     """``mcpd/start``."""
 
-    servers: tuple[str, ...]
+    servers: Names
 
 
 class Stop(Start):
@@ -139,7 +157,7 @@ class Logs(_Params):
 class Events(_Params):
     """``mcpd/events``."""
 
-    servers: tuple[str, ...] | None = None
+    servers: Names | None = None
     since: int | None = None
 
 
@@ -184,6 +202,8 @@ METHODS: Final[Mapping[str, type[_Params]]] = {
     "mcpd/events": Events,
     "mcpd/shutdown": Shutdown,
 }
+
+_PASSED_ON: Final = ("mcpd/call", "mcpd/prompt", "mcpd/read")
 
 _DECODERS: Final = {kind: msgspec.json.Decoder(kind) for kind in METHODS.values()}
 
@@ -231,10 +251,10 @@ class Desk:
         self._dispatch = dispatch
         self._notify = notify
         self._tasks: dict[tuple[SessionId, bytes], asyncio.Task[None]] = {}
-        self._streams: dict[tuple[SessionId, bytes], Unsubscribe] = {}
+        self._streams: dict[SessionId, dict[bytes, Unsubscribe]] = {}
 
     def __len__(self) -> int:
-        return len(self._tasks) + len(self._streams)
+        return len(self._tasks) + sum(map(len, self._streams.values()))
 
     def serve(self, request: Control) -> None:
         """Answer a request, now or later."""
@@ -304,16 +324,20 @@ class Desk:
 
     def cancel(self, session: SessionId, key: bytes) -> None:
         """A request or a stream is over for its client; what it has begun goes on."""
-        unsubscribe = self._streams.pop((session, key), None)
+        streams = self._streams.get(session, {})
+        unsubscribe = streams.pop(key, None)
         if unsubscribe is not None:
             unsubscribe()
+            if not streams:
+                del self._streams[session]
         task = self._tasks.pop((session, key), None)
         if task is not None:
             task.cancel()
 
     def close(self) -> None:
         """Answer nothing more."""
-        for session, key in [*self._tasks, *self._streams]:
+        streams = [(session, key) for session, keys in self._streams.items() for key in keys]
+        for session, key in [*self._tasks, *streams]:
             self.cancel(session, key)
 
     # -- inside ------------------------------------------------------------------------------------
@@ -366,6 +390,8 @@ class Desk:
 
     async def _logs(self, request: Control, params: Logs) -> Json | Failure | None:
         """Give what there is, then what comes; nothing is missed in between."""
+        if params.follow and (failure := self._one_too_many(request)):
+            return failure
         found = self._backend.logs(params.server, params.lines)
         if isinstance(found, Failure) or not params.follow:
             return found
@@ -376,6 +402,8 @@ class Desk:
         return None
 
     async def _events(self, request: Control, params: Events) -> Json | Failure | None:
+        if failure := self._one_too_many(request):
+            return failure
         found = self._backend.events(params.servers)
         if isinstance(found, Failure):
             return found
@@ -387,6 +415,14 @@ class Desk:
         )
         return None
 
+    def _one_too_many(self, request: Control) -> Failure | None:
+        """Return why a connection that follows a lot already may follow nothing more."""
+        if len(self._streams.get(request.session, ())) < MOST_STREAMS:
+            return None
+        return Failure(
+            "rate_limited", f"{MOST_STREAMS} streams of this connection are open", None, True
+        )
+
     def _stream(self, request: Control, follow: Callable[[Send], Unsubscribe], method: str) -> None:
         head = b'{"jsonrpc":"2.0","method":"%b","params":' % method.encode()
         session = request.session
@@ -394,7 +430,7 @@ class Desk:
         def send(params: Json) -> None:
             self._notify(session, b"".join((head, msgspec.json.encode(params), b"}\n")))
 
-        self._streams[session, request.key] = follow(send)
+        self._streams.setdefault(session, {})[request.key] = follow(send)
 
 
 def read(method: str, params: bytes | None) -> Request | Failure:
@@ -403,6 +439,8 @@ def read(method: str, params: bytes | None) -> Request | Failure:
     if kind is None:
         return Failure("unknown_method", f"unknown method {method!r}", hint="see docs/protocol.md")
     raw = b"{}" if params is None or params == b"null" else params
+    if len(raw) > PARAMS_BYTES and method not in _PASSED_ON:
+        return _wrong(method, f"Expected at most {PARAMS_BYTES} bytes")
     try:
         return _DECODERS[kind].decode(raw)  # type: ignore[return-value]
     except msgspec.ValidationError as problem:
@@ -458,4 +496,5 @@ def _client(client: Client | None) -> str | None:
     if client is None or client.name is None:
         return None
     said = client.name if client.version is None else f"{client.name} {client.version}"
+    said = said[:CLIENT_CHARACTERS]
     return said if client.pid is None else f"{said} (pid {client.pid})"

@@ -132,6 +132,12 @@ async def office() -> Office:
         ("mcpd/call", b'{"server":"a","tool":"t","timeout":0}', "params.timeout: expected"),
         ("mcpd/call", b'{"server":"a","tool":"t","timeout":-0.5}', "params.timeout: expected"),
         ("mcpd/call", b'{"server":"a","tool":"t","timeout":1e400}', "params.timeout"),
+        ("mcpd/start", b'{"servers":[%b"x"]}' % (b'"x",' * 1000), "params.servers"),
+        ("mcpd/events", b'{"servers":[%b"x"]}' % (b'"x",' * 1000), "params.servers"),
+        ("mcpd/attach", b'{"roots":[%b"x"]}' % (b'"x",' * 1000), "params.roots"),
+        ("mcpd/attach", b'{"cwd":"%b"}' % (b"/a" * 2049), "params.cwd"),
+        ("mcpd/hello", b'{"cwd":"%b"}' % (b"/a" * 2049), "params.cwd"),
+        ("mcpd/hello", b'{"x":"%b"}' % (b"x" * control.PARAMS_BYTES), "params: expected at most"),
     ],
 )
 def test_bad_parameters_are_told_with_their_place(method: str, params: bytes, says: str) -> None:
@@ -268,6 +274,33 @@ async def test_a_stream_ends_when_it_is_cancelled(office: Office) -> None:
     office.desk.cancel(ONE, b"1")
     assert office.backend.unsubscribed == 1
     assert len(office.desk) == 0
+
+
+async def test_a_connection_has_so_many_streams_and_no_more(office: Office) -> None:
+    """
+    Each is told each event: a thousand of them were a thousand lines for each.
+    """
+    for number in range(control.MOST_STREAMS + 1):
+        method = ("mcpd/events", "mcpd/logs")[number % 2]
+        office.desk.serve(Control(ONE, b"%d" % number, method, b'{"follow":true}'))
+        await office.settle()
+    answers = [each for each in office.out if isinstance(each, events.ControlDone)]
+    assert [each.failure is None for each in answers] == [True] * control.MOST_STREAMS + [False]
+    assert answers[-1].failure is not None
+    assert answers[-1].failure.kind == "rate_limited"
+    office.desk.serve(Control(SessionId(2), b"1", "mcpd/events", None))
+    office.desk.cancel(ONE, b"0")
+    office.desk.serve(Control(ONE, b"again", "mcpd/events", None))
+    await office.settle()
+    answers = [each for each in office.out if isinstance(each, events.ControlDone)]
+    assert [each.failure for each in answers[-2:]] == [None, None]
+    office.desk.close()
+    assert len(office.desk) == 0
+
+
+async def test_arguments_of_a_tool_may_be_long(office: Office) -> None:
+    office.ask("mcpd/call", {"server": "s", "tool": "t", "arguments": {"x": "x" * (2 << 20)}})
+    assert len(office.out[0].arguments) > control.PARAMS_BYTES
 
 
 async def test_logs_without_follow_are_no_stream(office: Office) -> None:
