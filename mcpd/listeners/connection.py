@@ -33,12 +33,14 @@ anybody else, and a large message comes as fast as it is read."""
 
 
 class Outboxes:
-    """What is kept for all clients that do not read, against one bound."""
+    """What is kept for and of all clients, against one bound: unread answers, unfinished lines."""
 
     def __init__(self, *, one_bytes: int, all_bytes: int) -> None:
         self.one_bytes = one_bytes
         self.all_bytes = all_bytes
         self._slow: set[Connection] = set()
+        self._unfinished: dict[Connection, int] = {}
+        """How much is kept of the long lines that have begun."""
 
     def add(self, connection: Connection) -> None:
         """Count a connection whose client falls behind."""
@@ -48,15 +50,25 @@ class Outboxes:
         """Count it no more."""
         self._slow.discard(connection)
 
+    def has_begun(self, connection: Connection, size: int) -> None:
+        """Count what is kept of a line that is not finished; 0 when it is."""
+        if size:
+            self._unfinished[connection] = size
+            self.make_room()
+        else:
+            self._unfinished.pop(connection, None)
+
     def make_room(self) -> None:
         """While all together are over the bound, close the largest."""
-        sizes = {each: each.unsent_bytes() for each in self._slow}
+        sizes = dict(self._unfinished)
+        for each in self._slow:
+            sizes[each] = sizes.get(each, 0) + each.unsent_bytes()
         while sizes and (total := sum(sizes.values())) > self.all_bytes:
             largest = max(sizes, key=sizes.__getitem__)
             mine = sizes.pop(largest)
             largest.abort(
-                f"it does not read: of {total} bytes that wait for all clients "
-                f"(max_buffered_bytes) {mine} were its own, the most"
+                f"it does not read, or does not end its line: of {total} bytes that are kept of "
+                f"all clients (max_buffered_bytes) {mine} were its own, the most"
             )
 
 
@@ -80,7 +92,9 @@ class Connection(asyncio.Protocol):
         self.session = session
         self.has_heard = False
         """Whether anything has come."""
-        self._feed = Framer(max_frame_bytes).feed
+        self._framer = Framer(max_frame_bytes)
+        self._feed = self._framer.feed
+        self._is_unfinished = False
         self._outboxes = outboxes
         self._on_frame = on_frame
         self._on_closed = on_closed
@@ -108,6 +122,15 @@ class Connection(asyncio.Protocol):
             if self._is_over:
                 return
             self._on_frame(self.session, frame)
+        if self._is_unfinished or self._framer.pending() > REST_BYTES:
+            self._count_unfinished()
+
+    def _count_unfinished(self) -> None:
+        if self._is_over:
+            return
+        size = self._framer.kept()
+        self._is_unfinished = size > REST_BYTES
+        self._outboxes.has_begun(self, size if self._is_unfinished else 0)
 
     def _steps(self, data: bytes) -> Iterator[None]:
         for start in range(0, len(data), SLICE_BYTES):
@@ -247,4 +270,5 @@ class Connection(asyncio.Protocol):
                 self._half_open.forget(self._transport.get_extra_info("socket"))
             self._turns.drop()
             self._outboxes.remove(self)
+            self._outboxes.has_begun(self, 0)
             self._on_closed(self.session, reason)

@@ -44,6 +44,12 @@ class FakeTransport(asyncio.Transport):
         self.closing = self.aborted = True
         self.kept.clear()
 
+    def pause_reading(self) -> None:
+        """Bring on what the test brings: it is the one that reads."""
+
+    def resume_reading(self) -> None:
+        """Nothing was held back."""
+
     def take_all(self) -> None:
         """Let the client read everything."""
         self.kept.clear()
@@ -205,3 +211,42 @@ async def test_waiting_for_the_end_of_one_that_is_gone_takes_no_time(
     FakeTransport(made)
     made.connection_lost(None)
     await asyncio.wait_for(made.wait_gone(10), 1)
+
+
+def long_lines(heard: Heard, outboxes: Outboxes, session: int) -> Connection:
+    return Connection(
+        SessionId(session),
+        max_frame_bytes=1 << 20,
+        outboxes=outboxes,
+        on_frame=heard.frame,
+        on_closed=heard.closed,
+    )
+
+
+async def test_lines_that_are_never_finished_count_with_the_outboxes(heard: Heard) -> None:
+    """
+    A thousand clients could have 9 GiB kept of theirs.
+    """
+    outboxes = Outboxes(one_bytes=1 << 30, all_bytes=500_000)
+    transports = []
+    for session, size in ((1, 100_000), (2, 300_000), (3, 150_000)):
+        made = long_lines(heard, outboxes, session)
+        transports.append(FakeTransport(made))
+        made.data_received(b"x" * size)
+    assert [each.aborted for each in transports] == [False, True, False]
+    assert "max_buffered_bytes" in heard.ends[0]
+
+
+async def test_a_long_line_that_is_finished_counts_no_more(heard: Heard) -> None:
+    outboxes = Outboxes(one_bytes=1 << 30, all_bytes=500_000)
+    made = long_lines(heard, outboxes, 1)
+    transport = FakeTransport(made)
+    for _ in range(5):
+        made.data_received(b"x" * 300_000)
+        made.data_received(b"\n")
+    assert len(heard.frames) == 5
+    assert not transport.aborted
+    other = long_lines(heard, outboxes, 2)
+    other_transport = FakeTransport(other)
+    other.data_received(b"y" * 400_000)
+    assert not other_transport.aborted
