@@ -271,4 +271,5 @@ class Connection(asyncio.Protocol):
             self._turns.drop()
             self._outboxes.remove(self)
             self._outboxes.has_begun(self, 0)
+            self._framer.drop()  # now, and not when the garbage collector comes to it
             self._on_closed(self.session, reason)

@@ -82,6 +82,10 @@ class Framer:
         """Bytes of it that are kept: few, where it is over the limit."""
         return len(self._buffer) + len(self._tail)
 
+    def drop(self) -> None:
+        """Forget the frame that has begun: nobody will end it."""
+        self._buffer, self._head, self._tail, self._size = bytearray(), b"", b"", 0
+
     def _without_bom(self, data: bytes) -> bytes:
         joined = bytes(self._buffer) + data if self._buffer else data
         if len(joined) < len(_BOM) and _BOM.startswith(joined):

@@ -250,3 +250,14 @@ async def test_a_long_line_that_is_finished_counts_no_more(heard: Heard) -> None
     other_transport = FakeTransport(other)
     other.data_received(b"y" * 400_000)
     assert not other_transport.aborted
+
+
+async def test_of_who_is_gone_nothing_is_kept(heard: Heard) -> None:
+    """
+    The collector comes when there are many objects, and a line of megabytes is one.
+    """
+    made = long_lines(heard, Outboxes(one_bytes=1 << 30, all_bytes=1 << 30), 1)
+    FakeTransport(made)
+    made.data_received(b"x" * 300_000)
+    made.connection_lost(None)
+    assert made._framer.kept() == 0
