@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -153,17 +153,16 @@ class Answers:
         """Read the configuration again."""
         return await self._reloader.reload("asked")
 
-    def logs(self, server: str | None, lines: int) -> Json | Failure:
-        """Give the newest lines of a server's log, or of the daemon's."""
+    def logs(self, server: str | None, lines: int) -> Iterator[list[Any]] | Failure:
+        """Give the newest lines of a server's log, or of the daemon's, piece by piece."""
         if lines < 0:
             return Failure("invalid_params", "mcpd/logs: params.lines: expected 0 or more")
         if server is None:
-            return {"lines": msgspec.to_builtins(self._log.tail(lines))}
+            return self._log.pieces(lines)
         found = self._operator.find((server,))
         if isinstance(found, Failure):
             return found
-        log = self._registry.log(self._log_name(found[0]))
-        return {"lines": msgspec.to_builtins(log.tail(lines))}
+        return self._registry.log(self._log_name(found[0])).pieces(lines)
 
     def follow_log(self, server: str | None, send: Send) -> Unsubscribe:
         """Send each line that comes from now on."""

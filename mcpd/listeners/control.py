@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Annotated, Any, Final, Protocol, assert_never
 
 import msgspec
@@ -224,7 +224,9 @@ class Backend(Protocol):
     async def stop(self, servers: tuple[str, ...]) -> Json | Failure: ...
     async def restart(self, servers: tuple[str, ...]) -> Json | Failure: ...
     async def reload(self) -> Json | Failure: ...
-    def logs(self, server: str | None, lines: int) -> Json | Failure: ...
+    def logs(self, server: str | None, lines: int) -> Iterator[list[Any]] | Failure:
+        """Return the newest lines as of now, in pieces that are small to work on."""
+
     def follow_log(self, server: str | None, send: Send) -> Unsubscribe: ...
     def events(self, servers: tuple[str, ...] | None) -> Json | Failure: ...
     def follow_events(
@@ -389,16 +391,32 @@ class Desk:
         task.add_done_callback(ended)
 
     async def _logs(self, request: Control, params: Logs) -> Json | Failure | None:
-        """Give what there is, then what comes; nothing is missed in between."""
+        """Give what there is, then what comes; nothing is missed in between.
+
+        There may be a million lines: others have their turn after some of them.
+        """
         if params.follow and (failure := self._one_too_many(request)):
             return failure
-        found = self._backend.logs(params.server, params.lines)
-        if isinstance(found, Failure) or not params.follow:
-            return found
-        self._answer(request, found, is_stream=True)
-        self._stream(
-            request, lambda send: self._backend.follow_log(params.server, send), "mcpd/log"
-        )
+        pieces = self._backend.logs(params.server, params.lines)
+        if isinstance(pieces, Failure):
+            return pieces
+        meanwhile = _Gate()
+        if params.follow:
+            self._stream(
+                request,
+                lambda send: self._backend.follow_log(params.server, meanwhile.before(send)),
+                "mcpd/log",
+            )
+        found: list[bytes] = []
+        for piece in pieces:
+            if piece:
+                found.append(msgspec.json.encode(piece)[1:-1])
+                await asyncio.sleep(0)
+        answer: Json = {"lines": Raw(b"[%b]" % b",".join(found))}
+        if not params.follow:
+            return answer
+        self._answer(request, answer, is_stream=True)
+        meanwhile.open()
         return None
 
     async def _events(self, request: Control, params: Events) -> Json | Failure | None:
@@ -431,6 +449,32 @@ class Desk:
             self._notify(session, b"".join((head, msgspec.json.encode(params), b"}\n")))
 
         self._streams.setdefault(session, {})[request.key] = follow(send)
+
+
+class _Gate:
+    """Holds back what a stream brings until its request is answered."""
+
+    def __init__(self) -> None:
+        self._held: list[Json] | None = []
+        self._send: Send
+
+    def before(self, send: Send) -> Send:
+        """Return what takes the place of ``send``."""
+        self._send = send
+
+        def take(params: Json) -> None:
+            if self._held is None:
+                send(params)
+            else:
+                self._held.append(params)
+
+        return take
+
+    def open(self) -> None:
+        """Send what was held back, and from now on everything at once."""
+        held, self._held = self._held or [], None
+        for params in held:
+            self._send(params)
 
 
 def read(method: str, params: bytes | None) -> Request | Failure:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
 import os
 import select
 import stat
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -106,14 +107,19 @@ class DaemonLog(logging.Handler):
         They are those of the file, if it has one: also what earlier daemons wrote there, and the
         stacks of one that hung. What the disk did not take, and what has no file, is in memory.
         """
-        if count <= 0:
-            return []
+        return [line for piece in self.pieces(count) for line in piece]
+
+    def pieces(self, count: int) -> Iterator[list[LogLine]]:
+        """Return what ``tail`` returns, as of now, a few milliseconds of work at a time."""
         kept = list(self._ring)
+        if count <= 0:
+            return iter(())
         if self._file is None:
-            return kept[-count:]
-        unwritten = kept[-self._lost :] if self._lost else []
-        written = self._read_back(self._file, count, self._backups)
-        return [*map(_parse, written), *unwritten][-count:]
+            return iter([kept[-count:]])
+        unwritten = (kept[-self._lost :] if self._lost else [])[-count:]
+        left = count - len(unwritten)
+        written = self._read_back(self._file, left, self._backups)[-left:] if left else []
+        return itertools.chain(_parsed(written), [unwritten])
 
     def follow(self, callback: Callable[[LogLine], None]) -> Callable[[], None]:
         """Have ``callback`` called with each line from now on; return what ends that."""
@@ -246,6 +252,11 @@ def own_description(fd: int) -> int:
             flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
             return os.open(f"/proc/self/fd/{fd}", flags)
     return fd
+
+
+def _parsed(written: list[bytes]) -> Iterator[list[LogLine]]:
+    for start in range(0, len(written), RING_LINES):
+        yield [_parse(line) for line in written[start : start + RING_LINES]]
 
 
 def _parse(data: bytes) -> LogLine:

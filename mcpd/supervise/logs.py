@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
@@ -12,6 +13,9 @@ from mcpd.supervise.logfile import LogFile
 
 LINE_BYTES = 8 * 1024
 """Of a longer line the rest is not kept."""
+
+PIECE_LINES = 1000
+"""Lines of a file that are taken apart at a time."""
 
 RING_LINES = 1000
 RING_BYTES = 256 * 1024
@@ -163,13 +167,17 @@ class ServerLog:
         More than memory holds are read from the file: at most its bounds, a few milliseconds
         for each megabyte.
         """
+        return [line for piece in self.pieces(count) for line in piece]
+
+    def pieces(self, count: int) -> Iterator[list[LogLine]]:
+        """Return what ``tail`` returns, as of now, a few milliseconds of work at a time."""
         ring = [line for line, _, _ in self._ring]
         missing = count - len(ring)
         if missing <= 0:
-            return ring[-count:] if count > 0 else []
+            return iter([ring[-count:] if count > 0 else []])
         written = self._file.last(missing + self._stored)
         older = written[: max(0, len(written) - self._stored)][-missing:]
-        return [_parse(line) for line in older] + ring
+        return itertools.chain(_parsed(older), [ring])
 
     def follow(self, callback: Callable[[LogLine], None]) -> Callable[[], None]:
         """Have ``callback`` called with each line from now on; return what ends that.
@@ -209,6 +217,11 @@ class ServerLog:
 
 def _longest_line(max_bytes: int) -> int:
     return min(LINE_BYTES, max(1, max_bytes - 128))
+
+
+def _parsed(written: list[bytes]) -> Iterator[list[LogLine]]:
+    for start in range(0, len(written), PIECE_LINES):
+        yield [_parse(line) for line in written[start : start + PIECE_LINES]]
 
 
 def _parse(data: bytes) -> LogLine:

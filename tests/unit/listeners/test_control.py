@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -64,8 +65,8 @@ class FakeBackend:
     async def reload(self) -> Json | Failure:
         return {}
 
-    def logs(self, server: str | None, lines: int) -> Json | Failure:
-        return {"lines": []}
+    def logs(self, server: str | None, lines: int) -> Iterator[list[Any]] | Failure:
+        return iter([[{"text": "one"}], [], [{"text": "two"}]])
 
     def follow_log(self, server: str | None, send: Send) -> Unsubscribe:
         return self._follow(send)
@@ -301,6 +302,23 @@ async def test_a_connection_has_so_many_streams_and_no_more(office: Office) -> N
 async def test_arguments_of_a_tool_may_be_long(office: Office) -> None:
     office.ask("mcpd/call", {"server": "s", "tool": "t", "arguments": {"x": "x" * (2 << 20)}})
     assert len(office.out[0].arguments) > control.PARAMS_BYTES
+
+
+async def test_what_comes_while_a_long_log_is_read_follows_it(office: Office) -> None:
+    """
+    Others have their turn between the pieces, and what they say there is not missed.
+    """
+    office.ask("mcpd/logs", {"follow": True})
+    await asyncio.sleep(0)
+    assert office.backend.send is not None
+    assert office.out == []
+    office.backend.send({"text": "three"})
+    await office.settle()
+    office.backend.send({"text": "four"})
+    answer, *rest = office.out
+    lines = b'{"lines":[{"text":"one"},{"text":"two"}]}'
+    assert answer == events.ControlDone(ONE, b"1", lines, is_stream=True)
+    assert [told["params"]["text"] for _, told in rest] == ["three", "four"]
 
 
 async def test_logs_without_follow_are_no_stream(office: Office) -> None:
