@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: drill soak help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix clean
+.PHONY: drill soak size hostile help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -70,6 +70,14 @@ stress: setup ## 100,000 calls with a server that crashes every 1,000
 MINUTES ?= 30
 soak: setup ## servers and sessions that misbehave for MINUTES; what the daemon holds then
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+SECONDS ?= 5
+size: setup ## each row of docs/limits.md for SECONDS, the latency of others judged strictly [ROW=...]
+	MCPD_SIZE_SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/size -n 0 -s --tb=short $(if $(ROW),-k "test_size[$(ROW)]")
+
+MESSAGES ?= 1000000
+hostile: setup ## MESSAGES of hostile peers, on the core and on a daemon [SEED=...]
+	$(BIN)/python -m tests.property.hostile --messages $(MESSAGES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
 transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
 	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q

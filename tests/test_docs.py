@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -18,6 +19,11 @@ from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.doctor.check.daemon import UNREACHABLE
 from mcpd.launch import EPHEMERAL_PATTERNS
+from tests.size import clients, servers
+from tests.size.rows import ROWS
+
+assert clients
+assert servers
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -174,6 +180,33 @@ def test_a_member_of_the_status_is_documented(name: str) -> None:
     page = (DOCS / "protocol.md").read_text()
     section = page.partition("\n### Status\n")[2].partition("\n#")[0]
     assert re.search(rf'[`"]{name}["`]', section)
+
+
+LIMITS = (DOCS / "limits.md").read_text()
+UNITS = {None: 1, "KiB": 1 << 10, "MiB": 1 << 20}
+
+
+def limits() -> list[tuple[str, str, str | None]]:
+    """Return each constant and setting with the value that the page of limits gives it."""
+    return re.findall(r"`([\w.]+)` = ([\d,.]*\d)(?: (KiB|MiB))?", LIMITS)
+
+
+@pytest.mark.parametrize(("name", "value", "unit"), limits())
+def test_a_limit_is_what_the_page_says(name: str, value: str, unit: str | None) -> None:
+    module, _, constant = name.rpartition(".")
+    if module:
+        found = getattr(importlib.import_module(f"mcpd.{module}"), constant)
+    else:
+        found = getattr(DaemonConfig(), name)
+    assert found == float(value.replace(",", "")) * UNITS[unit or None]
+
+
+def test_each_limit_has_a_test_and_each_test_a_limit() -> None:
+    rows = re.findall(r"^\| (?!What|---)(.*?) \| .* \| (.*?) \|$", LIMITS, re.MULTILINE)
+    named = [set(re.findall(r"`(\w+)`", tests)) for _, tests in rows]
+    assert rows
+    assert not [what for (what, _), names in zip(rows, named, strict=True) if not names]
+    assert set().union(*named) == set(ROWS)
 
 
 @pytest.mark.parametrize("page", [DOCS / "architecture.md", ROOT / "CONTRIBUTING.md"], ids=str)
