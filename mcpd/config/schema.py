@@ -127,6 +127,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] | Literal["session"] = ()
     """URIs that it is told to work in, or ``session``: those of the session it belongs to."""
 
+    extensions: tuple[str, ...] = ("io.modelcontextprotocol/ui",)
+    """MCP extensions that a legacy server is told of when several clients share its process."""
+
     tools: ToolsConfig = ToolsConfig()
     """Which tools are shown and may be called."""
 

@@ -12,6 +12,7 @@ from mcpd.config.values import (
     Reader,
     count,
     environment,
+    extensions,
     filled,
     flag,
     kind,
@@ -55,6 +56,7 @@ SERVER: Final[Mapping[str, Reader]] = {
     "question_wait": seconds,
     "parked_timeout": seconds,
     "roots": roots,
+    "extensions": extensions,
 }
 RESTART: Final[Mapping[str, Reader]] = {
     "policy": one_of("on-failure", "never"),

@@ -190,3 +190,14 @@ def roots(value: object) -> tuple[str, ...] | str:
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
             raise Expected('a URI such as "file:///home/ada/src"', path=(number,))
     return found
+
+
+def extensions(value: object) -> tuple[str, ...]:
+    """Read a list of names of MCP extensions, such as ``io.modelcontextprotocol/ui``."""
+    if isinstance(value, str):
+        raise Expected("a list of extensions")
+    found = texts(value)
+    for number, name in enumerate(found):
+        if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+            raise Expected('an extension such as "io.modelcontextprotocol/ui"', path=(number,))
+    return found

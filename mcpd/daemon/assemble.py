@@ -73,7 +73,8 @@ def assemble(
         )
     environment = _telling(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
-    same = (resolved.command, resolved.args, resolved.cwd, roots, config.era)
+    told = (roots, config.era, config.extensions, config.interactive == "off")
+    same = (resolved.command, resolved.args, resolved.cwd, *told)
     sharing, reason = _sharing(config, resolved)
     return Server(
         name=configured.name,
@@ -130,6 +131,7 @@ def _entry(
         roots=config.roots if isinstance(config.roots, tuple) else (),
         asks_for_roots=config.roots == "session" and sharing is not Sharing.SHARED,
         era=None if config.era == "auto" else Era(config.era),
+        extensions=config.extensions,
         startup_timeout=config.startup_timeout,
         failed_retry=config.restart.failed_retry if config.restart.policy != "never" else 0.0,
         is_fetched=runner_package(resolved.command, resolved.args) is not None,

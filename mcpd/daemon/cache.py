@@ -11,6 +11,8 @@ import msgspec
 from mcpd import paths, tasks
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.offer import FULL, Offer
+from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.policy.redact import Redactor
 from mcpd.supervise import files
 
@@ -21,13 +23,15 @@ LIMIT_BYTES = 256 * 1024 * 1024
 class Remembered(msgspec.Struct, frozen=True):
     """What the last process of a launch said and did.
 
-    ``stamp`` tells its program from a later one in the same place.
+    ``stamp`` tells its program from a later one in the same place; ``offer`` is what of
+    ``initialize`` it accepted.
     """
 
     introduction: Introduction
     catalog: Catalog
     has_asked: bool = False
     stamp: int | None = None
+    offer: Offer = FULL
 
 
 class _Kept(msgspec.Struct):
@@ -37,6 +41,7 @@ class _Kept(msgspec.Struct):
     catalog: str
     has_asked: bool = False
     stamp: int | None = None
+    offer: Offer = FULL
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -72,7 +77,8 @@ class CatalogCache:
                 os.close(directory)
             with os.fdopen(fd, "rb") as file:
                 kept = _decode(file.read(LIMIT_BYTES))
-            if kept.version != VERSION or kept.launch != launch:
+            is_known = kept.version == VERSION and kept.offer.version in LEGACY
+            if not is_known or kept.launch != launch:
                 return None
             introduction = Introduction.from_cache(kept.introduction)
             catalog = Catalog.from_cache(kept.catalog.encode())
@@ -80,7 +86,7 @@ class CatalogCache:
             return None
         if catalog is None:
             return None
-        return Remembered(introduction, catalog, kept.has_asked, kept.stamp)
+        return Remembered(introduction, catalog, kept.has_asked, kept.stamp, kept.offer)
 
     def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
         """Write soon, off the loop; what comes meanwhile replaces what waits."""
@@ -114,7 +120,8 @@ class CatalogCache:
     ) -> OSError | None:
         pages = said.catalog.to_cache().decode()
         introduction = said.introduction.to_cache()
-        kept = _Kept(VERSION, launch, introduction, pages, said.has_asked, said.stamp)
+        asked, stamp, offer = said.has_asked, said.stamp, said.offer
+        kept = _Kept(VERSION, launch, introduction, pages, asked, stamp, offer)
         data = redactor.mask_bytes(msgspec.json.encode(kept))
         try:
             directory = files.open_directory(self._directory)

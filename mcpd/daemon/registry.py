@@ -10,6 +10,7 @@ import msgspec
 from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
+from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mux.entries import Entry
 from mcpd.core.policy.redact import Redactor
 from mcpd.daemon.assemble import Server, assemble
@@ -164,7 +165,7 @@ class Registry:
             introduction=known.introduction,
             catalog=known.catalog,
             has_asked=known.has_asked,
-            verdict=known.introduction.era if is_same else None,
+            verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )
         return msgspec.structs.replace(server, entry=entry)
 

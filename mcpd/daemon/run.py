@@ -551,7 +551,9 @@ class Daemon:
         for server in self._registry:
             if server.entry.launch == command.launch and server.spec and not server.is_ad_hoc:
                 stamp = stamp_of(server.spec)
-                said = Remembered(command.introduction, command.catalog, command.has_asked, stamp)
+                said = Remembered(
+                    command.introduction, command.catalog, command.has_asked, stamp, command.offer
+                )
                 redactor = self._registry.redactor(server.name)
                 self._cache.keep(server.name, server.cache_key, said, redactor)
 

@@ -30,6 +30,7 @@ from msgspec import structs
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import modern
+from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
@@ -236,7 +237,7 @@ class Conversation:
         if known_era == "probed":
             values["verdict"] = None  # nothing is known: it is asked which it speaks
         else:
-            values["verdict"] = Era(known_era or "legacy")
+            values["verdict"] = Verdict(Era(known_era or "legacy"))
         if "sharing" in given:
             values["sharing"] = Sharing(given.pop("sharing"))
         if "interactive" in given:

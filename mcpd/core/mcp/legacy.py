@@ -5,13 +5,14 @@ The only module that knows that a session is opened with ``initialize``.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
-from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
+from mcpd.core.mcp.versions import LEGACY, Era
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
 
@@ -20,26 +21,12 @@ HANDSHAKE_METHOD: Final = b'"initialize"'
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
 
 
-def handshake_params(
-    name: str, version: str, *, declares_roots: bool, tells_roots: bool = False
-) -> bytes:
-    """Return the parameters of our one ``initialize``.
-
-    Sampling and elicitation are declared because servers hide tools otherwise; roots only where
-    the entry has some, because a filesystem server replaces its directories with them.
-    ``tells_roots``: they are a session's, which says when they are others.
-    """
-    capabilities: dict[str, Any] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
-    if tells_roots:
-        capabilities["roots"] = {"listChanged": True}
-    elif declares_roots:
-        capabilities["roots"] = {}
-    return msgspec.json.encode(
-        {
-            "protocolVersion": NEWEST_LEGACY,
-            "capabilities": capabilities,
-            "clientInfo": {"name": name, "version": version},
-        }
+def handshake_params(version: str, capabilities: Mapping[str, Raw | bytes], info: bytes) -> bytes:
+    """Return the parameters of ``initialize``; ``info`` is the ``clientInfo``."""
+    return b'{"protocolVersion":"%b","capabilities":%b,"clientInfo":%b}' % (
+        version.encode(),
+        object_from(capabilities),
+        info,
     )
 
 

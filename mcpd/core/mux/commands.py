@@ -8,6 +8,7 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.ids import SessionId, SlotId
 
 
@@ -150,6 +151,8 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     catalog: Catalog
     has_asked: bool = False
     """Whether the server has been seen to ask questions."""
+    offer: Offer = FULL
+    """What of ``initialize`` a legacy server accepted."""
 
 
 class Tell(msgspec.Struct, frozen=True):

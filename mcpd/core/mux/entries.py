@@ -10,6 +10,7 @@ from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 
 
@@ -62,8 +63,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """``roots = "session"``: the server is told the roots of the session whose process it is."""
     era: Era | None = None
     """The era that the configuration names; ``None`` where it is to be found out."""
-    verdict: Era | None = None
-    """The era found earlier, from the disk, while its program is the same file."""
+    extensions: tuple[str, ...] = ()
+    """Extensions that are declared to a legacy process of several clients."""
+    verdict: Verdict | None = None
+    """How the last handshake succeeded, from the disk, while its program is the same file."""
     startup_timeout: float = 30.0
     failed_retry: float = 0.0
     """After which a server that failed is tried once more for those who wait for it; 0: never."""

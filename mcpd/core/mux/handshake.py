@@ -11,6 +11,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.offer import Verdict, left_out
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
 from mcpd.core.mux.commands import Afresh, Probing, StartRefused
@@ -30,15 +31,15 @@ _QUESTIONS: Final = {
 class Handshake:
     """Introduces us to each process of a slot, in the era that it speaks.
 
-    ``verdict`` is the era of the last handshake that succeeded; it is kept from one process to
-    the next, and forgotten when it proves wrong.
+    ``verdict`` is how the last handshake succeeded; it is kept from one process to the next, and
+    forgotten when it proves wrong.
     """
 
     def __init__(
         self, effects: Effects, requests: Requests, introduced: Callable[[Introduction], None]
     ) -> None:
         """``introduced`` is called when a process has said what it is."""
-        self.verdict: Era | None = requests.entry.verdict
+        self.verdict: Verdict | None = requests.entry.verdict
         self._fx = effects
         self._requests = requests
         self._introduced = introduced
@@ -50,11 +51,21 @@ class Handshake:
         self._late: Timer | None = None
         self._soon: Timer | None = None
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Which of our capabilities the last server that accepted us had refused."""
+        verdict = self.verdict
+        if verdict is None:
+            return ()
+        declared = ourselves.declared_to_legacy(self._requests.ours, self._requests.entry)
+        return left_out(declared, verdict.offer.omission)
+
     def up(self) -> None:
         """A process is there, the first of an attempt or the next."""
         entry = self._requests.entry
         if self._opening is None:
-            self._opening = Opening(entry.name, entry.era, self.verdict)
+            declared = ourselves.declared_to_legacy(self._requests.ours, entry)
+            self._opening = Opening(entry.name, entry.era, self.verdict, declared)
         self._is_ending = False
         self._ask(self._opening.up())
         if not entry.is_fetched:  # else to kill it before it has read anything undoes what it did
@@ -89,13 +100,13 @@ class Handshake:
         self._opening = None
 
     def _ask(self, ask: Ask) -> None:
-        entry, version = self._requests.entry, self._fx.settings.version
+        ours = self._requests.ours
         self._asked = ask
         self._say(may_die=ask.may_die)
         if ask.era is Era.LEGACY:
-            params = ourselves.handshake_params(entry, version)
+            params = ourselves.handshake_params(ours, self._requests.entry, ask.offer)
         else:
-            params = modern.discover_params(self._requests.ours)
+            params = modern.discover_params(ours)
         self._requests.era = Era.LEGACY  # until it is known: nothing is to be translated
         self._requests.ask(_QUESTIONS[ask.era], params, self._answered)
 

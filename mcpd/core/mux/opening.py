@@ -10,8 +10,10 @@ a probe if it is not::
     FALLBACK        ── "modern only" ─▶ new process: CORRECTED; death ─▶ new process: GUESS
     GUESS           ── "modern only" ─▶ new process: CORRECTED
 
-No arrow leads back, so that no attempt takes more than four processes. Source: MCP 2026-07-28,
-basic/transports/stdio; Python SDK servers up to 1.8.1 die of the probe.
+No arrow leads back, so that finding the era takes at most four processes. A server that refuses
+``initialize`` for another reason is offered less (see ``core.mcp.offer``): the same process, or a
+new one where that ends. Source: MCP 2026-07-28, basic/transports/stdio; Python SDK servers up to
+1.8.1 die of the probe.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from msgspec import Raw
 
 from mcpd.core.mcp import codes, legacy, modern
 from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
+from mcpd.core.mcp.offer import FULL, Capabilities, Offer, Offers, Verdict, supported_versions
 from mcpd.core.mcp.versions import MODERN, Era
 from mcpd.core.wire import envelope
 
@@ -53,11 +56,15 @@ class Silence(Enum):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Ask the process in the manner of this era; its death is an answer if it ``may_die``."""
+    """Ask the process in the manner of this era; its death is an answer if it ``may_die``.
+
+    ``offer`` is what ``initialize`` says; ``server/discover`` needs none.
+    """
 
     era: Era
     may_die: bool
     silence: Silence
+    offer: Offer = FULL
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -84,19 +91,33 @@ Move = Ask | Again | Use | Refuse
 class Opening:
     """The decisions of one attempt to start, across its processes.
 
-    ``verdict`` is the era of the last handshake that succeeded, ``None`` once it proved wrong.
+    ``verdict`` is how the last handshake succeeded, ``None`` once it proved wrong.
     """
 
-    def __init__(self, server: str, era: Era | None, verdict: Era | None) -> None:
-        """``era`` is the one that the configuration names; it leaves nothing to find out."""
+    def __init__(
+        self,
+        server: str,
+        era: Era | None,
+        verdict: Verdict | None,
+        capabilities: Capabilities,
+    ) -> None:
+        """``era`` is the one that the configuration names; it leaves no era to find out.
+
+        ``capabilities`` are what ``initialize`` declares, unless the server refuses them.
+        """
         self.verdict = verdict
         self._server = server
+        self._capabilities = capabilities
+        self._offers = Offers(capabilities)
+        self._has_restarted = False  # with the offer that is made
         if era is not None:
             self._step, self._era = Step.GIVEN, era
         elif verdict is not None:
-            self._step, self._era = Step.RECALLED, verdict
+            self._step, self._era = Step.RECALLED, verdict.era
         else:
             self._step, self._era = Step.PROBE, Era.MODERN
+        if verdict is not None and verdict.era is self._era:
+            self._offers = Offers(capabilities, verdict.offer)
 
     @property
     def step(self) -> Step:
@@ -104,17 +125,18 @@ class Opening:
         return self._step
 
     def up(self) -> Ask:
-        """A process is there, the first or the next: what it is to be asked."""
-        may_die = self._step in (Step.RECALLED, Step.PROBE, Step.FALLBACK)
+        """Return what a process is asked, the first of the attempt or the next."""
+        is_reduced = self._era is Era.LEGACY and self._offers.offer != FULL
+        may_die = self._step in (Step.RECALLED, Step.PROBE, Step.FALLBACK) or is_reduced
         silence = Silence.NEVER
         if self._step is Step.PROBE:
             silence = Silence.SOON
         elif self._step is Step.RECALLED and self._era is Era.MODERN:
             silence = Silence.LATE
-        return Ask(self._era, may_die, silence)
+        return Ask(self._era, may_die, silence, self._offers.offer)
 
     def answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> Move:
-        """The process has answered, with a result or with an error."""
+        """Decide after the process has answered, with a result or with an error."""
         names_modern = False
         if result is not None:
             read = legacy.read_handshake if self._era is Era.LEGACY else modern.read_discover
@@ -123,7 +145,8 @@ class Opening:
             except HandshakeRefused as refusal:
                 why = f"{self._server} {refusal}"
             else:
-                self.verdict = introduction.era
+                is_legacy = introduction.era is Era.LEGACY
+                self.verdict = Verdict(introduction.era, self._offers.offer if is_legacy else FULL)
                 return Use(introduction)
         else:
             why = f"{self._server} answered the handshake with an error: {_said(error)}"
@@ -134,31 +157,46 @@ class Opening:
             case Step.RECALLED | Step.PROBE if not names_modern:
                 self.verdict = None
                 self._to(Step.FALLBACK)
+                self._offers.prefer(supported_versions(error))
                 return self.up()
             case Step.FALLBACK | Step.GUESS if names_modern:
                 return self._again(Step.CORRECTED, why)
-            case _:
-                return Refuse(why)
+        if self._era is Era.MODERN or error is None:
+            return Refuse(why)
+        if self.verdict is not None:  # what it once accepted is no hint any more
+            self.verdict = None
+            if self._offers.offer != FULL:
+                self._offers = Offers(self._capabilities)
+                return self.up()
+        self._has_restarted = False
+        return self.up() if self._offers.refused(error) else Refuse(why)
 
     def silent(self) -> Again | None:
-        """The process has had its time to answer; ``None`` where silence means nothing."""
+        """Decide when the process has had its time; return ``None`` where silence means nothing."""
         if self.up().silence is Silence.NEVER:
             return None
         return self._again(Step.GUESS, f"{self._server} did not answer server/discover")
 
     def died(self) -> bool:
-        """The process has ended instead of answering; tell whether another is to be asked."""
+        """Tell whether another process is asked after one that ended instead of answering."""
         match self._step:
             case Step.RECALLED:
                 self._again(Step.PROBE, "")
-            case Step.PROBE | Step.FALLBACK:
+            case Step.PROBE | Step.FALLBACK if self._offers.offer == FULL:
                 self._again(Step.GUESS, "")
+            case _ if self._era is Era.LEGACY and self._offers.offer != FULL:
+                # it may have ended because of what it refused before
+                if self._has_restarted:
+                    self.verdict = None
+                    return False
+                self._has_restarted = True
             case _:
                 return False
         return True
 
     def _again(self, step: Step, reason: str) -> Again:
         self.verdict = None
+        self._offers = Offers(self._capabilities)
         self._to(step)
         return Again(reason)
 
@@ -176,12 +214,11 @@ def _is_modern_error(error: Raw | bytes | None, *, of_initialize: bool) -> bool:
 
     Servers of old use all codes there are, so to ``server/discover`` the code alone is no proof.
     """
-    members = (envelope.object_of(error) if error is not None else None) or {}
-    data = envelope.object_of(members["data"]) if "data" in members else None
-    supported = (data or {}).get("supported", Raw(b"[]"))
-    if any(envelope.text(each) in MODERN for each in envelope.batch_of(bytes(supported)) or ()):
+    supported = supported_versions(error)
+    if any(version in MODERN for version in supported):
         return True
+    members = (envelope.object_of(error) if error is not None else None) or {}
     code = bytes(members.get("code", Raw(b"null")))
     if code == b"%d" % codes.UNSUPPORTED_VERSION:
-        return of_initialize
+        return of_initialize and not supported
     return code in _MODERN_CODES

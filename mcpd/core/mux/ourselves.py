@@ -1,37 +1,70 @@
-"""Who we are to a server: what we say of ourselves in either era."""
+"""What we say of ourselves to a server, or of the client whose process it is."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
+from msgspec import Raw
 
 from mcpd.core.mcp import legacy
 from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
+from mcpd.core.mcp.offer import Capabilities, Offer, reduced
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.entries import Entry, Interactive
+from mcpd.core.wire import splice
+from mcpd.core.wire.envelope import object_from, object_of
 
 _NAME = "mcpd"
 
-
-def handshake_params(entry: Entry, version: str) -> bytes:
-    """Return the parameters of our ``initialize``."""
-    return legacy.handshake_params(
-        _NAME,
-        version,
-        declares_roots=bool(entry.roots),
-        tells_roots=entry.asks_for_roots,
-    )
+_QUESTIONS = ("sampling", "elicitation")
 
 
-def listing_asker(entry: Entry, version: str) -> Asker:
-    """Return who asks a modern server for lists: it is told what a legacy one is told."""
-    capabilities: dict[str, object] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+def handshake_params(asker: Asker, entry: Entry, offer: Offer) -> bytes:
+    """Return the parameters of ``initialize`` that make an offer."""
+    declared = reduced(declared_to_legacy(asker, entry), offer.omission)
+    return legacy.handshake_params(offer.version, declared, asker.info or b"{}")
+
+
+def declared_to_legacy(asker: Asker, entry: Entry) -> Capabilities:
+    """Return the capabilities that a legacy process is told in full."""
+    declared = object_of(asker.capabilities) or {}
+    if entry.asks_for_roots:  # a session says when its roots change
+        declared["roots"] = Raw(b'{"listChanged":true}')
+    return declared
+
+
+def asker_for(entry: Entry, client: Asker | None, version: str) -> Asker:
+    """Return who asks a process for its lists, and whom ``initialize`` introduces.
+
+    ``client`` is the one whose process it is, with nobody else: the process is told what that
+    client declared. A process of many is told that everything can be asked, because servers hide
+    tools otherwise. Roots are declared only where the entry has some, because a filesystem server
+    replaces its directories with them.
+    """
+    declared: dict[str, Raw | bytes]
+    if client is None:
+        declared = {"sampling": b"{}", "elicitation": b'{"form":{},"url":{}}'}
+        extensions: dict[str, Any] = {name: {} for name in entry.extensions if name != TASKS}
+        if extensions:
+            declared["extensions"] = msgspec.json.encode(extensions)
+    else:
+        declared = dict(object_of(client.capabilities) or {})
+        declared.pop("roots", None)
+        if "extensions" in declared:
+            declared["extensions"] = splice.without(declared["extensions"], (TASKS,))
+    if entry.interactive is Interactive.OFF:
+        for name in _QUESTIONS:
+            declared.pop(name, None)
     if entry.roots or entry.asks_for_roots:
-        capabilities["roots"] = {}
-    return Asker(Era.LEGACY, msgspec.json.encode(capabilities), _info(version))
+        declared["roots"] = b"{}"
+    info = None if client is None else client.info
+    return Asker(Era.LEGACY, object_from(declared), info or _info(version))
 
 
 def calling_asker(version: str) -> Asker:
-    """Return who makes control calls to a modern server: nobody who could be asked anything."""
+    """Return who makes control calls: nobody who could be asked anything."""
     return Asker(Era.LEGACY, b"{}", _info(version))
 
 

@@ -87,6 +87,10 @@ class Session:
         self.changes = Changes()
         """When it was told last, as a legacy session, that a list is another one."""
 
+    def speaker(self) -> Asker:
+        """Return what its client said of itself last: as a modern one, or in ``initialize``."""
+        return self.envelope[1] if self.is_modern else self.asker
+
     @property
     def may_omit_id(self) -> bool:
         """Whether an error for an unreadable request goes without an id, and not with a null."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Failure, FrameRejected, SessionOpened
 from mcpd.core.mcp import codes
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mux import ourselves
 from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
@@ -124,7 +128,8 @@ class Tables:
         key = _key(session, entry)
         before = upstream.slot if upstream is not None else None
         cwd = session.workspace if _is_of_workspace(entry) else None
-        found = self._open(entry, key, cwd, after=before)
+        client = session.speaker if entry.sharing is Sharing.SESSION else None
+        found = self._open(entry, key, cwd, after=before, client=client)
         session.upstreams[entry.name] = found
         found.requests.users.add(session.id)
         found.requests.mark_busy()
@@ -153,16 +158,27 @@ class Tables:
         if entry.sharing is Sharing.SHARED:
             return self._open(entry, None, None)
         if workspace is None or not _is_of_workspace(entry):
-            return self._open(entry, CONTROL, None)
-        return self._open(entry, f"{CONTROL}:{workspace}", workspace)
+            return self._open(entry, CONTROL, None, client=self._nobody)
+        key = f"{CONTROL}:{workspace}"
+        return self._open(entry, key, workspace, client=self._nobody)
+
+    def _nobody(self) -> Asker:
+        """Return who makes control calls: the process is its own, and nobody can be asked."""
+        return ourselves.calling_asker(self.fx.settings.version)
 
     def _open(
-        self, entry: Entry, key: str | None, cwd: str | None, after: SlotId | None = None
+        self,
+        entry: Entry,
+        key: str | None,
+        cwd: str | None,
+        *,
+        after: SlotId | None = None,
+        client: Callable[[], Asker] | None = None,
     ) -> Upstream:
         slot = SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
         upstream = self.upstreams.get(slot) or self._reclaim(slot, entry)
         if upstream is None:
-            upstream = Upstream(self.fx, slot, entry, self.audience)
+            upstream = Upstream(self.fx, slot, entry, self.audience, client)
             known = self.memory.get(entry.launch)
             if known is not None:
                 upstream.recall(known)

@@ -11,8 +11,10 @@ from msgspec import Raw
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp import legacy, modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
+from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
@@ -51,13 +53,15 @@ class Audience(Told["Upstream"], Protocol):
 class Known(NamedTuple):
     """What is known of a launch, whether a process of it runs or not.
 
-    ``verdict`` is the era of the last handshake that succeeded.
+    ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
+    that said so, as JSON; what it lists may depend on them.
     """
 
     introduction: Introduction | None
     catalog: Catalog
-    verdict: Era | None = None
+    verdict: Verdict | None = None
     has_asked: bool = False
+    capabilities: bytes = b"{}"
 
 
 class Phase(Enum):
@@ -71,7 +75,15 @@ class Phase(Enum):
 class Upstream:
     """What outlives a process of one slot: its users, its lists, what waits for the next start."""
 
-    def __init__(self, effects: Effects, slot: SlotId, entry: Entry, audience: Audience) -> None:
+    def __init__(
+        self,
+        effects: Effects,
+        slot: SlotId,
+        entry: Entry,
+        audience: Audience,
+        client: Callable[[], Asker] | None = None,
+    ) -> None:
+        """``client`` returns whose process it is; ``None`` where several clients share it."""
         self.slot = slot
         self.introduction = entry.introduction
         self.phase = Phase.DOWN
@@ -89,9 +101,7 @@ class Upstream:
         self._is_setting_level = False
         self._level_waiters: list[Callable[[Raw | bytes | None], None]] = []
         self.requests = requests = Requests(effects, slot, entry)
-        version = effects.settings.version
-        requests.ours = ourselves.listing_asker(entry, version)
-        requests.callers = ourselves.calling_asker(version)
+        requests.callers = ourselves.calling_asker(effects.settings.version)
         requests.interpret = lambda p, r, e: audience.heard_answer(self, p, r, e)
         self.turns = requests.gate = Turns(effects, requests)
         self.lists = Lists(effects, requests, entry.catalog, self)
@@ -102,6 +112,7 @@ class Upstream:
         """React to one line of the process. Whatever it is, nobody's session ends of it."""
         self._fx = effects
         self._audience = audience
+        self._client = client
         self._start_steps = 0  # answers that are owed before the process is ready
         self._before: dict[Kind, Listing] = {}
 
@@ -125,6 +136,11 @@ class Upstream:
         return self.introduction is not None and self.introduction.has(capability)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Which of our capabilities the server refuses, such as ``elicitation.form``."""
+        return self._handshake.left_out
+
+    @property
     def is_modern(self) -> bool:
         """Whether the process that runs speaks a revision without a handshake."""
         return self.requests.era is Era.MODERN
@@ -140,7 +156,8 @@ class Upstream:
 
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
-        return Known(self.introduction, self.catalog, self._handshake.verdict, self.has_asked)
+        verdict, told = self._handshake.verdict, self.requests.ours.capabilities
+        return Known(self.introduction, self.catalog, verdict, self.has_asked, told)
 
     def recall(self, known: Known) -> None:
         """Take over what an earlier process of the same launch said."""
@@ -174,6 +191,9 @@ class Upstream:
     def up(self) -> None:
         """A new process is there: introduce ourselves."""
         self.phase = Phase.STARTING
+        client = None if self._client is None else self._client()
+        version = self._fx.settings.version
+        self.requests.ours = ourselves.asker_for(self.entry, client, version)
         self.requests.begin()
         self._handshake.up()
 
@@ -248,7 +268,10 @@ class Upstream:
         """Have what the server said put on disk."""
         if self.introduction is not None:
             said, entry = self.introduction, self.entry
-            self._fx.emit(KeepCatalog(entry.name, entry.launch, said, self.catalog, self.has_asked))
+            verdict = self._handshake.verdict
+            offer = FULL if verdict is None else verdict.offer
+            keep = KeepCatalog(entry.name, entry.launch, said, self.catalog, self.has_asked, offer)
+            self._fx.emit(keep)
 
     def lists_changed(self, kind: Kind) -> None:
         """The server said that a list changed, and it has been read anew."""

@@ -26,7 +26,17 @@ from tests.property.model.peers import (
     listed,
     server_capabilities,
 )
-from tests.property.model.wire import Json, dumps, error, members, notification, request, result
+from tests.property.model.wire import (
+    Json,
+    as_modern,
+    dumps,
+    error,
+    members,
+    notification,
+    request,
+    result,
+    without_tasks,
+)
 from tests.property.model.world import World
 
 REPEATABLE: Final = {"prompts/get", "resources/read", "completion/complete", "tasks/get"}
@@ -52,6 +62,7 @@ class Acting(World):
             ev.Attach(SessionId(session), b'"attach"', server, None, None, (), may_control=False)
         )
         if client.is_legacy:
+            client.declared = without_tasks(as_modern(capabilities))
             params = {
                 "protocolVersion": version,
                 "capabilities": capabilities,
@@ -104,6 +115,7 @@ class Acting(World):
         asked = Asked(ident, method, call, token, code=code, batch=batch)
         if asker is not None:
             asked.is_modern, asked.level = True, asker[1]
+            client.declared = without_tasks(asker[0])
         if call is not None:
             if not call.is_modern:
                 call.level = client.level

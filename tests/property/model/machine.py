@@ -7,6 +7,7 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
+from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import events as ev
 from mcpd.core.mux.entries import Entry, Interactive, Sharing
@@ -64,7 +65,7 @@ class Machine(ClientRules, ServerRules, PeopleRules):
                 name=name,
                 launch=f"{name}-1",
                 era=right if how == "given" else None,
-                verdict={"right": right, "wrong": wrong}.get(how),
+                verdict={"right": Verdict(right), "wrong": Verdict(wrong)}.get(how),
                 interactive=Interactive(mode),
                 question_wait=WAIT,
                 question_timeout=100.0,

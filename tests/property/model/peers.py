@@ -199,6 +199,8 @@ class Client(Shown):
     kind: str
     capabilities: Json = field(default_factory=dict)
     version: str = "2025-11-25"
+    declared: Json = field(default_factory=dict)
+    """What it declared last: in its ``initialize``, or with a modern request."""
     level: str | None = None
     tried_level: str | None = None
     perhaps_level: str | None = None
@@ -272,6 +274,8 @@ class Process(Shown):
     level: str | None = None
     open: dict[int, Work] = field(default_factory=dict)
     over: set[int] = field(default_factory=set)
+    told: Json = field(default_factory=dict)
+    """The capabilities that were declared to it, or are when we ask it for something ourselves."""
     questions: dict[bytes, Question] = field(default_factory=dict)
     refused: set[int] = field(default_factory=set)
     is_level_refused: bool = False

@@ -103,7 +103,7 @@ class Upward(Ground):
             else:
                 assert method in OWN[process.lock or ""], method
                 if process.lock == "modern":
-                    self.is_enveloped(meta, self.own_capabilities(process), None)
+                    self.is_enveloped(meta, process.told, None)
         if process.lock != "modern" and method != "server/discover":
             assert not [name for name in meta if name.startswith(META)], "an envelope"
         if method == "subscriptions/listen":
@@ -120,7 +120,7 @@ class Upward(Ground):
             assert wire_id == 1
             assert entry is None or entry.era is not Era.LEGACY
             meta = members(members(params)["_meta"])
-            self.is_enveloped(meta, self.own_capabilities(process), None)
+            self.is_enveloped(meta, process.told, None)
             if process.nature in ("modern", "dual"):
                 process.lock = "modern"
             elif process.nature != "legacy":
@@ -128,7 +128,7 @@ class Upward(Ground):
             return
         assert entry is None or entry.era is not Era.MODERN
         declared = dict(said["capabilities"])
-        expected = self.own_capabilities(process)
+        expected = process.told
         if "roots" in expected:
             assert "roots" in declared
             declared["roots"] = {}
@@ -136,11 +136,21 @@ class Upward(Ground):
         if process.nature != "modern":
             process.lock = "legacy"
 
-    def own_capabilities(self, process: Process) -> Json:
-        entry = self.entry_of(process.server)
+    def declared_to(self, slot: SlotId) -> Json:
+        """Return what a process is told that can be asked: what its only client said, or all."""
+        server, key = self.places[slot]
+        entry = self.entry_of(server)
+        kind, _, ident = (key or "").partition(":")
+        told = {**OURS}
+        if kind == "session":
+            told = {k: v for k, v in self.clients[int(ident)].declared.items() if k != "roots"}
+        elif kind == "control":
+            told = {}
+        if entry is not None and entry.interactive is Interactive.OFF:
+            told = {k: v for k, v in told.items() if k not in OURS}
         if entry is not None and (entry.roots or entry.asks_for_roots):
-            return {**OURS, "roots": {}}
-        return OURS
+            told["roots"] = {}
+        return told
 
     def take_call(self, slot: SlotId, process: Process, work: Work) -> None:
         """A call of a client: as it asked it, and not more often than does no harm."""

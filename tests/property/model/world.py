@@ -70,7 +70,8 @@ class World(Downward, Upward):
     def start(self, slot: SlotId) -> None:
         self.wanted.discard(slot)
         server = self.places[slot][0]
-        self.processes[slot] = Process(server, self.natures[server])
+        process = self.processes[slot] = Process(server, self.natures[server])
+        process.told = self.declared_to(slot)
         self.handle(ev.ServerUp(slot))
 
     def start_afresh(self, slot: SlotId) -> None:

@@ -25,19 +25,13 @@ def answer(**changes: Any) -> bytes:
     return json.dumps({k: v for k, v in members.items() if v is not ...}).encode()
 
 
-def test_we_declare_what_makes_servers_show_all_their_tools():
-    """
-    Servers hide tools from clients without sampling and elicitation; one that is told of roots
-    replaces its directories with them.
-    """
-    params = json.loads(legacy.handshake_params("mcpd", "1", declares_roots=False))
-    assert params == {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {"sampling": {}, "elicitation": {"form": {}, "url": {}}},
-        "clientInfo": {"name": "mcpd", "version": "1"},
+def test_the_handshake_says_what_it_is_given():
+    params = legacy.handshake_params("2025-03-26", {"sampling": b"{}"}, b'{"name":"x"}')
+    assert json.loads(params) == {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {"sampling": {}},
+        "clientInfo": {"name": "x"},
     }
-    params = json.loads(legacy.handshake_params("mcpd", "1", declares_roots=True))
-    assert params["capabilities"]["roots"] == {}
 
 
 def test_what_a_server_says_of_itself_is_kept_as_it_wrote_it():
