@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from mcpctl.context import App
-    from mcpd.api.status import InstanceStatus, InteractiveStatus, ServerStatus, Status
+    from mcpd.api.status import (
+        InstanceStatus,
+        InteractiveStatus,
+        ServerStatus,
+        SessionStatus,
+        Status,
+        TurnStatus,
+    )
 
 HEADER = [
     "SERVER", "STATE", "ERA", "PID", "UP", "RESTARTS", "SESSIONS", "IN FLIGHT", "CALLS", "ERRORS",
@@ -34,6 +42,9 @@ SPARE = [
 
 SILENT_FROM_S = 30
 """A server that owes an answer and has said nothing for so long is told so."""
+
+NAMED_SESSIONS = 10
+"""How many of those who are attached to a server are named."""
 
 NAMED_WAITERS = 5
 """How many of those who wait for a turn are named."""
@@ -102,7 +113,10 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
     notes = [
         f"{server['name']}: {note}"
         for server in found["servers"]
-        for note in _notes(server, found["servers"], is_asked, left_out)
+        for note in (
+            *_notes(server, found["servers"], is_asked, left_out),
+            *(_sessions(server["name"], daemon.get("clients", ())) if is_asked else ()),
+        )
     ]
     if notes:
         app.say("\n" + app.addressed("\n".join(notes)))
@@ -138,6 +152,15 @@ def _notes(
         queue = queue_text(interactive)
         if queue and (is_asked or interactive["waiting"]):
             yield queue
+
+
+def _sessions(server: str, clients: Collection[SessionStatus]) -> Iterator[str]:
+    """Say who is attached to a server, those of one name as one."""
+    names = Counter(each["client"] or "no name" for each in clients if each["server"] == server)
+    if names:
+        told = [name if count == 1 else f"{name} ({count} times)" for name, count in names.items()]
+        more = [f"and {len(told) - NAMED_SESSIONS} more"] if len(told) > NAMED_SESSIONS else []
+        yield f"attached: {', '.join(told[:NAMED_SESSIONS] + more)}"
 
 
 def _trouble(server: ServerStatus) -> Iterator[str]:
@@ -176,6 +199,8 @@ def _details(server: ServerStatus) -> Iterator[str]:
             f"process {' '.join(map(str, server['pids']))}{tree}, "
             f"generation {server['generation']}, restarts {server['restarts']}"
         )
+    if server.get("left_out"):
+        yield f"it is not told of {', '.join(server['left_out'])}, which it refuses"
     yield (
         f"calls {server['calls']}, failed {server['errors']}, in flight {server['in_flight']}, "
         f"sessions {server['sessions']}"
@@ -202,15 +227,22 @@ def _last_error(server: ServerStatus) -> str:
 def queue_text(interactive: InteractiveStatus) -> str | None:
     """Say who has the turn and who waits for it; ``None`` where nobody has or does."""
     turn, waiting = interactive["turn"], interactive["waiting"]
-    whose = "" if turn is None else f"session {turn['session']}"
+    whose = "" if turn is None else _whose(turn)
     since = "" if turn is None else f"has had the turn for {render.duration(turn['since_s'])}"
     if not waiting:
         return f"{whose} {since}" if turn is not None else None
     who = "1 session waits" if len(waiting) == 1 else f"{len(waiting)} sessions wait"
     which = f"{whose}, which {since}" if turn is not None else "a turn"
-    named = [f"{w['session']} for {render.duration(w['for_s'])}" for w in waiting[:NAMED_WAITERS]]
+    first = waiting[:NAMED_WAITERS]
+    named = [f"{w.get('client') or w['session']} for {render.duration(w['for_s'])}" for w in first]
     named += ["…"] if len(waiting) > NAMED_WAITERS else []
     return f"{who} for {which} ({', '.join(named)})"
+
+
+def _whose(turn: TurnStatus) -> str:
+    session = f"session {turn['session']}"
+    client = turn.get("client")
+    return session if client is None else f"{client} ({session})"
 
 
 def state_text(one: ServerStatus | InstanceStatus) -> str:

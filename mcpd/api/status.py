@@ -20,6 +20,16 @@ class NofileStatus(TypedDict):
     """How many are open, where that can be told."""
 
 
+class SessionStatus(TypedDict):
+    """One session."""
+
+    session: int
+    server: str | None
+    """The server whose endpoint it is on; ``None`` is the aggregate."""
+    client: str | None
+    """What its client calls itself, with the pid of the process behind it."""
+
+
 class DaemonStatus(TypedDict):
     """The daemon itself."""
 
@@ -29,6 +39,8 @@ class DaemonStatus(TypedDict):
     socket: str
     sessions: int
     """All sessions, on whatever endpoint."""
+    clients: NotRequired[list[SessionStatus]]
+    """Who they are. Missing from a daemon of an earlier version."""
     tables: dict[str, int]
     """What is remembered for requests, questions and subscriptions under way; idle, nothing is."""
     nofile: NotRequired[NofileStatus]
@@ -57,6 +69,8 @@ class InstanceStatus(TypedDict):
     sessions: int
     uptime_s: float | None
     rss_bytes: int | None
+    clients: NotRequired[list[str]]
+    """The names of those who use it, where they have some."""
     responsive: NotRequired[bool | None]
     starting: NotRequired[StartingStatus]
 
@@ -66,6 +80,7 @@ class TurnStatus(TypedDict):
 
     session: int
     since_s: float
+    client: NotRequired[str | None]
 
 
 class WaitingStatus(TypedDict):
@@ -73,6 +88,7 @@ class WaitingStatus(TypedDict):
 
     session: int
     for_s: float
+    client: NotRequired[str | None]
 
 
 class InteractiveStatus(TypedDict):
@@ -103,6 +119,8 @@ class ServerStatus(TypedDict):
     era: str | None
     protocol_version: str | None
     server_info: dict[str, Any] | None
+    left_out: NotRequired[list[str]]
+    """Capabilities of clients that it refuses to be told of, such as ``elicitation.form``."""
     pid: int | None
     pids: list[int]
     """The whole tree."""

@@ -143,12 +143,21 @@ class SessionOpened(msgspec.Struct, frozen=True):
     client: str | None
 
 
+class SessionNamed(msgspec.Struct, frozen=True):
+    """A session's client has said what it is, for the first time."""
+
+    session: SessionId
+    server: str | None
+    client: str
+
+
 class SessionClosed(msgspec.Struct, frozen=True):
     """A session ended."""
 
     session: SessionId
     server: str | None
     reason: str
+    client: str | None = None
 
 
 class FrameRejected(msgspec.Struct, frozen=True):
@@ -173,6 +182,7 @@ Fact = (
     | ServerWarning
     | ServerLogged
     | SessionOpened
+    | SessionNamed
     | SessionClosed
     | FrameRejected
 )

@@ -70,6 +70,10 @@ class Snapshot:
             "uptime_s": round(uptime_s, 3),
             "socket": socket,
             "sessions": self._mux.session_count(),
+            "clients": [
+                {"session": each.session, "server": each.server, "client": each.client}
+                for each in self._mux.sessions()
+            ],
             "tables": self._mux.table_sizes(),
             "nofile": descriptors.limits(),
             "problems": problems,
@@ -99,6 +103,7 @@ class Snapshot:
             "era": None if report.era is None else report.era.value,
             "protocol_version": _version(report),
             "server_info": _info(report),
+            "left_out": list(report.left_out),
             "pid": self._pid(main) if is_shared else None,
             "pids": [pid for child in children for pid in self._pids(child)],
             "generation": sum(slot.machine.generation for slot in slots),
@@ -140,6 +145,7 @@ class Snapshot:
             "pid": self._pid(slot),
             "state": _state_of(slot),
             "sessions": report.sessions,
+            "clients": list(report.clients),
             "uptime_s": self._uptime(slot),
             "rss_bytes": None if child is None else self._rss.get(child, 0),
             "responsive": self._responds([] if child is None else [child]),
@@ -225,9 +231,13 @@ def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
         "asks": report.has_asked,
         "turn": None
         if holder is None
-        else {"session": holder.session, "since_s": round(holder.for_s, 3)},
+        else {
+            "session": holder.session,
+            "since_s": round(holder.for_s, 3),
+            "client": holder.client,
+        },
         "waiting": [
-            {"session": who.session, "for_s": round(who.for_s, 3)}
+            {"session": who.session, "for_s": round(who.for_s, 3), "client": who.client}
             for each in turns
             for who in each.waiting
         ],

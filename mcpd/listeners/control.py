@@ -356,6 +356,7 @@ class Desk:
                 key=request.key,
                 server=server,
                 client=_client(params.client),
+                pid=None if params.client is None else params.client.pid,
                 workspace=workspace,
                 roots=params.roots,
                 may_control=params.control,
@@ -540,5 +541,4 @@ def _client(client: Client | None) -> str | None:
     if client is None or client.name is None:
         return None
     said = client.name if client.version is None else f"{client.name} {client.version}"
-    said = said[:CLIENT_CHARACTERS]
-    return said if client.pid is None else f"{said} (pid {client.pid})"
+    return said[:CLIENT_CHARACTERS]

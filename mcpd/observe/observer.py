@@ -30,7 +30,12 @@ class Observer:
     def tell(self, fact: Fact) -> None:
         """Write down what happened."""
         match fact:
-            case facts.SessionOpened() | facts.SessionClosed() | facts.FrameRejected():
+            case (
+                facts.SessionOpened()
+                | facts.SessionNamed()
+                | facts.SessionClosed()
+                | facts.FrameRejected()
+            ):
                 self._tell_of_session(fact)
             case facts.ServerNoise():
                 self._note(fact.server, "stdout", fact.text)
@@ -67,31 +72,20 @@ class Observer:
                 self._tell_of_life(fact)
 
     def _tell_of_session(
-        self, fact: facts.SessionOpened | facts.SessionClosed | facts.FrameRejected
+        self,
+        fact: facts.SessionOpened | facts.SessionNamed | facts.SessionClosed | facts.FrameRejected,
     ) -> None:
         match fact:
-            case facts.SessionOpened():
-                self._log(
-                    "debug",
-                    "session.opened",
-                    session=fact.session,
-                    server=fact.server,
-                    client=fact.client,
-                )
-                self._event(
-                    "session.opened", session=fact.session, server=fact.server, client=fact.client
-                )
+            case facts.SessionOpened() | facts.SessionNamed():
+                is_new = isinstance(fact, facts.SessionOpened)
+                name = "session.opened" if is_new else "session.named"
+                of = {"session": fact.session, "server": fact.server, "client": fact.client}
+                self._log("debug", name, **of)
+                self._event(name, **of)
             case facts.SessionClosed():
-                self._log(
-                    "debug",
-                    "session.closed",
-                    session=fact.session,
-                    server=fact.server,
-                    reason=fact.reason,
-                )
-                self._event(
-                    "session.closed", session=fact.session, server=fact.server, reason=fact.reason
-                )
+                of = {"session": fact.session, "server": fact.server, "client": fact.client}
+                self._log("debug", "session.closed", **of, reason=fact.reason)
+                self._event("session.closed", **of, reason=fact.reason)
             case facts.FrameRejected():
                 self._log("debug", "frame.rejected", session=fact.session, reason=fact.reason)
             case _:

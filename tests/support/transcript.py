@@ -64,7 +64,8 @@ FAILURES: Final = {
 """Ways to go down: the kind of failure, whether it was planned, whether a start follows."""
 
 _QUIET: Final = {
-    "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-closed",
+    "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-named",
+    "session-closed",
     "frame-rejected", "catalog-changed", "probing",
 }  # fmt: skip
 

@@ -71,7 +71,9 @@ class Downstream:
                     self._refuse_envelope(session, owed, refusal)
                     return
         if owed.asker is not None:
-            session.is_modern = True
+            if not session.is_modern:
+                session.is_modern = True
+                self._tables.introduce(session, owed.asker)
             owed.token = session.envelope[2]
             self._request_modern(session, owed, method, rule, params, found)
         else:

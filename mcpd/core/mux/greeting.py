@@ -41,6 +41,7 @@ class Greeting:
         version = envelope.text(asked.get("protocolVersion", UNSET))
         capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
         session.asker = bridge.asker_of(capabilities, asked.get("clientInfo"))
+        self._tables.introduce(session, session.asker)
         if session.server is None:
             self._initialize_aggregate(session, owed, version)
             return

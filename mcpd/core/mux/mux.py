@@ -24,7 +24,7 @@ from mcpd.core.mux.listens import DRAINING, Listens
 from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.recovery import Recovery
-from mcpd.core.mux.report import EntryReport, report
+from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
 from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
@@ -171,6 +171,10 @@ class Mux:
         return upstream is None or not (
             upstream.requests.load() or self._questions.is_asking(upstream)
         )
+
+    def sessions(self) -> list[SessionReport]:
+        """Return the sessions on every endpoint."""
+        return sessions(self._tables)
 
     def session_count(self) -> int:
         """Return how many sessions there are, on every endpoint."""
@@ -411,7 +415,7 @@ class Mux:
                 self._tables.refuse(session, owed, entry)
                 return
         session.server = event.server
-        session.client = event.client
+        session.client, session.pid = event.client, event.pid
         session.workspace = event.workspace
         session.roots = event.roots
         session.may_control = event.may_control
@@ -455,7 +459,9 @@ class Mux:
                 if upstream.slot in self._tables.upstreams:
                     self._downstream.wishes.apply_levels(upstream)
         if session.is_session:
-            self.effects.tell(SessionClosed(session.id, session.server, event.reason))
+            self.effects.tell(
+                SessionClosed(session.id, session.server, event.reason, session.label)
+            )
 
     def _cancel_all(self, session: Session, keys: Iterable[bytes]) -> None:
         for key in keys:

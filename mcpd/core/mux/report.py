@@ -8,7 +8,7 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.turns import TurnsReport
-from mcpd.ids import SlotId
+from mcpd.ids import SessionId, SlotId
 
 
 class SlotReport(msgspec.Struct, frozen=True):
@@ -23,6 +23,8 @@ class SlotReport(msgspec.Struct, frozen=True):
     """For how long its process has said nothing while it owes an answer."""
 
     turns: TurnsReport
+    clients: tuple[str, ...] = ()
+    """The names of those who use it, where they have some."""
 
 
 class EntryReport(msgspec.Struct, frozen=True):
@@ -42,6 +44,23 @@ class EntryReport(msgspec.Struct, frozen=True):
     has_asked: bool
     """Whether it is known to ask questions."""
     slots: tuple[SlotReport, ...]
+    left_out: tuple[str, ...] = ()
+    """Capabilities that it refuses to be told of."""
+
+
+class SessionReport(msgspec.Struct, frozen=True):
+    """One session: the server whose endpoint it is on, and its client's name where it has one."""
+
+    session: int
+    server: str | None
+    client: str | None
+
+
+def sessions(tables: Tables) -> list[SessionReport]:
+    """Return who there is."""
+    return [
+        SessionReport(s.id, s.server, s.label) for s in tables.sessions.values() if s.is_session
+    ]
 
 
 def report(tables: Tables, name: str) -> EntryReport:
@@ -57,6 +76,7 @@ def report(tables: Tables, name: str) -> EntryReport:
             u.requests.queued(),
             u.silent_s(),
             u.turns.report(now),
+            tuple(filter(None, (_label(tables, user) for user in u.requests.users))),
         )
         for u in upstreams
     )
@@ -77,7 +97,13 @@ def report(tables: Tables, name: str) -> EntryReport:
         is_held=name in tables.held,
         has_asked=_has_asked(tables, name),
         slots=slots,
+        left_out=next((u.left_out for u in upstreams if u.left_out), ()),
     )
+
+
+def _label(tables: Tables, user: int) -> str | None:
+    session = tables.sessions.get(SessionId(user))
+    return None if session is None else session.label
 
 
 def _has_asked(tables: Tables, name: str) -> bool:

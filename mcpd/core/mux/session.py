@@ -55,6 +55,10 @@ class Session:
         self.wants_farewell = False
         """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None
+        """Name and version of its client: as it introduced itself, until then as it attached."""
+        self.pid: int | None = None
+        """The process that attached: the bridge, or the client itself."""
+        self.has_introduced_itself = False
         self.workspace: str | None = None
         self.roots: tuple[str, ...] = ()
         self.version: str | None = None
@@ -86,6 +90,13 @@ class Session:
         """Lists of the aggregate that it got while a server had not listed yet."""
         self.changes = Changes()
         """When it was told last, as a legacy session, that a list is another one."""
+
+    @property
+    def label(self) -> str | None:
+        """Return its client's name for people, with the pid of the process that is behind it."""
+        if self.client is None:
+            return None
+        return self.client if self.pid is None else f"{self.client} (pid {self.pid})"
 
     def speaker(self) -> Asker:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
-from mcpd.core.facts import Failure, FrameRejected, SessionOpened
+from mcpd.core.facts import Failure, FrameRejected, SessionNamed, SessionOpened
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.introduction import Introduction
@@ -413,7 +413,17 @@ class Tables:
     def open_session(self, session: Session) -> None:
         """The connection is a session from now on."""
         session.is_session = True
-        self.fx.tell(SessionOpened(session.id, session.server, session.client))
+        self.fx.tell(SessionOpened(session.id, session.server, session.label))
+
+    def introduce(self, session: Session, client: Asker) -> None:
+        """Call a session what its client calls itself."""
+        name = client.name
+        if name is None:
+            return
+        session.client = name
+        if not session.has_introduced_itself:
+            session.has_introduced_itself = True
+            self.fx.tell(SessionNamed(session.id, session.server, session.label or name))
 
     def notify(self, session: Session, method: str, params: Raw | bytes | None) -> None:
         """Send a session a notification, unless it has not said yet that it listens."""

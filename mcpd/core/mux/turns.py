@@ -11,11 +11,12 @@ its turn until the process has read that: what it asks before is for nobody else
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.effects import Effects, Timer
@@ -37,6 +38,8 @@ class Who(msgspec.Struct, frozen=True):
 
     session: int
     for_s: float
+    client: str | None = None
+    """What its client calls itself."""
     is_lent: bool = False
     """Whether others go ahead while its question is open."""
 
@@ -51,19 +54,21 @@ class TurnsReport(msgspec.Struct, frozen=True):
 
 
 class _Holder:
-    __slots__ = ("count", "since")
+    __slots__ = ("asker", "count", "since")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, asker: Asker | None) -> None:
         self.count = 0
         self.since = now
+        self.asker = asker
 
 
 class _Line:
-    __slots__ = ("requests", "since")
+    __slots__ = ("asker", "requests", "since")
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, asker: Asker | None) -> None:
         self.requests: dict[Pending, None] = {}
         self.since = now
+        self.asker = asker
 
 
 class _Open:
@@ -282,13 +287,13 @@ class Turns:
         self._running[pending] = None
         holder = self._holders.get(pending.owner)
         if holder is None:
-            holder = self._holders[pending.owner] = _Holder(self._fx.now)
+            holder = self._holders[pending.owner] = _Holder(self._fx.now, pending.asker)
         holder.count += 1
 
     def _keep(self, pending: Pending) -> None:
         line = self._lines.get(pending.owner)
         if line is None:
-            line = self._lines[pending.owner] = _Line(self._fx.now)
+            line = self._lines[pending.owner] = _Line(self._fx.now, pending.asker)
         line.requests[pending] = None
         wait = self._requests.entry.queue_timeout
         if wait > 0:
@@ -303,11 +308,15 @@ class Turns:
             key=lambda w: (not w.is_lent, w.for_s),
             default=None,
         )
-        details = {"limit": "queue_timeout", "seconds": wait}
+        details: dict[str, Any] = {"limit": "queue_timeout", "seconds": wait}
         message = f"{entry.name} had no turn for this call within {wait:g} s (queue_timeout)"
         if who is not None:
             details |= {"turn": {"session": who.session, "since_s": round(who.for_s, 3)}}
-            message += f": session {who.session} has had it for {who.for_s:.0f} s"
+            whose = f"session {who.session}"
+            if who.client is not None:
+                details["turn"]["client"] = who.client
+                whose = f"{who.client} ({whose})"
+            message += f": {whose} has had it for {who.for_s:.0f} s"
         hint = f"`mcpctl status {entry.name}` shows who waits for whom"
         failure = Failure("server_busy", message, entry.name, True, hint, details)
         self._requests.spoil(pending, failure)
@@ -318,14 +327,21 @@ class Turns:
         """Return who has the turn and who waits for it; ``now`` is monotonic seconds."""
         if not self.is_exclusive:
             return TurnsReport(self.mode)
-        waiting = (Who(owner, now - line.since) for owner, line in self._lines.items())
+        waiting = (
+            Who(owner, now - line.since, _name_of(line.asker))
+            for owner, line in self._lines.items()
+        )
         return TurnsReport(self.mode, tuple(self._who_runs(now)), tuple(waiting))
 
     def _who_runs(self, now: float) -> list[Who]:
         return [
-            Who(owner, now - holder.since, self._is_lent(owner))
+            Who(owner, now - holder.since, _name_of(holder.asker), self._is_lent(owner))
             for owner, holder in self._holders.items()
         ]
+
+
+def _name_of(asker: Asker | None) -> str | None:
+    return None if asker is None else asker.name
 
 
 def _drop_queue_timer(pending: Pending) -> None:

@@ -156,6 +156,14 @@ def _notes(server: Server) -> Iterator[Finding]:
         yield note(
             "server_held", "held down by mcpctl stop", f"mcpctl start {shlex.quote(name)}", name
         )
+    if server.get("left_out"):
+        refused = ", ".join(server["left_out"])
+        yield note(
+            "server_refuses_capabilities",
+            f"refuses clients that declare {refused}: it is not told of them, and does without",
+            "a newer version of the server may know them",
+            name,
+        )
     if server.get("sharing_reason"):
         yield note(
             "server_sharing",

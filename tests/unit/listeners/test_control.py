@@ -216,7 +216,7 @@ async def test_attaching_tells_who_and_where(office: Office) -> None:
     client = {"name": "ed", "version": "2", "pid": 5}
     office.ask("mcpd/attach", {"server": "a", "client": client, "control": False})
     (event,) = office.out
-    assert event == events.Attach(ONE, b"1", "a", "ed 2 (pid 5)", "/work", (), False)
+    assert event == events.Attach(ONE, b"1", "a", "ed 2", "/work", (), False, 5)
 
 
 async def test_attaching_may_fail_at_once(office: Office) -> None:
