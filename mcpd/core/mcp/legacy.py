@@ -5,7 +5,7 @@ The only module that knows that a session is opened with ``initialize``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -88,16 +88,30 @@ def capabilities_shown(introduction: Introduction, *, has_tasks: bool = False) -
     return object_from(shown)
 
 
-AGGREGATE_CAPABILITIES: Final = msgspec.json.encode(
-    {
-        "tools": {"listChanged": True},
-        "prompts": {"listChanged": True},
-        "resources": {"subscribe": True, "listChanged": True},
-        "completions": {},
-        "logging": {},
-    }
-)
-"""What the aggregate declares, whatever its servers can."""
+_AGGREGATE_CAPABILITIES: Final = {
+    "tools": b'{"listChanged":true}',
+    "prompts": b'{"listChanged":true}',
+    "resources": b'{"subscribe":true,"listChanged":true}',
+    "completions": b"{}",
+    "logging": b"{}",
+}
+
+
+def aggregate_capabilities(servers: Iterable[Introduction]) -> bytes:
+    """Return what the aggregate declares: the same whatever its servers can, and their extensions.
+
+    Of an extension that several have, the first server's settings are shown. Tasks could not be
+    found again, and are left out.
+    """
+    extensions: dict[str, Raw] = {}
+    for introduction in servers:
+        found = object_of(introduction.capabilities.get("extensions", b"{}")) or {}
+        for name, settings in found.items():
+            if name != TASKS_EXTENSION:
+                extensions.setdefault(name, settings)
+    if not extensions:
+        return object_from(_AGGREGATE_CAPABILITIES)
+    return object_from({**_AGGREGATE_CAPABILITIES, "extensions": object_from(extensions)})
 
 
 def level_params(level: str) -> bytes:

@@ -103,7 +103,7 @@ class Greeting:
         tables = self._tables
         session.version = negotiate(asked, NEWEST_LEGACY)
         info, text = aggregate_info(self._tables), self._aggregate_instructions()
-        shown = legacy.AGGREGATE_CAPABILITIES
+        shown = self._aggregate_capabilities()
         result = legacy.initialize_result(session.version, shown, info, text)
         tables.reply(session, owed, result)
 
@@ -112,7 +112,7 @@ class Greeting:
         tables = self._tables
         if session.server is None:
             info, text = aggregate_info(self._tables), self._aggregate_instructions()
-            shown = legacy.AGGREGATE_CAPABILITIES
+            shown = self._aggregate_capabilities()
             tables.reply(session, owed, modern.discover_result(shown, info, text))
             return
         entry = tables.entry(session.server)
@@ -139,6 +139,11 @@ class Greeting:
                 tables.refuse(session, owed, failure)
 
         upstream.requests.when_ready(ready)
+
+    def _aggregate_capabilities(self) -> bytes:
+        tables = self._tables
+        known = (tables.introduction_of(server) for server in tables.aggregate.servers())
+        return legacy.aggregate_capabilities(each for each in known if each is not None)
 
     def _aggregate_instructions(self) -> bytes | None:
         tables = self._tables

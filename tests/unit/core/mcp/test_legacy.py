@@ -173,9 +173,16 @@ def test_a_client_is_told_with_the_servers_own_words():
 
 
 def test_the_aggregate_declares_what_it_relays():
-    capabilities = json.loads(legacy.AGGREGATE_CAPABILITIES)
+    capabilities = json.loads(legacy.aggregate_capabilities([introduction(tools=b"{}")]))
     assert set(capabilities) == {"tools", "prompts", "resources", "completions", "logging"}
     assert capabilities["resources"] == {"subscribe": True, "listChanged": True}
+
+
+def test_the_aggregate_declares_the_extensions_of_its_servers():
+    one = introduction(extensions=b'{"x/y":{"a":1},"io.modelcontextprotocol/tasks":{}}')
+    two = introduction(extensions=b'{"x/y":{"a":2},"x/z":{}}')
+    capabilities = json.loads(legacy.aggregate_capabilities([one, two]))
+    assert capabilities["extensions"] == {"x/y": {"a": 1}, "x/z": {}}
 
 
 def test_a_level_is_set_by_its_name():
