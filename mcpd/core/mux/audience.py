@@ -33,14 +33,18 @@ class Hearers:
         self._rounds = rounds
         self._listens = listens
 
+    def heard_lists(self, upstream: Upstream) -> None:
+        """Remember what a process listed: it stands for all processes of its launch."""
+        tables = self._tables
+        tables.memory[upstream.entry.launch] = upstream.known()
+        for name in self._names_of(upstream):
+            for kind in Kind:
+                tables.aggregate.forget(name, kind)
+
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one; without ``everybody`` only the aggregate had none before."""
         tables = self._tables
         names = self._names_of(upstream)
-        for name in names:
-            tables.aggregate.forget(name, kind)
-        if upstream.introduction is not None:
-            tables.memory[upstream.entry.launch] = upstream.known()
         for session in tables.sessions.values():
             own = session.server is not None
             if (own and everybody and self._is_own(session, upstream)) or (

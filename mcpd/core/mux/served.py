@@ -156,8 +156,6 @@ class Served:
 
             def arrived(listing: Listing | None, failure: Failure | None) -> None:
                 missing.discard(part)
-                if listing is not None:
-                    tables.aggregate.forget(*part)
                 if failure is not None:
                     is_there = tables.sessions.get(session.id) is session
                     if is_there and not is_done and tables.has_left(upstream):

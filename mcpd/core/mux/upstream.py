@@ -35,6 +35,9 @@ from mcpd.ids import SlotId
 class Audience(Told["Upstream"], Protocol):
     """Those to whom a server speaks without being asked, and who know what its answers mean."""
 
+    def heard_lists(self, upstream: Upstream) -> None:
+        """What the server has listed is known, before anybody who waits for it is answered."""
+
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one now; ``everybody``: also for those who wait for it."""
 
@@ -265,8 +268,9 @@ class Upstream:
         self.requests.mark_idle()
 
     def keep_lists(self) -> None:
-        """Have what the server said put on disk."""
+        """Have what the server said known to everybody, and put on disk."""
         if self.introduction is not None:
+            self._audience.heard_lists(self)
             said, entry = self.introduction, self.entry
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
