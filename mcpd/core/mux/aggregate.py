@@ -62,14 +62,9 @@ class Aggregate:
         part = self._part(server, kind)
         return part.names if part is not None else {}
 
-    def unlisted_candidates(self, kind: Kind, qualified: str) -> list[str]:
-        """Return the servers that have never listed and whose names could begin like this."""
-        return [
-            server
-            for server in self.servers()
-            if self._catalog_of(server).get(kind) is None
-            and qualified.startswith(sanitise(server)[:40])
-        ]
+    def candidates(self, qualified: str) -> list[str]:
+        """Return the servers whose tools and prompts could have a name like this."""
+        return [s for s in self.servers() if qualified.startswith(sanitise(s)[:40])]
 
     def owner(self, uri: str) -> str | None:
         """Return the server a resource URI belongs to."""

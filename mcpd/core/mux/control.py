@@ -6,7 +6,7 @@ import itertools
 
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mux import progress
@@ -61,6 +61,14 @@ class ControlDesk:
                 self.call(event)
             elif failure is not None:
                 self._tables.refuse(session, owed, failure)
+            else:
+                upstream.lists.fresh(Kind.TOOLS, decide)
+
+        def decide() -> None:
+            if session.owed.get(owed.key) is not owed:
+                return
+            if self._tables.has_left(upstream) or not upstream.is_ready:
+                self.call(event)
             elif self._knows(upstream, entry, event.tool):
                 self._call_known(session, owed, entry, upstream, event)
             else:
@@ -167,7 +175,10 @@ class ControlDesk:
         kinds = [_KINDS[name] for name in event.kinds]
         if event.server is None:
             self.downstream.served.gather(
-                session, kinds, lambda: self._answer_lists(session, owed, kinds, None)
+                session,
+                kinds,
+                lambda: self._answer_lists(session, owed, kinds, None),
+                is_fresh=True,
             )
             return
         usable = self._tables.entry(event.server)
@@ -176,33 +187,22 @@ class ControlDesk:
             failure = usable if isinstance(usable, Failure) else None
             self._tables.refuse(session, owed, failure or self._tables.not_found(event.server))
             return
-        catalog = self._tables.catalog_of(entry.name)
-        missing = [kind for kind in kinds if catalog.get(kind) is None]
-        if not missing or isinstance(usable, Failure):
+        if isinstance(usable, Failure):  # it is held: what it listed before is known
             self._answer_lists(session, owed, kinds, entry.name)
             return
-        self._list_next(session, owed, kinds, missing, entry)
+        name, failed = entry.name, list[Failure]()
 
-    def _list_next(
-        self, session: Session, owed: Owed, kinds: list[Kind], missing: list[Kind], entry: Entry
-    ) -> None:
-        kind, *rest = missing
-
-        def listed(listing: Listing | None, failure: Failure | None) -> None:
+        def listed() -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            if failure is not None and self._tables.has_left(upstream):
-                if (now := self._entry(session, owed, entry.name)) is not None:
-                    self._list_next(session, owed, kinds, missing, now)
-            elif failure is not None:
+            now = self._tables.entry(name)
+            failure = now if isinstance(now, Failure) else next(iter(failed), None)
+            if failure is not None:
                 self._tables.refuse(session, owed, failure)
-            elif rest:
-                self._list_next(session, owed, kinds, rest, entry)
             else:
-                self._answer_lists(session, owed, kinds, entry.name)
+                self._answer_lists(session, owed, kinds, name)
 
-        upstream = self._tables.control_upstream(entry, session.workspace)
-        upstream.lists.listing(kind, listed)
+        self.downstream.served.gather(session, kinds, listed, (name,), failed, is_fresh=True)
 
     def _answer_lists(
         self, session: Session, owed: Owed, kinds: list[Kind], server: str | None

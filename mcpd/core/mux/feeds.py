@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.asker import Asker
@@ -43,6 +44,8 @@ class FeedHost(Protocol):
 class _Feed:
     def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
         self.listen = listen
+        self.honoured = listen
+        """As much of it as the server can tell of; all of it until it has said so."""
         self.topic = topic
         self.opened = opened  # until it was called
         self.wire_id = 0  # 0: it is not open
@@ -75,6 +78,11 @@ class Feeds:
 
     def __len__(self) -> int:
         return len(self._topics) + (self._lists is not None)
+
+    def hears(self, kind: Kind) -> bool:
+        """Tell whether the server has agreed to say when a list changes, or may still do so."""
+        feed = self._lists
+        return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
 
     def follow_lists(self, listen: modern.Listen) -> None:
         """Hear when lists change."""
@@ -116,6 +124,7 @@ class Feeds:
             honoured = modern.read_listen(params)
         except ValueError:
             honoured = feed.listen  # it stands, whatever the server says of it
+        feed.honoured = honoured
         heard = (*honoured.uris, *(Task(ident) for ident in honoured.tasks))
         if feed.topic is not None and feed.topic not in heard:
             self._refused(feed, f"the server does not tell of changes of {_name(feed.topic)}")

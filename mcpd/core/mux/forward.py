@@ -112,7 +112,7 @@ class Forward:
             self._forward(session, owed, entry, rule, own, found, tool=tool)
             return
         if failures is None:
-            candidates = tables.aggregate.unlisted_candidates(kind, qualified)
+            candidates = tables.aggregate.candidates(qualified)
             failed: list[Failure] = []
 
             def again() -> None:
@@ -121,7 +121,7 @@ class Forward:
                         session, owed, rule, params, found, kind, qualified, failures=failed
                     )
 
-            self._served.gather(session, (kind,), again, candidates, failed)
+            self._served.gather(session, (kind,), again, candidates, failed, is_fresh=True)
             return
         if failures:
             tables.refuse(session, owed, failures[0])
@@ -164,14 +164,14 @@ class Forward:
             return
         qualified = envelope.text(ref.get("name", UNSET)) or ""
 
+        aggregate = self._tables.aggregate
+
         def routed() -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            route = self._tables.aggregate.route(Kind.PROMPTS, qualified)
+            route = aggregate.route(Kind.PROMPTS, qualified)
             if route is None:
-                near = self._tables.fx.suggest(
-                    qualified, self._tables.aggregate.names(Kind.PROMPTS)
-                )
+                near = self._tables.fx.suggest(qualified, aggregate.names(Kind.PROMPTS))
                 self._tables.refuse(session, owed, _not_found(None, qualified, near, Kind.PROMPTS))
                 return
             entry = self._tables.entry(route[0])
@@ -182,7 +182,8 @@ class Forward:
             renamed = Raw(progress.with_member(params, "ref", own))
             self._forward(session, owed, entry, rule, renamed, found)
 
-        self._served.gather(session, (Kind.PROMPTS,), routed)
+        is_unknown = aggregate.route(Kind.PROMPTS, qualified) is None
+        self._served.gather(session, (Kind.PROMPTS,), routed, is_fresh=is_unknown)
 
     def _forward_own(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params

@@ -1,4 +1,4 @@
-"""What one server lists: read page by page, kept, and read anew when it changes."""
+"""What one server lists: read page by page, kept, and read again when it may have changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mcpd.core.wire import envelope
 
 _LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
 _GATHER: Final = 0.02  # seconds in which a burst of list changes becomes one
-_REFRESH_EVERY: Final = 1.0  # seconds: a server's list changes are acted on so often at most
+_REFRESH_EVERY: Final = 1.0
+"""Seconds between two readings of a list: after changes, and where clients ask for it."""
 
 ListWaiter = Callable[[Listing | None, Failure | None], None]
 
@@ -30,14 +31,33 @@ class ListHost(Protocol):
     def has(self, capability: str) -> bool:
         """Tell whether the server declared a capability."""
 
+    def tells_changes(self, kind: Kind) -> bool:
+        """Tell whether the server says so when a list changes."""
+
     def keep_lists(self) -> None:
         """Lists of a running process are others now: put them on disk."""
 
     def lists_changed(self, kind: Kind) -> None:
-        """The server said that a list changed, and it has been read anew."""
+        """A list has been read again, and it is another one, or the server said so."""
 
     def warn(self, text: str) -> None:
         """The server did something odd."""
+
+
+class _Reading:
+    """One list that is being read.
+
+    ``before`` is our copy when it was begun. ``waiters`` wait for the list, each with whether it
+    may be read once more for them by the next process. Everybody is told of the list if it
+    ``is_announced``, or ``is_compared`` and differs.
+    """
+
+    def __init__(self, began_at: float, before: Listing | None) -> None:
+        self.began_at = began_at
+        self.before = before
+        self.waiters: list[tuple[ListWaiter, bool]] = []
+        self.is_compared = False
+        self.is_announced = False
 
 
 class Lists:
@@ -50,8 +70,9 @@ class Lists:
         self._fx = effects
         self._requests = requests
         self._host = host
-        self._reading: dict[Kind, list[tuple[ListWaiter, bool]]] = {}
-        """Who waits for a list that is being read, and whether that may be done once more."""
+        self._reading: dict[Kind, _Reading] = {}
+        self._began_at: dict[Kind, float] = {}
+        """When each list was last begun to be read, in monotonic seconds."""
         self._hints: dict[Kind, tuple[Hints, float]] = {}
         """How long lists may be kept, and when they were read; none for a copy from the disk."""
         self._early: set[Kind] = set()
@@ -84,20 +105,84 @@ class Lists:
 
         self._requests.when_ready(ready)
 
+    def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
+        """Call ``then`` once our copy of a list is what a client may be given now.
+
+        That is at once, unless the list may have changed and the process can be asked; then it is
+        when the list has been read again, or ``list_wait`` seconds after that was begun. A list
+        that differs is told to everybody.
+        """
+        if not self._is_stale(kind):
+            then()
+            return
+        now, wait = self._fx.now, self._fx.settings.list_wait
+        reading = self._reading.get(kind)
+        left = wait if reading is None else reading.began_at + wait - now
+        if left <= 0:  # the process hangs
+            then()
+            return
+        is_done = False
+
+        def once(listing: Listing | None, failure: Failure | None) -> None:
+            nonlocal is_done
+            if not is_done:
+                is_done = True
+                timer.cancel()
+                then()
+
+        timer = self._fx.after(left, lambda: once(None, None))
+        self._read(kind, (once, False), is_compared=True)
+
+    def _is_stale(self, kind: Kind) -> bool:
+        """Tell whether a list may be another by now than our copy, and can be read again.
+
+        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for whoever gives
+        one; 0, which is what legacy servers have, says nothing about when the list changes.
+        """
+        if not self._requests.is_ready or not self._host.has(kind.capability):
+            return False
+        if kind in self._reading or self.catalog.get(kind) is None:
+            return True
+        now = self._fx.now
+        if now < self._began_at.get(kind, -_REFRESH_EVERY) + _REFRESH_EVERY:
+            return False
+        hints, read_at = self._hints.get(kind, (Hints(), now))
+        if hints.ttl_ms:
+            return not hints.less(now - read_at).ttl_ms
+        return not self._host.tells_changes(kind)
+
     def read(self, kind: Kind, waiter: ListWaiter, *, may_repeat: bool = False) -> None:
-        """Read a list anew, page by page; one reading at a time serves all who wait.
+        """Read a list from the process, page by page; one reading at a time serves all who wait.
 
         With ``may_repeat`` it is done once more where the process dies and comes back.
         """
-        if kind in self._reading:
-            self._reading[kind].append((waiter, may_repeat))
+        self._read(kind, (waiter, may_repeat))
+
+    def _read(
+        self,
+        kind: Kind,
+        waiter: tuple[ListWaiter, bool] | None = None,
+        *,
+        is_compared: bool = False,
+        is_announced: bool = False,
+    ) -> None:
+        reading = self._reading.get(kind)
+        is_new = reading is None
+        if reading is None:
+            self._began_at[kind] = self._fx.now
+            reading = _Reading(self._fx.now, self.catalog.get(kind))
+            self._reading[kind] = reading
+        if waiter is not None:
+            reading.waiters.append(waiter)
+        reading.is_compared |= is_compared
+        reading.is_announced |= is_announced
+        if not is_new:
             return
-        if not self._host.has(kind.capability):
+        if self._host.has(kind.capability):
+            self._ask_page(kind, Paging(kind), None)
+        else:
             self._take_listing(kind, Listing.empty(kind))
-            waiter(self.catalog.get(kind), None)
-            return
-        self._reading[kind] = [(waiter, may_repeat)]
-        self._ask_page(kind, Paging(kind), None)
+            self._end_reading(kind)
 
     def _ask_page(self, kind: Kind, paging: Paging, cursor: str | None) -> None:
         params = b"{}" if cursor is None else b'{"cursor":%b}' % envelope.quote(cursor)
@@ -124,7 +209,8 @@ class Lists:
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
-        if bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND:
+        is_missing = bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND
+        if is_missing and not (self._requests.is_ready and self.catalog.get(kind) is not None):
             self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
             self._end_reading(kind)
         else:
@@ -140,8 +226,13 @@ class Lists:
         self._end_reading(kind)
 
     def _end_reading(self, kind: Kind) -> None:
-        for waiter, _ in self._reading.pop(kind, []):
-            waiter(self.catalog.get(kind), None)
+        reading = self._reading.pop(kind)
+        listing = self.catalog.get(kind)
+        for waiter, _ in reading.waiters:
+            waiter(listing, None)
+        is_other = reading.before is not None and listing != reading.before
+        if reading.is_announced or (reading.is_compared and is_other):
+            self._host.lists_changed(kind)
 
     def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
         self._hints[kind] = (hints or Hints(), self._fx.now)
@@ -169,32 +260,20 @@ class Lists:
                 if self.catalog.get(kind) is None:
                     self._host.lists_changed(kind)
                 else:
-                    self.read(kind, lambda listing, failure: self._refreshed(kind, failure))
+                    self._read(kind, is_announced=True)
 
             self._refresh_timers[kind] = self._fx.after(due - self._fx.now, refresh)
 
     def opened(self) -> None:
-        """The process is ready: read anew what changed while others were still being read."""
+        """The process is ready: read again what changed while others were still being read."""
         early, self._early = self._early, set()
         self.compare(early)
 
     def compare(self, kinds: Iterable[Kind]) -> None:
-        """Read lists that are known anew, and tell of those that are others."""
+        """Read lists that are known again, and tell of those that are others."""
         for kind in kinds:
-            before = self.catalog.get(kind)
-            if before is not None:
-                self.read(kind, self._if_other(kind, before))
-
-    def _if_other(self, kind: Kind, before: Listing) -> ListWaiter:
-        def taken(listing: Listing | None, failure: Failure | None) -> None:
-            if failure is None and listing != before:
-                self._host.lists_changed(kind)
-
-        return taken
-
-    def _refreshed(self, kind: Kind, failure: Failure | None) -> None:
-        if failure is None:  # else the next process will be compared with what is known
-            self._host.lists_changed(kind)
+            if self.catalog.get(kind) is not None:
+                self._read(kind, is_compared=True)
 
     def lose(self, failure: Failure, *, comes_back: bool) -> None:
         """The process is gone: nothing that is being read will come from it."""
@@ -203,8 +282,8 @@ class Lists:
         self._refresh_timers.clear()
         self._early.clear()
         readers, self._reading = self._reading, {}
-        for kind, waiters in readers.items():
-            for waiter, may_repeat in waiters:
+        for kind, reading in readers.items():
+            for waiter, may_repeat in reading.waiters:
                 if comes_back and may_repeat:
                     self._read_again(kind, waiter)
                 else:

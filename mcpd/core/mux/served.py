@@ -42,6 +42,7 @@ class Served:
                 session,
                 (kind,),
                 lambda: self._reply_aggregate_list(session, owed, kind),
+                is_fresh=True,
             )
             return
         entry = self._tables.entries.get(session.server)
@@ -54,11 +55,8 @@ class Served:
             why = f"{session.server} has no {kind.capability}"
             self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
             return
-        current = session.upstreams.get(session.server)
-        known = current.catalog.get(kind) if current is not None else None
-        known = known or self._tables.catalog_of(session.server).get(kind)
-        if known is not None:
-            self._reply_list(session, owed, entry, kind, known)
+        if self._known(session, entry.name, kind) is not None:
+            self._reply_known(session, owed, entry, kind)
             return
         if isinstance(usable, Failure):
             self._tables.refuse(session, owed, usable)
@@ -76,6 +74,26 @@ class Served:
 
         upstream = self._tables.upstream_for(session, usable)
         upstream.lists.listing(kind, listed)
+
+    def _known(self, session: Session, server: str, kind: Kind) -> Listing | None:
+        current = session.upstreams.get(server)
+        known = current.catalog.get(kind) if current is not None else None
+        return known or self._tables.catalog_of(server).get(kind)
+
+    def _reply_known(self, session: Session, owed: Owed, entry: Entry, kind: Kind) -> None:
+        """Answer with a list that is known, as fresh as it is to be had now."""
+        known = self._known(session, entry.name, kind)
+
+        def reply() -> None:
+            listing = self._known(session, entry.name, kind) or known  # its entry may be gone
+            if listing is not None and session.owed.get(owed.key) is owed:
+                self._reply_list(session, owed, entry, kind, listing)
+
+        upstream = self._tables.lister(session, entry.name)
+        if upstream is None:
+            reply()
+        else:
+            upstream.lists.fresh(kind, reply)
 
     def _reply_list(
         self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
@@ -122,11 +140,13 @@ class Served:
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
         failures: list[Failure] | None = None,
+        *,
+        is_fresh: bool = False,
     ) -> None:
-        """Wait, a while at most, until every server of the aggregate has listed some kinds.
+        """Wait, ``list_wait`` at most, until every server of the aggregate has listed some kinds.
 
         With ``servers`` only these are waited for, until each has started or failed to; why is
-        put into ``failures``.
+        put into ``failures``. With ``is_fresh`` lists that may have changed are read again.
         """
         tables = self._tables
         missing: set[tuple[str, Kind]] = set()
@@ -144,10 +164,22 @@ class Served:
         timer = tables.fx.after(wait, finish) if servers is None else None
         is_asked = False
 
+        def settle() -> None:
+            if not missing and is_asked:
+                finish()
+
+        def refreshed(part: tuple[str, Kind]) -> None:
+            missing.discard(part)
+            settle()
+
         def ask(part: tuple[str, Kind]) -> None:
             server, kind = part
             entry = self.unlisted(server, kind)
             if entry is None:
+                lister = tables.lister(session, server) if is_fresh else None
+                if lister is not None:
+                    missing.add(part)
+                    lister.lists.fresh(kind, lambda: refreshed(part))
                 return
             missing.add(part)
             upstream = session.upstreams.get(server) or tables.control_upstream(
@@ -163,8 +195,7 @@ class Served:
                             ask((server, kind))
                     elif failures is not None:
                         failures.append(failure)
-                if not missing and is_asked:
-                    finish()
+                settle()
 
             upstream.lists.listing(kind, arrived)
 
@@ -172,8 +203,7 @@ class Served:
         for part in itertools.product(names, kinds):
             ask(part)
         is_asked = True
-        if not missing:
-            finish()
+        settle()
 
     def unlisted(self, server: str, kind: Kind) -> Entry | None:
         """Return the entry of a server that may list something, and has not done it yet."""
@@ -197,8 +227,9 @@ class Served:
         *,
         template: bool = False,
     ) -> None:
-        """Find the server a resource URI belongs to; the lists are read first where unknown.
+        """Find the server a resource URI belongs to.
 
+        Lists that are unknown are read first; where nobody has it, those that may have changed.
         Where it is not to be used its request is refused, but by ``unusable`` where that is given.
         """
         if uri is None:
@@ -207,11 +238,15 @@ class Served:
         tables = self._tables
         kinds = (Kind.RESOURCES, Kind.TEMPLATES)
 
+        aggregate = tables.aggregate
+
+        def owner() -> str | None:
+            return aggregate.template_owner(uri) if template else aggregate.owner(uri)
+
         def find() -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            aggregate = tables.aggregate
-            server = aggregate.template_owner(uri) if template else aggregate.owner(uri)
+            server = owner()
             if server is None:
                 asked = [name for name in aggregate.servers() if self._has_listed(name, kinds)]
                 why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
@@ -232,7 +267,7 @@ class Served:
         if not template and self._is_owned(uri):
             find()
             return
-        self.gather(session, kinds, find)
+        self.gather(session, kinds, find, is_fresh=owner() is None)
 
     def owners(
         self,
@@ -255,7 +290,7 @@ class Served:
         if all(self._is_owned(uri) for uri in uris):
             find()
         else:
-            self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find)
+            self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find, is_fresh=True)
 
     def _has_listed(self, server: str, kinds: Iterable[Kind]) -> bool:
         catalog = self._tables.catalog_of(server)

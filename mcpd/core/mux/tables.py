@@ -155,16 +155,22 @@ class Tables:
 
     def control_upstream(self, entry: Entry, workspace: str | None = None) -> Upstream:
         """Return the process that serves control calls to a server, made from a ``workspace``."""
-        if entry.sharing is Sharing.SHARED:
-            return self._open(entry, None, None)
-        if workspace is None or not _is_of_workspace(entry):
-            return self._open(entry, CONTROL, None, client=self._nobody)
-        key = f"{CONTROL}:{workspace}"
-        return self._open(entry, key, workspace, client=self._nobody)
+        key = _control_key(entry, workspace)
+        is_of_workspace = key is not None and key != CONTROL
+        client = None if key is None else self._nobody
+        return self._open(entry, key, workspace if is_of_workspace else None, client=client)
 
     def _nobody(self) -> Asker:
         """Return who makes control calls: the process is its own, and nobody can be asked."""
         return ourselves.calling_asker(self.fx.settings.version)
+
+    def lister(self, session: Session, name: str) -> Upstream | None:
+        """Return the process whose lists of a server a session sees; none is made for that."""
+        own = session.upstreams.get(name)
+        entry = self.entries.get(name)
+        if own is not None or entry is None:
+            return own
+        return self.upstreams.get(_slot(entry, _control_key(entry, session.workspace)))
 
     def _open(
         self,
@@ -175,7 +181,7 @@ class Tables:
         after: SlotId | None = None,
         client: Callable[[], Asker] | None = None,
     ) -> Upstream:
-        slot = SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
+        slot = _slot(entry, key)
         upstream = self.upstreams.get(slot) or self._reclaim(slot, entry)
         if upstream is None:
             upstream = Upstream(self.fx, slot, entry, self.audience, client)
@@ -439,6 +445,19 @@ class Tables:
 def _is_of_workspace(entry: Entry) -> bool:
     """Tell whether it matters to a server's processes in which workspace they are."""
     return entry.sharing is Sharing.WORKSPACE or entry.of_workspace
+
+
+def _slot(entry: Entry, key: str | None) -> SlotId:
+    return SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
+
+
+def _control_key(entry: Entry, workspace: str | None) -> str | None:
+    """Return which of a server's places is for control calls that are made from a workspace."""
+    if entry.sharing is Sharing.SHARED:
+        return None
+    if workspace is None or not _is_of_workspace(entry):
+        return CONTROL
+    return f"{CONTROL}:{workspace}"
 
 
 def _key(session: Session, entry: Entry) -> str | None:

@@ -138,6 +138,13 @@ class Upstream:
         """Tell whether the server declared a capability."""
         return self.introduction is not None and self.introduction.has(capability)
 
+    def tells_changes(self, kind: Kind) -> bool:
+        """Tell whether the server declares ``listChanged`` for a list, and we can hear of it."""
+        known = self.introduction
+        if known is None or not known.has(kind.capability, "listChanged"):
+            return False
+        return not self.is_modern or self._feeds.hears(kind)
+
     @property
     def left_out(self) -> tuple[str, ...]:
         """Which of our capabilities the server refuses, such as ``elicitation.form``."""
@@ -278,7 +285,7 @@ class Upstream:
             self._fx.emit(keep)
 
     def lists_changed(self, kind: Kind) -> None:
-        """The server said that a list changed, and it has been read anew."""
+        """A list has been read again, and it is another one, or the server said so."""
         self._audience.heard_change(self, kind, everybody=True)
 
     # -- log level and subscriptions ------------------------------------------------------------

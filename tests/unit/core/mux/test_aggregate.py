@@ -75,13 +75,16 @@ def test_owners_change_with_their_lists():
     assert made.template_owner("x:2") is None
 
 
-def test_a_name_may_belong_to_whoever_has_not_listed_yet():
+def test_a_name_may_belong_to_every_server_whose_names_begin_like_it():
+    """
+    One that has listed may list it now; one that has not yet may do so.
+    """
     long = Entry(name="n" * 60, launch="5")
     made = aggregate(ONE, TWO, long, one=catalog(Kind.TOOLS, "a"))
-    assert made.unlisted_candidates(Kind.TOOLS, "two__x") == ["two"]
-    assert made.unlisted_candidates(Kind.TOOLS, "one__x") == []
-    assert made.unlisted_candidates(Kind.TOOLS, "n" * 50 + "_a1b2c3d4e5") == ["n" * 60]
-    assert made.unlisted_candidates(Kind.PROMPTS, "one__x") == ["one"]
+    assert made.candidates("two__x") == ["two"]
+    assert made.candidates("one__x") == ["one"]
+    assert made.candidates("n" * 50 + "_a1b2c3d4e5") == ["n" * 60]
+    assert made.candidates("three__x") == []
 
 
 def test_instructions_are_those_that_are_known():
