@@ -64,6 +64,8 @@ class Questions:
             why = f"{method}: a server of this revision asks in its results"
             refuse(upstream, ident, codes.METHOD_NOT_FOUND, why)
             return
+        if method == questions.ROOTS:
+            upstream.roots_asked(ident)
         need = questions.needed_for(method, params)
         may_ask = upstream.entry.interactive is not Interactive.OFF
         if need is None:

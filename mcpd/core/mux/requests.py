@@ -79,6 +79,8 @@ class Requests:
         self.slot = slot
         self.entry = entry
         self.is_ready = False
+        self.is_held = False
+        """Whether requests of others wait although the process is ready: see ``hold_all``."""
         self.users: set[int] = set()
         """Sessions that keep this server alive."""
         self.calls = 0
@@ -124,6 +126,9 @@ class Requests:
         if not self.is_ready:
             self._waiting.append(pending)
             self._fx.emit(Want(self.slot))
+            return
+        if self.is_held:
+            self._waiting.append(pending)
             return
         if pending.is_asking and self.gate is not None and not self.gate.admits(pending):
             return
@@ -572,13 +577,25 @@ class Requests:
     def open(self) -> None:
         """The process is ready: send what waits."""
         self.is_ready = True
-        waiting, self._waiting = self._waiting, []
         waiters, self._on_ready = self._on_ready, []
+        self._submit_waiting()
+        for waiter in waiters:
+            waiter(None)
+
+    def hold_all(self) -> None:
+        """Have the requests of sessions and control calls wait until ``let_all_go``."""
+        self.is_held = True
+
+    def let_all_go(self) -> None:
+        """Send what ``hold_all`` has kept."""
+        self.is_held = False
+        self._submit_waiting()
+
+    def _submit_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
         for pending in waiting:
             if not pending.is_over:
                 self.submit(pending)
-        for waiter in waiters:
-            waiter(None)
 
     def lose(
         self,
@@ -595,6 +612,9 @@ class Requests:
         self.is_ready = False
         waiting, self._waiting = self._waiting, []
         flying, queued = self._inflight.all(), self._queue.drain()
+        if self.is_held:  # these had a process, and were not sent
+            self.is_held = False
+            queued, waiting = [*queued, *waiting], []
         if self.gate is not None:
             queued += self.gate.drain()
             self.gate.server_gone()

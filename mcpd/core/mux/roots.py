@@ -37,8 +37,8 @@ class Roots:
 
     def ask(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
         """Ask the session whose process it is, in a call or outside of one."""
-        flying = upstream.requests.flying()
-        callers = able([p for p in flying if p.method.is_input_capable], "roots")
+        calls = upstream.requests.in_flight()  # or those that wait for the process, or for this
+        callers = able([p for p in calls if p.method.is_input_capable], "roots")
         given_up = able(upstream.turns.possible(), "roots")
         question = Question(upstream, ident, questions.ROOTS, params, callers)
         users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]

@@ -18,7 +18,7 @@ from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.handshake import Handshake
@@ -51,6 +51,14 @@ class Audience(Told["Upstream"], Protocol):
 
     def heard_end(self, upstream: Upstream) -> None:
         """The process is gone, with whatever it wanted to know."""
+
+
+ROOTS_IN: Final = 0.25
+"""Seconds from when a process is ready until it has asked for roots, and from when it has been told
+them until it has taken them over."""
+
+ROOTS_MOST: Final = 10.0
+"""Seconds that requests wait for that at most."""
 
 
 class Known(NamedTuple):
@@ -117,6 +125,9 @@ class Upstream:
         self._audience = audience
         self._client = client
         self._start_steps = 0  # answers that are owed before the process is ready
+        self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
+        self._roots_timer: Timer | None = None
+        self._roots_by = 0.0  # when requests wait for roots no more
         self._before: dict[Kind, Listing] = {}
 
     @property
@@ -195,6 +206,37 @@ class Upstream:
             line = envelope.error(ident, error) if error is not None else None
             line = line or envelope.result(ident, result if result is not None else b"{}")
             self._fx.emit(ToServer(self.slot, line))
+            if ident in self._roots_asked:
+                self._roots_asked.discard(ident)
+                self._wait_for_roots()
+
+    # -- roots ----------------------------------------------------------------------------------
+
+    def roots_asked(self, ident: bytes) -> None:
+        """The server wants to know the roots; ``answer`` will tell it."""
+        self._roots_asked.add(ident)
+        self._wait_for_roots()
+
+    def _hold_for_roots(self) -> None:
+        """Have the first requests wait until a process that asks for roots has been told them.
+
+        It asks when it is initialized, and denies what is outside of them: a client alone with it
+        has answered that long before it calls a tool.
+        """
+        has_roots = bool(self.entry.roots) or self.entry.asks_for_roots
+        if has_roots and not self.is_modern:
+            self.requests.hold_all()
+            self._roots_by = self._fx.now + ROOTS_MOST
+            self._wait_for_roots()
+
+    def _wait_for_roots(self) -> None:
+        if not self.requests.is_held:
+            return
+        if self._roots_timer is not None:
+            self._roots_timer.cancel()
+        left = self._roots_by - self._fx.now
+        wait = left if self._roots_asked else min(ROOTS_IN, left)
+        self._roots_timer = self._fx.after(wait, self.requests.let_all_go)
 
     # -- the life of a process ------------------------------------------------------------------
 
@@ -218,6 +260,9 @@ class Upstream:
         self._audience.heard_end(self)
         self.phase = Phase.DOWN
         self._start_steps = 0
+        self._roots_asked.clear()
+        if self._roots_timer is not None:
+            self._roots_timer.cancel()
         self._feeds.down()
         self.subscriptions.down()
         self.requests.lose(
@@ -265,6 +310,7 @@ class Upstream:
         if self.level is not None and self._is_level_due:
             self._send_level(self.level, None)  # they were told to change meanwhile
         self.subscriptions.renew()
+        self._hold_for_roots()
         self.requests.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
