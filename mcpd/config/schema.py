@@ -159,7 +159,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Servers that may be starting at a time. 0: the number of cores, at least 4."""
 
     list_wait: Seconds = 5.0
-    """How long an aggregate list waits for servers that are starting."""
+    """How long an aggregate list waits for servers that are starting, and any list for one that is
+    asked for it again."""
 
     drain_timeout: Seconds = 5.0
     """How long calls in flight may take to end when the daemon does."""

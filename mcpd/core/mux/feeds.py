@@ -80,7 +80,7 @@ class Feeds:
         return len(self._topics) + (self._lists is not None)
 
     def hears(self, kind: Kind) -> bool:
-        """Tell whether the server has agreed to say when a list changes, or may still do so."""
+        """Tell whether the server has agreed to say when a list changes, or may still agree."""
         feed = self._lists
         return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
 

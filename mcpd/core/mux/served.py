@@ -78,14 +78,15 @@ class Served:
     def _known(self, session: Session, server: str, kind: Kind) -> Listing | None:
         current = session.upstreams.get(server)
         known = current.catalog.get(kind) if current is not None else None
-        return known or self._tables.catalog_of(server).get(kind)
+        return self._tables.catalog_of(server).get(kind) if known is None else known
 
     def _reply_known(self, session: Session, owed: Owed, entry: Entry, kind: Kind) -> None:
         """Answer with a list that is known, as fresh as it is to be had now."""
         known = self._known(session, entry.name, kind)
 
         def reply() -> None:
-            listing = self._known(session, entry.name, kind) or known  # its entry may be gone
+            now = self._known(session, entry.name, kind)
+            listing = known if now is None else now  # its entry may be gone
             if listing is not None and session.owed.get(owed.key) is owed:
                 self._reply_list(session, owed, entry, kind, listing)
 

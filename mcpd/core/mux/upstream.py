@@ -36,7 +36,7 @@ class Audience(Told["Upstream"], Protocol):
     """Those to whom a server speaks without being asked, and who know what its answers mean."""
 
     def heard_lists(self, upstream: Upstream) -> None:
-        """What the server has listed is known, before anybody who waits for it is answered."""
+        """Remember what the server has listed, before anybody who waits for it is answered."""
 
     def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one now; ``everybody``: also for those who wait for it."""
@@ -150,7 +150,7 @@ class Upstream:
         return self.introduction is not None and self.introduction.has(capability)
 
     def tells_changes(self, kind: Kind) -> bool:
-        """Tell whether the server declares ``listChanged`` for a list, and we can hear of it."""
+        """Tell whether the server declares ``listChanged`` for a list, and has agreed to tell us."""
         known = self.introduction
         if known is None or not known.has(kind.capability, "listChanged"):
             return False
@@ -213,9 +213,10 @@ class Upstream:
     # -- roots ----------------------------------------------------------------------------------
 
     def roots_asked(self, ident: bytes) -> None:
-        """The server wants to know the roots; ``answer`` will tell it."""
-        self._roots_asked.add(ident)
-        self._wait_for_roots()
+        """Note that the server wants to know the roots; ``answer`` tells it."""
+        if self.phase is Phase.STARTING or self.requests.is_held:
+            self._roots_asked.add(ident)
+            self._wait_for_roots()
 
     def _hold_for_roots(self) -> None:
         """Have the first requests wait until a process that asks for roots has been told them.
@@ -236,7 +237,11 @@ class Upstream:
             self._roots_timer.cancel()
         left = self._roots_by - self._fx.now
         wait = left if self._roots_asked else min(ROOTS_IN, left)
-        self._roots_timer = self._fx.after(wait, self.requests.let_all_go)
+        self._roots_timer = self._fx.after(wait, self._let_all_go)
+
+    def _let_all_go(self) -> None:
+        self._roots_asked.clear()
+        self.requests.let_all_go()
 
     # -- the life of a process ------------------------------------------------------------------
 

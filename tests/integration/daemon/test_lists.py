@@ -96,7 +96,7 @@ def test_a_list_that_grows_without_a_word_is_read_again_when_a_client_asks(box: 
 
 
 @pytest.mark.parametrize("kind", ["prompts", "resources", "resources/templates"])
-def test_lists_of_other_things_are_read_again_likewise(box: Box, kind: str) -> None:
+def test_lists_of_prompts_and_resources_are_read_again_too(box: Box, kind: str) -> None:
     serve(box, "fake")
     peer = box.up().session()
     (before,) = (v for v in peer.request(f"{kind}/list").values() if isinstance(v, list))
