@@ -150,7 +150,7 @@ class Upstream:
         return self.introduction is not None and self.introduction.has(capability)
 
     def tells_changes(self, kind: Kind) -> bool:
-        """Tell whether the server declares ``listChanged`` for a list, and has agreed to tell us."""
+        """Tell whether the server declares ``listChanged`` for a list, and tells us."""
         known = self.introduction
         if known is None or not known.has(kind.capability, "listChanged"):
             return False
