@@ -24,7 +24,7 @@ class Remembered(msgspec.Struct, frozen=True):
     """What the last process of a launch said and did.
 
     ``stamp`` tells its program from a later one in the same place; ``offer`` is what of
-    ``initialize`` it accepted.
+    ``initialize`` it accepted, ``capabilities`` what was declared to it, as JSON.
     """
 
     introduction: Introduction
@@ -32,6 +32,7 @@ class Remembered(msgspec.Struct, frozen=True):
     has_asked: bool = False
     stamp: int | None = None
     offer: Offer = FULL
+    capabilities: bytes = b"{}"
 
 
 class _Kept(msgspec.Struct):
@@ -42,6 +43,7 @@ class _Kept(msgspec.Struct):
     has_asked: bool = False
     stamp: int | None = None
     offer: Offer = FULL
+    capabilities: str = "{}"
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -86,7 +88,14 @@ class CatalogCache:
             return None
         if catalog is None:
             return None
-        return Remembered(introduction, catalog, kept.has_asked, kept.stamp, kept.offer)
+        return Remembered(
+            introduction,
+            catalog,
+            kept.has_asked,
+            kept.stamp,
+            kept.offer,
+            kept.capabilities.encode(),
+        )
 
     def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
         """Write soon, off the loop; what comes meanwhile replaces what waits."""
@@ -120,8 +129,16 @@ class CatalogCache:
     ) -> OSError | None:
         pages = said.catalog.to_cache().decode()
         introduction = said.introduction.to_cache()
-        asked, stamp, offer = said.has_asked, said.stamp, said.offer
-        kept = _Kept(VERSION, launch, introduction, pages, asked, stamp, offer)
+        kept = _Kept(
+            VERSION,
+            launch,
+            introduction,
+            pages,
+            said.has_asked,
+            said.stamp,
+            said.offer,
+            said.capabilities.decode(),
+        )
         data = redactor.mask_bytes(msgspec.json.encode(kept))
         try:
             directory = files.open_directory(self._directory)

@@ -164,6 +164,7 @@ class Registry:
             server.entry,
             introduction=known.introduction,
             catalog=known.catalog,
+            capabilities=known.capabilities,
             has_asked=known.has_asked,
             verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )

@@ -552,7 +552,12 @@ class Daemon:
             if server.entry.launch == command.launch and server.spec and not server.is_ad_hoc:
                 stamp = stamp_of(server.spec)
                 said = Remembered(
-                    command.introduction, command.catalog, command.has_asked, stamp, command.offer
+                    command.introduction,
+                    command.catalog,
+                    command.has_asked,
+                    stamp,
+                    command.offer,
+                    command.capabilities,
                 )
                 redactor = self._registry.redactor(server.name)
                 self._cache.keep(server.name, server.cache_key, said, redactor)

@@ -153,6 +153,8 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     """Whether the server has been seen to ask questions."""
     offer: Offer = FULL
     """What of ``initialize`` a legacy server accepted."""
+    capabilities: bytes = b"{}"
+    """What was declared to the process, as JSON."""
 
 
 class Tell(msgspec.Struct, frozen=True):

@@ -81,6 +81,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()
+    capabilities: bytes = b"{}"
+    """What was declared to the process that listed this, as JSON."""
     introduction: Introduction | None = None
 
 

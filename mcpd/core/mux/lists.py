@@ -11,6 +11,7 @@ from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
 from mcpd.core.catalog.paging import Hints, Paging
 from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.mcp import codes
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.effects import Effects, Timer
@@ -64,9 +65,16 @@ class Lists:
     """The catalog of one server. Whoever asks for a list while it is read shares the reading."""
 
     def __init__(
-        self, effects: Effects, requests: Requests, catalog: Catalog, host: ListHost
+        self,
+        effects: Effects,
+        requests: Requests,
+        catalog: Catalog,
+        host: ListHost,
+        asker: Asker | None = None,
     ) -> None:
+        """``asker`` is whose capabilities a modern server is told; ``None`` is us."""
         self.catalog = catalog
+        self._asker = asker
         self._fx = effects
         self._requests = requests
         self._host = host
@@ -205,7 +213,7 @@ class Lists:
             self._take_listing(kind, paging.listing(), paging.hints)
             self._end_reading(kind)
 
-        self._requests.ask(_LISTS[kind], params, take)
+        self._requests.ask(_LISTS[kind], params, take, asker=self._asker)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
@@ -239,6 +247,8 @@ class Lists:
         if self.catalog.get(kind) == listing:
             return
         self.catalog = self.catalog.replaced(kind, listing)
+        if self._asker is not None:
+            return
         self._fx.tell(CatalogChanged(self._requests.entry.name, kind.value, len(listing)))
         if self._requests.is_ready:
             self._host.keep_lists()

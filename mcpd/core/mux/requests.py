@@ -547,10 +547,12 @@ class Requests:
         then: Answer,
         *,
         lost: Callable[[], None] | None = None,
+        asker: Asker | None = None,
     ) -> Pending:
         """Send a request of our own, past every queue; ``then`` gets its result or error.
 
-        Where the process ends before it answers, ``lost`` is called instead.
+        Where the process ends before it answers, ``lost`` is called instead. A modern process is
+        told the capabilities of ``asker``, if there is one, instead of ours.
         """
 
         def done(
@@ -563,6 +565,7 @@ class Requests:
 
         pending = Pending(OURS, method, params, done)
         pending.on_lost = lost
+        pending.asker = asker
         pending.upstream = self
         self._send(pending)
         if self.is_ready and not pending.is_over:  # before, the start-up time counts

@@ -55,8 +55,10 @@ class Served:
             why = f"{session.server} has no {kind.capability}"
             self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
             return
-        if self._known(session, entry.name, kind) is not None:
-            self._reply_known(session, owed, entry, kind)
+        is_held = isinstance(usable, Failure)
+        known = self._known(session, entry.name, kind, is_held=is_held)
+        if known is not None:
+            self._reply_known(session, owed, entry, kind, known, is_held=is_held)
             return
         if isinstance(usable, Failure):
             self._tables.refuse(session, owed, usable)
@@ -66,7 +68,7 @@ class Served:
             if session.owed.get(owed.key) is not owed:
                 return
             if listing is not None:
-                self._reply_list(session, owed, entry, kind, listing)
+                self._reply_known(session, owed, entry, kind, listing, is_held=False)
             elif failure is not None and self._tables.has_left(upstream):
                 self.answer(session, owed, rule, found)
             elif failure is not None:
@@ -75,29 +77,56 @@ class Served:
         upstream = self._tables.upstream_for(session, usable)
         upstream.lists.listing(kind, listed)
 
-    def _known(self, session: Session, server: str, kind: Kind) -> Listing | None:
+    def _known(self, session: Session, server: str, kind: Kind, *, is_held: bool) -> Listing | None:
+        """Return a list as far as it is known: of one client's own process, as it lists for that.
+
+        A server that ``is_held`` cannot be asked, so what it listed for others must do.
+        """
         current = session.upstreams.get(server)
-        known = current.catalog.get(kind) if current is not None else None
+        known = None
+        if current is not None:
+            self._tables.recall_lists(current)
+            known = current.catalog.get(kind)
+            if current.is_private and not is_held:
+                return known
         return self._tables.catalog_of(server).get(kind) if known is None else known
 
-    def _reply_known(self, session: Session, owed: Owed, entry: Entry, kind: Kind) -> None:
+    def _reply_known(
+        self,
+        session: Session,
+        owed: Owed,
+        entry: Entry,
+        kind: Kind,
+        known: Listing,
+        *,
+        is_held: bool,
+    ) -> None:
         """Answer with a list that is known, as fresh as it is to be had now."""
-        known = self._known(session, entry.name, kind)
+        upstream = self._tables.lister(session, entry.name)
+        client = owed.asker or session.asker
+        lists = None if upstream is None else upstream.lists_for(client)
 
         def reply() -> None:
-            now = self._known(session, entry.name, kind)
-            listing = known if now is None else now  # its entry may be gone
-            if listing is not None and session.owed.get(owed.key) is owed:
-                self._reply_list(session, owed, entry, kind, listing)
+            now = self._known(session, entry.name, kind, is_held=is_held)
+            own = None if lists is None else lists.catalog.get(kind)
+            listing = next(each for each in (own, now, known) if each is not None)
+            hints = _NO_HINTS if lists is None else lists.hints(kind, self._tables.fx.now)
+            if session.owed.get(owed.key) is owed:
+                self._reply_list(session, owed, entry, kind, listing, hints)
 
-        upstream = self._tables.lister(session, entry.name)
-        if upstream is None:
+        if lists is None:
             reply()
         else:
-            upstream.lists.fresh(kind, reply)
+            lists.fresh(kind, reply)
 
     def _reply_list(
-        self, session: Session, owed: Owed, entry: Entry, kind: Kind, listing: Listing
+        self,
+        session: Session,
+        owed: Owed,
+        entry: Entry,
+        kind: Kind,
+        listing: Listing,
+        hints: tuple[int, str],
     ) -> None:
         shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
         page = shown.page()
@@ -108,7 +137,7 @@ class Served:
                 if known is not None
                 else msgspec.json.encode({"name": entry.name, "version": "0"})
             )
-            page = modern.list_page(page, info, *self._hints(session, entry.name, kind))
+            page = modern.list_page(page, info, *hints)
         self._tables.reply(session, owed, page)
 
     def _reply_aggregate_list(self, session: Session, owed: Owed, kind: Kind) -> None:

@@ -185,9 +185,7 @@ class Tables:
         upstream = self.upstreams.get(slot) or self._reclaim(slot, entry)
         if upstream is None:
             upstream = Upstream(self.fx, slot, entry, self.audience, client)
-            known = self.memory.get(entry.launch)
-            if known is not None:
-                upstream.recall(known)
+            upstream.recall(self._known(entry))
             after = after or self._retiring_place(entry.name, key)
             self.upstreams[slot] = upstream
             self.keys[slot] = key
@@ -337,6 +335,16 @@ class Tables:
         self.upstreams[slot] = upstream
         self.fx.emit(OpenSlot(slot, entry.name, self.keys.get(slot), None, None))
         return upstream
+
+    def recall_lists(self, upstream: Upstream) -> None:
+        """Let a process that is one client's alone begin with lists that hold for that client."""
+        upstream.recall_lists(self._known(upstream.entry))
+
+    def _known(self, entry: Entry) -> Known:
+        """Return what is known of a launch, from its last process or from the disk."""
+        return self.memory.get(entry.launch) or Known(
+            entry.introduction, entry.catalog, entry.verdict, entry.has_asked, entry.capabilities
+        )
 
     def _remember(self, upstream: Upstream) -> None:
         name, launch = upstream.entry.name, upstream.entry.launch

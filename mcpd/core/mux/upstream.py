@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from msgspec import Raw
+from msgspec import MsgspecError, Raw, json
 
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
@@ -59,6 +61,10 @@ them until it has taken them over."""
 
 ROOTS_MOST: Final = 10.0
 """Seconds that requests wait for that at most."""
+
+
+MOST_LISTS: Final = 8
+"""How many kinds of clients a modern server's lists are kept for."""
 
 
 class Known(NamedTuple):
@@ -115,7 +121,9 @@ class Upstream:
         requests.callers = ourselves.calling_asker(effects.settings.version)
         requests.interpret = lambda p, r, e: audience.heard_answer(self, p, r, e)
         self.turns = requests.gate = Turns(effects, requests)
-        self.lists = Lists(effects, requests, entry.catalog, self)
+        lists = entry.catalog if client is None else Catalog()  # what its client is shown
+        self.lists = Lists(effects, requests, lists, self)
+        self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(effects, requests, self._take_introduction)
         self._feeds = Feeds(effects, requests, self)
@@ -139,6 +147,32 @@ class Upstream:
     def catalog(self) -> Catalog:
         """What the server last listed."""
         return self.lists.catalog
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the process serves one client alone, or control calls."""
+        return self._client is not None
+
+    def lists_for(self, client: Asker) -> Lists:
+        """Return what the server lists for a client.
+
+        A modern server can list by what each request declares, so clients whose extensions are
+        others than ours have lists of their own: those of the last ``MOST_LISTS`` are kept.
+        """
+        told = client.capabilities
+        if not self.is_modern or self.is_private:
+            return self.lists
+        if _extensions(told) == _extensions(self.requests.ours.capabilities):
+            return self.lists
+        found = self._lists_of.get(told)
+        if found is None:
+            host = _ListsOfClients(self)
+            asker = Asker(Era.LEGACY, told, client.info)  # its envelope is written by us
+            found = self._lists_of[told] = Lists(self._fx, self.requests, Catalog(), host, asker)
+            if len(self._lists_of) > MOST_LISTS:
+                self._lists_of.popitem(last=False)
+        self._lists_of.move_to_end(told)
+        return found
 
     @property
     def is_ready(self) -> bool:
@@ -183,9 +217,18 @@ class Upstream:
     def recall(self, known: Known) -> None:
         """Take over what an earlier process of the same launch said."""
         self.introduction = known.introduction
-        self.lists.catalog = known.catalog
+        if not self.is_private:
+            self.lists.catalog = known.catalog
         self._handshake.verdict = known.verdict
         self.has_asked = self.turns.has_asked = known.has_asked
+
+    def recall_lists(self, known: Known) -> None:
+        """Take over what another client's process listed, if it was told the same."""
+        if self._client is None or self.catalog.lists or self.phase is not Phase.DOWN:
+            return
+        ours = ourselves.asker_for(self.entry, self._client(), self._fx.settings.version)
+        if _declared(known.capabilities) == _declared(ours.capabilities):
+            self.lists.catalog = known.catalog
 
     def mark_asked(self) -> None:
         """A call has caused a question: that is remembered, as long as the launch is the same."""
@@ -277,6 +320,9 @@ class Upstream:
             tool=self.catalog.tool,
         )
         self.lists.lose(failure, comes_back=comes_back)
+        for lists in self._lists_of.values():
+            lists.lose(failure, comes_back=False)
+        self._lists_of.clear()
         if not comes_back:
             self.subscriptions.fail(failure)
 
@@ -332,11 +378,16 @@ class Upstream:
             said, entry = self.introduction, self.entry
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
-            keep = KeepCatalog(entry.name, entry.launch, said, self.catalog, self.has_asked, offer)
-            self._fx.emit(keep)
+            told = self.requests.ours.capabilities
+            self._fx.emit(
+                KeepCatalog(
+                    entry.name, entry.launch, said, self.catalog, self.has_asked, offer, told
+                )
+            )
 
     def lists_changed(self, kind: Kind) -> None:
         """A list has been read again, and it is another one, or the server said so."""
+        self._lists_of.clear()  # what is being read there still comes to those who wait
         self._audience.heard_change(self, kind, everybody=True)
 
     # -- log level and subscriptions ------------------------------------------------------------
@@ -440,3 +491,31 @@ class Upstream:
 def most_verbose(levels: list[str]) -> str | None:
     """Return the level that shows everything that any of these does."""
     return min(levels, key=LEVELS.index, default=None)
+
+
+class _ListsOfClients:
+    """The server whose lists are read for clients with capabilities of their own."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.has = upstream.has
+        self.tells_changes = upstream.tells_changes
+        self.warn = upstream.warn
+        self.lists_changed = upstream.lists_changed
+
+    def keep_lists(self) -> None:
+        """Keep nothing on disk: these lists are few clients' alone."""
+
+
+def _extensions(capabilities: bytes) -> object:
+    """Return the extensions that are declared, but for tasks, on which no list depends."""
+    found = _declared(capabilities).get("extensions")
+    return {k: v for k, v in found.items() if k != TASKS} if isinstance(found, dict) else {}
+
+
+def _declared(capabilities: bytes) -> dict[str, Any]:
+    """Read capabilities, so that they can be compared whatever the order of the members."""
+    try:
+        found = json.decode(capabilities)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

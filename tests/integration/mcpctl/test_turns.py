@@ -18,8 +18,9 @@ def test_status_says_who_has_the_turn_and_who_waits(box: Box) -> None:
     wait_until(lambda: len(box.status()["interactive"]["waiting"]) == 2, 10, what="two who wait")
     told = box.ctl("status", "fake").stdout.splitlines()
     assert "fake: questions exclusive: it has not asked any yet" in told
-    assert told[-1].startswith("fake: 2 sessions wait for session ")
-    assert ", which has had the turn for " in told[-1]
+    queue = next(line for line in told if " sessions wait for " in line)
+    assert queue.startswith("fake: 2 sessions wait for tests 1 (session ")
+    assert ", which has had the turn for " in queue
     sessions[0].notify("notifications/cancelled", {"requestId": calls[0]})
     for session, call in zip(sessions[1:], calls[1:], strict=True):
         assert session.finish(call)["content"][0]["text"] == "x"
