@@ -9,6 +9,19 @@ if TYPE_CHECKING:
 JOINED_BYTES = 1 << 18
 """Frames up to this size are one chunk; larger ones stay as they came, for the sake of memory."""
 
+BOM = b"\xef\xbb\xbf"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{", b"[\0", b"\0[")
+"""How a first message in UTF-16 begins, with a byte order mark or without."""
+
+
+def without_bom(chunks: list[bytes]) -> list[bytes]:
+    """Return a frame without the byte order mark that Windows runtimes write before a message."""
+    if chunks[0][:1] != BOM[:1]:
+        return chunks
+    if len(chunks[0]) < len(BOM):
+        chunks = [b"".join(chunks)]
+    return [chunks[0].removeprefix(BOM), *chunks[1:]]
+
 
 class Frames:
     """Splits what comes after each 0x0A, whatever the pieces; blank lines are frames too.

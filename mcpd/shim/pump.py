@@ -9,7 +9,7 @@ import time
 
 from mcpd.shim import ends, exits, scan
 from mcpd.shim.failures import MAX_REQUEST_BYTES, OUTCOME_UNKNOWN, TOO_LARGE, Error, failure
-from mcpd.shim.frames import Frames
+from mcpd.shim.frames import UTF_16, Frames, without_bom
 from mcpd.shim.replay import Replay
 from mcpd.shim.state import SessionState
 
@@ -178,21 +178,27 @@ class Pump:
             return
         if data:
             for frame in self._from_client.feed(data):
-                self._forward(frame)
+                self._forward(without_bom(frame))
+                if self._last is not None:
+                    break
             for head, tail in self._from_client.cut:
-                self._refuse(head, tail)
+                self._refuse(without_bom([head])[0], tail)
             self._from_client.cut.clear()
         else:
             self._has_input = False
             self._linger.begin()
-            rest = b"".join(self._from_client.rest())
-            if scan.is_whole(rest):
+            rest = without_bom([b"".join(self._from_client.rest())])[0]
+            if scan.is_whole(rest) or rest.startswith(UTF_16):
                 self._forward([rest + b"\n"])
             elif rest.strip():
                 ends.say(f"the last {len(rest)} bytes of the input are no whole message: left out")
         self._flush_daemon()
 
     def _forward(self, frame: list[bytes]) -> None:
+        if frame[0].startswith(UTF_16):
+            ends.say("the input is UTF-16, and MCP is UTF-8: have the client write UTF-8")
+            self._last, self._closing_at = exits.USAGE, time.monotonic() + FAREWELL_S
+            return
         self._state.from_client(frame, is_up=self._link.is_attached and self._queue.is_open)
 
     def _refuse(self, head: bytes, tail: bytes) -> None:

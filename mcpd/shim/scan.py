@@ -36,7 +36,6 @@ _TOKEN = re.compile(  # a flat array or object, a string, brackets in a row, a q
     rb'[{\[](?:[^"{}\[\]]++|' + _TEXT + rb")*+[}\]]|" + _TEXT + rb'|[{\[]+|[}\]]+|"', re.DOTALL
 )
 _SCALAR = re.compile(rb"[^\s,\]}]*")
-_BOM = b"\xef\xbb\xbf"
 
 
 def messages(chunks: list[bytes]) -> list[Message]:
@@ -99,7 +98,7 @@ def params(chunks: list[bytes]) -> dict[str, object]:
 def with_id(frame: bytes, ident: bytes) -> bytes:
     """Return a message under another id, its other bytes as they are."""
     pieces, done = [], 0
-    for key, start, end in _members(frame, _beginning(frame)):
+    for key, start, end in _members(frame, _after_space(frame, 0)):
         if key == b'"id"':
             pieces += [frame[done:start], ident]
             done = end
@@ -114,7 +113,7 @@ def _whole(frame: bytes) -> list[Message]:
             value = None
         else:
             return [_decoded(one) for one in (value if isinstance(value, list) else [value])]
-    start = _beginning(frame)
+    start = _after_space(frame, 0)
     if frame[start : start + 1] == b"[":
         return [_object(frame, at) for at in _elements(frame, start)]
     return [_object(frame, start)]
@@ -214,10 +213,6 @@ def _value_end(frame: bytes, at: int) -> int:
         elif end - start == 1:
             return -1  # a quote that nothing closes
     return -1
-
-
-def _beginning(frame: bytes) -> int:
-    return _after_space(frame, len(_BOM) if frame.startswith(_BOM) else 0)
 
 
 def _after_space(frame: bytes, at: int) -> int:

@@ -68,7 +68,7 @@ def test_frames_pass_byte_for_byte_in_both_directions(daemon, bridge):
     sent = [
         b'  {"jsonrpc":"2.0" , "id" : "\\ud83d", "method":"m","params":{"x":1e400,"y":2.50}}\r\n',
         b"\n",
-        b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"notifications/x","params":{"\xff":"\\u2028"}}\n',
+        b'{"jsonrpc":"2.0","method":"notifications/x","params":{"\xff":"\\u2028"}}\n',
         b"not json at all\n",
     ]
     bridge.send(b"".join(sent))
@@ -81,6 +81,39 @@ def test_frames_pass_byte_for_byte_in_both_directions(daemon, bridge):
     ]
     session.send(b"".join(back))
     assert [bridge.read_line() for _ in back] == back
+
+
+def test_a_byte_order_mark_before_any_message_is_left_out(daemon, bridge):
+    """
+    Windows runtimes write one before the first message, or before each; with it ``initialize``
+    was no message, and nobody answered.
+    """
+    bom = b"\xef\xbb\xbf"
+    large = line(id=1, method="m", params={"text": "y" * (1 << 19)})
+    bridge.send(bom + INITIALIZE.replace(b"\n", b"\r\n") + bom + b"\r\n")
+    assert bridge.read()["id"] == 0
+    bridge.send(bom[:1])
+    bridge.send(bom[1:] + large)
+    assert bridge.read()["id"] == 1
+    bridge.send(bom + line(id=2, method="m").rstrip())
+    bridge.stdin.close()
+    assert bridge.read()["id"] == 2
+    wanted = [INITIALIZE.replace(b"\n", b"\r\n"), b"\r\n", large, line(id=2, method="m")]
+    assert daemon.session().lines == wanted
+    assert bridge.process.wait(scaled(10)) == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("end", ["\r\n", ""])
+def test_input_in_utf_16_is_named_and_ends_the_bridge(daemon, bridge, encoding, end):
+    """
+    What an old PowerShell pipes: no part of it can be read, and silence explains nothing.
+    """
+    bridge.send((INITIALIZE.decode().rstrip() + end).encode(encoding))
+    bridge.stdin.close()
+    assert bridge.process.wait(scaled(10)) == 2
+    assert "the input is UTF-16, and MCP is UTF-8" in bridge.stderr.read().decode()
+    assert daemon.session().lines == []
 
 
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1 << 20, 16 << 20])

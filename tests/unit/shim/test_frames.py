@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.shim import frames
-from mcpd.shim.frames import Frames
+from mcpd.shim.frames import Frames, without_bom
 
 
 def fed(splitter: Frames, *pieces: bytes) -> list[bytes]:
@@ -72,3 +73,20 @@ def test_a_flood_without_a_newline_is_not_kept():
         assert fed(splitter, b"x" * 100) == []
     assert sum(map(len, splitter._chunks)) <= 1200
     assert fed(splitter, b"\nok\n") == [b"ok\n"]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "wanted"),
+    [
+        ([b"\xef\xbb\xbf{}\n"], [b"{}\n"]),
+        ([b"\xef", b"\xbb\xbf{}\n"], [b"{}\n"]),
+        ([b"\xef\xbb\xbf{", b"}\n"], [b"{", b"}\n"]),
+        ([b"\xef\xbb{}\n"], [b"\xef\xbb{}\n"]),
+        ([b'{"\xef\xbb\xbf":1}\n'], [b'{"\xef\xbb\xbf":1}\n']),
+    ],
+)
+def test_a_byte_order_mark_is_left_out_wherever_a_frame_is_cut(chunks, wanted):
+    """
+    Within a message the same three bytes are text.
+    """
+    assert without_bom(chunks) == wanted
