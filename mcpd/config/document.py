@@ -32,6 +32,10 @@ class Document:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset in the text of a line and a column, both from 1."""
+        return self._line_starts[line - 1] + column - 1
+
     def place_of_value(self, path: KeyPath) -> tuple[int, int]:
         """Return where a value stands, or the innermost table that should have held it."""
         while path and path not in self.values:
@@ -41,6 +45,25 @@ class Document:
     def place_of_key(self, path: KeyPath) -> tuple[int, int]:
         """Return where a key is written; that of its value for an element of a list."""
         return self.place(self.keys[path]) if path in self.keys else self.place_of_value(path)
+
+
+QUOTES = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019\u201a\u201b\u2039\u203a\uff02")
+"""Typographic quotes, which word processors and web pages put in place of straight ones."""
+
+APOSTROPHES = frozenset("\u2018\u2019\u201a\u201b\u2039\u203a")
+"""Those of them that stand in ordinary text too."""
+
+
+def with_quotes_explained(message: str, text: str, offset: int) -> str:
+    """Return what is wrong at ``offset``; a typographic quote there is the likely cause."""
+    at = text[offset : offset + 1]
+    if at in QUOTES:
+        return f'{at} is a typographic quote: strings stand in straight ones, "'
+    end = text.find("\n", offset)
+    line = text[text.rfind("\n", 0, offset) + 1 : None if end < 0 else end]
+    found = next((char for char in line if char in QUOTES - APOSTROPHES), None)
+    hint = f"; {found} on this line is a typographic quote, where no string begins or ends"
+    return message if found is None else message + hint
 
 
 def syntax_error(message: str, line: int, column: int) -> ConfigError:

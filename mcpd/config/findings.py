@@ -74,9 +74,10 @@ class Table:
         try:
             found: object = reader(self.content[key])
         except Expected as wrong:
-            self._findings.error(
-                (*self.path, key, *wrong.path), f"expected {wrong.wanted}", server=self._server
-            )
+            for one in wrong:
+                self._findings.error(
+                    (*self.path, key, *one.path), f"expected {one.wanted}", server=self._server
+                )
             return None
         return found
 

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from mcpd.config.document import DEPTH_LIMIT, Document, syntax_error
+from mcpd.config.document import DEPTH_LIMIT, Document, syntax_error, with_quotes_explained
 from mcpd.config.problems import KeyPath
 from mcpd.errors import ConfigError
 
@@ -142,4 +142,5 @@ class _Parser:
     def _wrong(self, message: str) -> ConfigError:
         if self._at >= len(self._text) and not message.endswith("empty"):
             message += ", and the file ends here"
+        message = with_quotes_explained(message, self._text, self._at)
         return syntax_error(message, *self._document.place(min(self._at, len(self._text))))

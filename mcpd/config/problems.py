@@ -32,10 +32,8 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         place = printable(self.file)
         if self.line is not None:
-            place += f":{self.line}:{self.column}"
-        parts = [part for part in (place, self.severity, self.key, self.message) if part]
-        where = "" if self.line is None else f" (line {self.line}, column {self.column})"
-        return ": ".join(parts) + where
+            place += f", line {self.line}, column {self.column}"
+        return ": ".join(filter(None, (place, self.severity, self.key, self.message)))
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mcpd.config.findings import Findings, Table
-from mcpd.config.problems import KeyPath
+from mcpd.config.problems import KeyPath, printable
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.config.values import (
     Reader,
@@ -91,6 +91,9 @@ _SECONDS_ALIASES: Final = (
 _DENY_ALIASES: Final = ("disabled_tools", "excluded_tools")
 _TRANSPORTS: Final = ("type", "transport", "transportType")
 _LOCAL: Final = ("stdio", "local")
+_OVER_HTTP: Final = ("http", "streamable-http", "streamablehttp", "sse")
+_ABSENT: Final = (None, "")
+"""What some clients write in place of nothing."""
 _URLS: Final = ("url", "httpUrl", "serverUrl")
 _KNOWN: Final = (
     *SERVER,
@@ -101,6 +104,7 @@ _KNOWN: Final = (
     *_DENY_ALIASES,
     *(alias for alias, _ in _SECONDS_ALIASES),
     *_TRANSPORTS,
+    *_URLS,
 )
 _REMOTE: Final = "remote servers are not supported yet, only those with a command"
 
@@ -170,16 +174,26 @@ def _enabled(table: Table) -> bool:
 
 def _is_remote(table: Table) -> bool:
     for key in _URLS:
-        if key in table.content:
+        if table.content.get(key) not in _ABSENT:
             table.error(key, _REMOTE)
             return True
     for key in _TRANSPORTS:
-        given = table.content.get(key, "stdio")
-        if isinstance(given, str) and given.lower() in _LOCAL:
+        given = table.content.get(key)
+        if given in _ABSENT or (isinstance(given, str) and given.lower() in _LOCAL):
             continue
-        table.error(key, f"expected one of {', '.join(_LOCAL)}; {_REMOTE}")
+        table.error(key, _transport_fault(given))
         return True
     return False
+
+
+def _transport_fault(given: object) -> str:
+    """Say what is wrong with a transport that is none of a process's pipes."""
+    if not isinstance(given, str):
+        return f"expected {' or '.join(_LOCAL)}, not {kind(given)}"
+    named = f'"{printable(given[:50])}"'
+    if given.lower().replace("_", "-") in _OVER_HTTP:
+        return f"{named}: {_REMOTE}"
+    return f"unknown transport {named}: known are {', '.join((*_LOCAL, *_OVER_HTTP[:2], 'sse'))}"
 
 
 def _read_seconds_aliases(table: Table, found: dict[str, object]) -> None:

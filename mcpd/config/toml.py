@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mcpd.config.document import DEPTH_LIMIT, Document, syntax_error
+from mcpd.config.document import DEPTH_LIMIT, Document, syntax_error, with_quotes_explained
 from mcpd.config.problems import KeyPath
 from mcpd.errors import ConfigError
 
@@ -48,7 +48,9 @@ def _located(message: str, text: str, document: Document) -> ConfigError:
     message = found[1][:1].lower() + found[1][1:]
     if found[2] is None:
         return syntax_error(f"{message}, and the file ends here", *document.place(len(text)))
-    return syntax_error(message, int(found[2]), int(found[3]))
+    line, column = int(found[2]), int(found[3])
+    message = with_quotes_explained(message, text, document.offset(line, column))
+    return syntax_error(message, line, column)
 
 
 class _Scanner:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Reader = Callable[[object], Any]
@@ -30,13 +30,26 @@ _SIZE_UNITS = {
 class Expected(ValueError):
     """A value is not what its key wants; the text completes "expected …", without the value.
 
-    ``path`` leads from the value to the part of it that is wrong.
+    ``path`` leads from the value to the part of it that is wrong; ``others`` are further parts.
     """
 
-    def __init__(self, wanted: str, *, path: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self, wanted: str, *, path: tuple[str | int, ...] = (), others: Sequence[Expected] = ()
+    ) -> None:
         super().__init__(wanted)
         self.wanted = wanted
         self.path = path
+        self.others = others
+
+    def __iter__(self) -> Iterator[Expected]:
+        """Yield this one and each other one."""
+        yield self
+        yield from self.others
+
+    @classmethod
+    def together(cls, wrong: Sequence[Expected]) -> Expected:
+        """Return one that tells of several."""
+        return cls(wrong[0].wanted, path=wrong[0].path, others=wrong[1:])
 
 
 def kind(value: object) -> str:
@@ -90,14 +103,7 @@ def texts(value: object) -> tuple[str, ...]:
         raise Expected('a list of strings, not a string: ["…", "…"]')
     if not isinstance(value, list):
         raise Expected(f"a list of strings, not {kind(value)}")
-    found = []
-    for number, element in enumerate(value):
-        try:
-            found.append(text(element))
-        except Expected as wrong:
-            hint = "" if isinstance(element, (str, dict, list)) else ': write it in quotes, "…"'
-            raise Expected(wrong.wanted + hint, path=(number,)) from None
-    return tuple(found)
+    return tuple(_each(enumerate(value), lambda _, element: _quoted_text(element)))
 
 
 def seconds(value: object) -> float:
@@ -166,16 +172,35 @@ def environment(value: object) -> dict[str, str]:
     """Read a table of variables: names that can be set, values that are strings."""
     if not isinstance(value, dict):
         raise Expected(f"a table of strings, not {kind(value)}")
-    found = {}
-    for name, content in value.items():
-        if not name or "=" in name or "\0" in name:
-            raise Expected('a name of a variable: not empty, and without "="', path=(name,))
+    return dict(zip(value, _each(value.items(), _variable), strict=True))
+
+
+def _variable(name: str, content: object) -> str:
+    if not name or "=" in name or "\0" in name:
+        raise Expected('a name of a variable: not empty, and without "="')
+    text(name)
+    return _quoted_text(content)
+
+
+def _quoted_text(value: object) -> str:
+    """Read a string, with a hint to what is none for want of quotes."""
+    try:
+        return text(value)
+    except Expected as wrong:
+        hint = "" if isinstance(value, (str, dict, list)) else ': write it in quotes, "…"'
+        raise Expected(wrong.wanted + hint) from None
+
+
+def _each(parts: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], str]) -> list[str]:
+    """Read each part of a list or a table; raise ``Expected`` for all that are wrong together."""
+    found, wrong = [], []
+    for key, part in parts:
         try:
-            text(name)
-            found[name] = text(content)
-        except Expected as wrong:
-            hint = "" if isinstance(content, (str, dict, list)) else ': write it in quotes, "…"'
-            raise Expected(wrong.wanted + hint, path=(name,)) from None
+            found.append(read(key, part))
+        except Expected as one:
+            wrong.append(Expected(one.wanted, path=(key,)))
+    if wrong:
+        raise Expected.together(wrong)
     return found
 
 
@@ -185,19 +210,23 @@ def roots(value: object) -> tuple[str, ...] | str:
         return "session"
     if isinstance(value, str):
         raise Expected('a list of URIs, or "session"')
-    found = texts(value)
-    for number, uri in enumerate(found):
-        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
-            raise Expected('a URI such as "file:///home/ada/src"', path=(number,))
-    return found
+    return tuple(_each(enumerate(texts(value)), _uri))
+
+
+def _uri(_: int, value: str) -> str:
+    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", value):
+        raise Expected('a URI such as "file:///home/ada/src"')
+    return value
 
 
 def extensions(value: object) -> tuple[str, ...]:
     """Read a list of names of MCP extensions, such as ``io.modelcontextprotocol/ui``."""
     if isinstance(value, str):
         raise Expected("a list of extensions")
-    found = texts(value)
-    for number, name in enumerate(found):
-        if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-            raise Expected('an extension such as "io.modelcontextprotocol/ui"', path=(number,))
-    return found
+    return tuple(_each(enumerate(texts(value)), _extension))
+
+
+def _extension(_: int, value: str) -> str:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
+        raise Expected('an extension such as "io.modelcontextprotocol/ui"')
+    return value

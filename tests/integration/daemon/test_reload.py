@@ -130,7 +130,7 @@ def test_a_bad_entry_that_is_mended_works(quiet: Box) -> None:
     assert quiet.status()["state"] == "misconfigured"
     told = [line for line in quiet.tail().splitlines() if "config.error" in line]
     assert len(told) == 1
-    assert f'problem="{quiet.config}:' in told[0], "also at the start: file, line, column, key"
+    assert f'problem="{quiet.config}, line' in told[0], "also at the start: file, line, column, key"
     with pytest.raises(RpcError) as error:
         quiet.session(handshake=False)
     assert error.value.kind == "config_invalid"

@@ -14,9 +14,7 @@ def test_a_problem_names_file_line_column_key_and_what_was_expected() -> None:
         key="servers.x.args",
         message="expected a list",
     )
-    assert str(problem) == (
-        "/c.json:5:14: error: servers.x.args: expected a list (line 5, column 14)"
-    )
+    assert str(problem) == ("/c.json, line 5, column 14: error: servers.x.args: expected a list")
 
 
 def test_what_has_no_place_is_told_without_one() -> None:

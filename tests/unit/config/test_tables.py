@@ -32,6 +32,9 @@ def test_defaults_are_those_of_the_schema() -> None:
         ({"disabled": False}, {}),
         ({"type": "stdio"}, {}),
         ({"transport": "local"}, {}),
+        ({"type": ""}, {}),
+        ({"transport": None}, {}),
+        ({"url": "", "httpUrl": None}, {}),
         ({"transportType": "stdio"}, {}),
         ({"startup_timeout_sec": 20}, {"startup_timeout": 20}),
         ({"tool_timeout_sec": 90}, {"call_timeout": 90}),
@@ -146,6 +149,45 @@ def test_everything_wrong_is_told_at_once() -> None:
         "servers.s.restart.window",
         "servers.s.tools.allow",
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"type": "pipe"}, 'unknown transport "pipe": known are stdio, local, http,'),
+        ({"transport": "\x1b[2J\n"}, r'unknown transport "\x1b[2J\n"'),
+        ({"type": "sse"}, '"sse": remote servers are not supported yet'),
+        ({"transportType": "streamable_HTTP"}, '"streamable_HTTP": remote servers are not'),
+        ({"type": 5}, "expected stdio or local, not a number"),
+    ],
+)
+def test_a_transport_that_is_not_known_is_named(content: dict[str, object], says: str) -> None:
+    [problem] = read(**content)[2]
+    assert says in problem
+
+
+@pytest.mark.parametrize(
+    ("content", "keys"),
+    [
+        ({"env": {"A": 1, "B": "b", "C": None, "": "x"}}, ["env.A", "env.C", 'env.""']),
+        ({"args": [1, "b", {}]}, ["args[0]", "args[2]"]),
+        (
+            {"tools": {"allow": [1, 2], "deny": [3]}},
+            ["tools.allow[0]", "tools.allow[1]", "tools.deny[0]"],
+        ),
+        ({"tools": [1, 2]}, ["tools[0]", "tools[1]"]),
+        ({"disabled_tools": [1, "x", 2]}, ["disabled_tools[0]", "disabled_tools[2]"]),
+        ({"roots": ["a", "file:///b", "c"]}, ["roots[0]", "roots[2]"]),
+    ],
+)
+def test_every_bad_value_of_a_list_or_a_table_is_told(
+    content: dict[str, object], keys: list[str]
+) -> None:
+    """
+    Who is told of the first alone comes back for each of the others.
+    """
+    problems = read(**content)[2]
+    assert [problem.split(": ")[1] for problem in problems] == [f"servers.s.{key}" for key in keys]
 
 
 def test_a_command_that_is_missing_is_an_error_of_the_entry() -> None:
