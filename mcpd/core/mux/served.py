@@ -22,6 +22,7 @@ from mcpd.ids import SlotId
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _NO_HINTS: Final = (0, "private")
+_NO_CURSOR: Final = (b"null", b'""')  # what some clients write for the first page
 
 
 class Served:
@@ -33,7 +34,7 @@ class Served:
     def answer(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
         """Answer a list request, with what is known or what a server says now."""
         kind = _KINDS[rule.kind or ""]
-        if found.cursor is not UNSET and bytes(found.cursor) != b"null":
+        if found.cursor is not UNSET and bytes(found.cursor) not in _NO_CURSOR:
             why = "there are no further pages: the first is the whole list"
             self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
             return
