@@ -48,7 +48,7 @@ class ControlDesk:
         entry = self._entry(session, owed, event.server)
         if entry is None:
             return
-        self._limit(session, owed, entry, event.timeout)
+        self._limit(session, owed, entry, event.tool, event.timeout)
         upstream = self._tables.control_upstream(entry, session.workspace)
         if self._knows(upstream, entry, event.tool):
             self._call_known(session, owed, entry, upstream, event)
@@ -337,7 +337,9 @@ class ControlDesk:
         owed.pending = pending
         return pending
 
-    def _limit(self, session: Session, owed: Owed, entry: Entry, timeout: float | None) -> None:
+    def _limit(
+        self, session: Session, owed: Owed, entry: Entry, tool: str, timeout: float | None
+    ) -> None:
         if timeout is None:
             return
 
@@ -349,7 +351,7 @@ class ControlDesk:
                 pending.upstream.expire(pending, envelope.quote(f"timeout of {timeout:g} s"))
             failure = Failure(
                 kind="call_timeout",
-                message=f"{entry.name} did not answer within {timeout:g} s (timeout)",
+                message=f"{entry.name}.{tool} did not answer within {timeout:g} s (timeout)",
                 server=entry.name,
                 hint="--timeout S gives it more time",
                 details={

@@ -324,11 +324,12 @@ class Requests:
         def give_up() -> None:
             if self._queue.remove(pending):
                 wait, name = self.entry.queue_timeout, self._name_for(pending)
+                title = _title(name, pending)
                 self._fail(
                     pending,
                     Failure(
                         kind="server_busy",
-                        message=f"{name} had no place for this call within {wait:g} s",
+                        message=f"{title} had no place for this call within {wait:g} s",
                         server=name,
                         is_retryable=True,
                         hint=f"max_concurrency of {name} is {self.entry.max_concurrency}",
@@ -407,7 +408,7 @@ class Requests:
             None,
             Failure(
                 kind="call_timeout",
-                message=f"{name}: {what} within {seconds:g} s ({limit})",
+                message=f"{_title(name, pending)}: {what} within {seconds:g} s ({limit})",
                 server=name,
                 is_retryable=False,
                 hint=f"{limit} in the entry of {name} sets another limit",
@@ -649,6 +650,11 @@ class Requests:
         for waiter in waiters:
             waiter(failure)
         self.mark_idle()
+
+
+def _title(server: str, pending: Pending) -> str:
+    """Return what people call a request: a call by its server and tool."""
+    return server if pending.tool is None else f"{server}.{pending.tool}"
 
 
 def _may_repeat(pending: Pending, tool: Callable[[str], Item | None]) -> bool:
