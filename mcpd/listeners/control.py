@@ -267,17 +267,16 @@ class Desk:
         session, key = request.session, request.key
         match params:
             case CallParams():
-                arguments = _object(params.arguments, "arguments")
-                if isinstance(arguments, Failure):
-                    self._answer(request, arguments)
-                    return
+                given = bytes(
+                    params.arguments
+                )  # whether it is what the tool takes, its schema says
                 self._dispatch(
                     CallTool(
                         session=session,
                         key=key,
                         server=params.server,
                         tool=params.tool,
-                        arguments=arguments,
+                        arguments=None if given == b"null" else given,
                         timeout=params.timeout,
                         wants_progress=params.progress,
                     )

@@ -10,6 +10,9 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+from mcpd.schemas.suggest import nearest
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -25,6 +28,84 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*\Z")
 def describe(error: ValidationError) -> tuple[str, str]:
     """Return the path in the arguments and a sentence about what is wrong there."""
     return path_of(error.instance_path), cut(_message(error), MAX_MESSAGE)
+
+
+def describe_all(errors: Sequence[ValidationError], schema: object) -> list[tuple[str, str]]:
+    """Describe errors as ``describe`` does; of a name that is unknown say which may be meant.
+
+    ``schema`` is the whole one, as JSON has it. A name is told once.
+    """
+    told: set[str] = set()
+    found = []
+    for error in errors:
+        path, message = describe(error)
+        known = _properties(schema, error.schema_path[:-1])
+        details = error.kind.as_dict()
+        match error.kind.name:
+            case "required" if isinstance(error.instance, dict) and details["property"] in known:
+                unknown = [key for key in error.instance if key not in known and key not in told]
+                meant = {key: [details["property"]] for key in _near(details["property"], unknown)}
+                message = f"{_meant(meant)} ({message})" if meant else message
+            case "additionalProperties" | "unevaluatedProperties":
+                unknown = details["unexpected"][:_MAX_ALTERNATIVES]
+                meant = {key: near for key in unknown if (near := _near(key, known))}
+                others = [key for key in details["unexpected"] if key not in meant]
+                if meant:
+                    also = f" unknown property: {_some(others)}" if others else ""
+                    message = _meant(meant) + also
+            case _:
+                meant = {}
+        told.update(meant)
+        found.append((path, cut(message, MAX_MESSAGE)))
+    return found
+
+
+def wants_no_object(error: ValidationError) -> bool:
+    """Tell whether arguments fail as a whole because the schema is one of something else."""
+    if error.instance_path or not isinstance(error.instance, dict):
+        return False
+    if error.kind.name in ("anyOf", "oneOf"):
+        branches = error.kind.as_dict()["context"]
+        return all(any(map(wants_no_object, branch)) for branch in branches)
+    return error.kind.name == "type"
+
+
+def _near(name: str, others: Iterable[str]) -> list[str]:
+    return nearest(name, others, 1)
+
+
+def _meant(names: Mapping[str, Sequence[str]]) -> str:
+    return " ".join(
+        f"unknown argument {_quoted(name)}, did you mean {_quoted(near[0])}?"
+        for name, near in names.items()
+    )
+
+
+def _quoted(name: str) -> str:
+    return f"'{shown(name)[1:-1]}'"
+
+
+def _properties(schema: object, steps: Sequence[str | int]) -> dict[str, object]:
+    """Return the properties of the schema that ``steps`` lead to, through references too."""
+    at = schema
+    for step in steps:
+        if isinstance(at, dict):
+            at = _referenced(schema, at.get("$ref")) if step == "$ref" else at.get(str(step))
+        else:
+            at = at[step] if isinstance(at, list) and isinstance(step, int) else None
+    found = at.get("properties") if isinstance(at, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _referenced(schema: object, reference: object) -> object:
+    """Return what a reference within the document is to; ``None`` for any other."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    at = schema
+    for step in reference[1:].split("/")[1:]:
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        at = at.get(name) if isinstance(at, dict) else None
+    return at
 
 
 def path_of(steps: Sequence[str | int]) -> str:

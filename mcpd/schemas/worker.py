@@ -29,7 +29,7 @@ from mcpd.schemas.protocol import (
     REQUEST,
     WORK_S,
 )
-from mcpd.schemas.wording import cut, describe
+from mcpd.schemas.wording import cut, describe, describe_all, wants_no_object
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -162,12 +162,15 @@ def check(schemas: Schemas, schema: bytes, arguments: bytes) -> None:
         try:
             validator.validate(value)
         except jsonschema_rs.ValidationError as error:
+            if wants_no_object(error):
+                raise CannotCheck("its schema is one of something else than an object") from None
             first = describe(error)
         else:
             return _answer(FINAL, {"violations": []})
         # A search for all of them may take too long; then the first is what is told.
         _answer(FIRST, {"violations": [first]})
-        found = [describe(error) for error in islice(validator.iter_errors(value), MAX_VIOLATIONS)]
+        errors = list(islice(validator.iter_errors(value), MAX_VIOLATIONS))
+        found = describe_all(errors, _read(schema))
         _answer(FINAL, {"violations": found or [first]})
     except CannotCheck as reason:
         _answer(FINAL, {"unchecked": str(reason)})

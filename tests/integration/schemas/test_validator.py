@@ -64,6 +64,16 @@ async def test_arguments_that_fit_have_no_violations(validator: Validator):
         ),
         (b"[]", [Violation("(root)", "expected object, got array")]),
         (
+            b'{"txt":"a"}',
+            [
+                Violation(
+                    "(root)",
+                    "unknown argument 'txt', did you mean 'text'? "
+                    '(missing required property "text")',
+                )
+            ],
+        ),
+        (
             b'{"count":"1"}',
             [
                 Violation("count", "expected number, got string"),
@@ -318,3 +328,23 @@ async def test_the_loop_is_never_kept_busy(validator: Validator):
     await validator.check(b'{"enum":[%b0]}' % (b"0," * 100_000), b"1")
     watcher.cancel()
     assert busiest < 0.05
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        b'{"type":"string"}',
+        b'{"type":["array","null"]}',
+        b'{"$ref":"#/$defs/a","$defs":{"a":{"type":"array"}}}',
+        b'{"anyOf":[{"type":"string"},{"type":"array"}]}',
+    ],
+)
+async def test_an_object_is_not_held_against_a_schema_of_something_else(
+    validator: Validator, schema: bytes
+):
+    """
+    MCP has objects alone: such a tool could never be called.
+    """
+    found = await validator.check(schema, b'{"a":1}')
+    assert found == Unchecked("its schema is one of something else than an object")
+    assert isinstance(await validator.check(schema, b"5"), list)

@@ -7,7 +7,14 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from mcpd.schemas.wording import MAX_MESSAGE, describe, path_of, shown
+from mcpd.schemas.wording import (
+    MAX_MESSAGE,
+    describe,
+    describe_all,
+    path_of,
+    shown,
+    wants_no_object,
+)
 
 
 def told(schema: dict[str, Any], value: object) -> list[tuple[str, str]]:
@@ -124,3 +131,67 @@ def test_what_is_quoted_is_cut():
     assert shown([0] * 1000) == "array of 1000"
     assert shown({str(n): n for n in range(100)}) == "object of 100"
     assert len(shown(["y" * 100])) <= 60
+
+
+REQUIRED: dict[str, Any] = {
+    "type": "object",
+    "properties": {"text": {}, "texts": {}, "n": {"$ref": "#/$defs/n"}},
+    "required": ["text"],
+    "$defs": {"n": {"properties": {"name": {}}, "required": ["name"]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "messages"),
+    [
+        (
+            REQUIRED,
+            {"txt": 1},
+            ["unknown argument 'txt', did you mean 'text'? (missing required property \"text\")"],
+        ),
+        (REQUIRED, {"texts": 1}, ['missing required property "text"']),
+        (REQUIRED, {"other": 1}, ['missing required property "text"']),
+        (
+            REQUIRED,
+            {"text": 1, "n": {"nam": 1}},
+            ["unknown argument 'nam', did you mean 'name'? (missing required property \"name\")"],
+        ),
+        (
+            {**REQUIRED, "additionalProperties": False},
+            {"txt": 1, "zzz": 2},
+            [
+                "unknown argument 'txt', did you mean 'text'? unknown property: \"zzz\"",
+                'missing required property "text"',
+            ],
+        ),
+        (
+            {"properties": {"text": {}}, "additionalProperties": False},
+            {"zzz": 2},
+            ['unknown property: "zzz"'],
+        ),
+        ({"required": ["text"]}, {"txt": 1}, ['missing required property "text"']),
+    ],
+)
+def test_a_name_that_is_unknown_comes_with_the_one_that_is_meant(
+    schema: dict[str, Any], value: object, messages: list[str]
+) -> None:
+    errors = list(jsonschema_rs.validator_for(schema).iter_errors(value))
+    assert [message for _, message in describe_all(errors, schema)] == messages
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "is_so"),
+    [
+        ({"type": "string"}, {}, True),
+        ({"type": "string"}, 5, False),
+        ({"oneOf": [{"type": "string"}, {"type": "array"}]}, {}, True),
+        ({"anyOf": [{"type": "string"}, {"required": ["a"]}]}, {}, False),
+        ({"properties": {"a": {"type": "string"}}}, {"a": {}}, False),
+        ({"enum": [1]}, {}, False),
+    ],
+)
+def test_a_schema_of_something_else_than_an_object_is_told_from_arguments_that_are_wrong(
+    schema: dict[str, Any], value: object, is_so: bool
+) -> None:
+    (error,) = jsonschema_rs.validator_for(schema).iter_errors(value)
+    assert wants_no_object(error) is is_so
