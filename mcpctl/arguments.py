@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mcpctl import failures
 
 MAX_REFERENCES = 8
+MAX_DEPTH = 4
 SCALARS = ("string", "integer", "number", "boolean", "null")
+
+_QUOTES = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb")
+_QUOTES_HINT = ' (it has typographic quotes, and JSON wants straight ones, ")'
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
@@ -71,17 +75,23 @@ def collect(
     return arguments
 
 
-def parse_object(text: str, where: str) -> dict[str, Any]:
-    """Return the JSON object of ``--args``; ``where`` it came from is named in an error."""
-    value = _json(text, where)
-    if not isinstance(value, dict):
-        raise failures.usage(f"{where} is JSON, but not an object: {_short(text)}")
+def whole(value: Any, words: Sequence[Word], schema: Any) -> Any:
+    """Return the value of ``--args`` that is no object, if the tool's schema names its type.
+
+    MCP has objects alone, and some tools want something else. Raises ``RequestFailed`` for any
+    other tool, and for ``words``, which cannot be added to it.
+    """
+    wanted = _types(_resolve(schema, schema))
+    if not any(_is_of(value, name) for name in wanted):
+        raise failures.usage(f"--args is JSON, but not an object: {_short(json.dumps(value))}")
+    if words:
+        raise failures.usage(f"{words[0].key} cannot be added to --args, which is no object")
     return value
 
 
 def _value(word: Word, schema: Any, read_file: ReadFile) -> Any:
     if word.is_json:
-        return _json(word.text, word.key)
+        return parse_json(word.text, word.key)
     text = word.text
     if text.startswith("@@"):
         text = text[1:]
@@ -119,10 +129,22 @@ def _path(key: str) -> str:
 
 
 def _property(schema: Any, key: str) -> dict[str, Any]:
-    """Return the schema of one argument, with the whole one as ``$root`` for references."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    found = properties.get(key) if isinstance(properties, dict) else None
-    return _resolve(found, schema)
+    """Return the schema of one argument, with the whole one as ``$root`` for references.
+
+    It is that of the first part of the schema that knows the argument: the schema itself, or one
+    that it is put together from.
+    """
+    return next(_known(_resolve(schema, schema), key, MAX_DEPTH), {})
+
+
+def _known(schema: dict[str, Any], key: str, depth: int) -> Iterator[dict[str, Any]]:
+    properties, root = schema.get("properties"), schema.get("$root")
+    if isinstance(properties, dict) and key in properties:
+        yield _resolve(properties[key], root)
+    for name in ("allOf", "anyOf", "oneOf") if depth else ():
+        parts = schema.get(name)
+        for part in parts if isinstance(parts, list) else ():
+            yield from _known(_resolve(part, root), key, depth - 1)
 
 
 def _resolve(schema: Any, root: Any) -> dict[str, Any]:
@@ -173,11 +195,13 @@ def _is_of(value: Any, name: str) -> bool:
     return False
 
 
-def _json(text: str, where: str) -> Any:
+def parse_json(text: str, where: str) -> Any:
+    """Return a JSON value; ``where`` it came from is named in the ``RequestFailed`` it raises."""
     try:
         return json.loads(text)
     except ValueError as error:
-        raise failures.usage(f"{where} is not JSON: {error}: {_short(text)}") from None
+        why = f"{error}{_QUOTES_HINT}" if _QUOTES & set(text) else str(error)
+        raise failures.usage(f"{where} is not JSON: {why}: {_short(text)}") from None
     except RecursionError:
         raise failures.usage(f"{where} is nested too deeply") from None
 

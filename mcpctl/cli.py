@@ -157,9 +157,8 @@ def _complain(
         elif wrong is not None:
             wrong.show()
         else:
-            text = "\n".join(failures.lines(error, socket))
-            shown = render.escaped(text) if render.is_terminal(sys.stderr) else text
-            sys.stderr.write(f"mcpctl: {shown}\n")
+            text = render.message(failures.lines(error, socket), sys.stderr)
+            sys.stderr.write(f"mcpctl: {text}\n")
     except BrokenPipeError:
         _quietly()
     return exits.of_error(error)

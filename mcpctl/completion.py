@@ -23,7 +23,7 @@ def call(context: click.Context, _: click.Parameter, incomplete: str) -> list[st
     if not given:
         return _first_word(context, incomplete)
     if len(given) == 1 and "." not in given[0]:
-        return [t["name"] for t in _tools(context, given[0]) if t["name"].startswith(incomplete)]
+        return [n for n in _names(_tools(context, given[0])) if n.startswith(incomplete)]
     server, tool = given[:2] if "." not in given[0] else given[0].split(".", 1)
     for listed in _tools(context, server):
         if listed["name"] == tool:
@@ -34,19 +34,25 @@ def call(context: click.Context, _: click.Parameter, incomplete: str) -> list[st
 def _first_word(context: click.Context, incomplete: str) -> list[str]:
     if "." not in incomplete:
         return [name for name in _servers(context) if name.startswith(incomplete)]
-    names = [f"{t['server']}.{t['name']}" for t in _tools(context, incomplete.split(".", 1)[0])]
+    server = incomplete.split(".", 1)[0]
+    names = [f"{server}.{name}" for name in _names(_tools(context, server))]
     return [name for name in names if name.startswith(incomplete)]
 
 
 def _arguments(tool: dict[str, Any], incomplete: str) -> list[str]:
     schema = tool.get("inputSchema")
     known = schema.get("properties") if isinstance(schema, dict) else None
-    keys = [f"{key}=" for key in known] if isinstance(known, dict) else []
+    keys = [f"{key}=" for key in known if key.isprintable()] if isinstance(known, dict) else []
     return [key for key in keys if key.startswith(incomplete)]
 
 
+def _names(items: list[dict[str, Any]]) -> list[str]:
+    """Return the names that a shell can take: each stands on a line of its own."""
+    return [item["name"] for item in items if item["name"].isprintable()]
+
+
 def _servers(context: click.Context) -> list[str]:
-    return [server["name"] for server in _ask(context, "mcpd/status", {}, "servers")]
+    return _names(_ask(context, "mcpd/status", {}, "servers"))
 
 
 def _tools(context: click.Context, server: str) -> list[dict[str, Any]]:

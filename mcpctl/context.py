@@ -90,6 +90,10 @@ class App:
         """Print what was asked for; on a terminal nothing in it controls that terminal."""
         sys.stdout.write((render.escaped(text) if render.is_terminal(sys.stdout) else text) + end)
 
+    def line(self, text: str) -> None:
+        """Print one line of ours, whatever a server has put into it."""
+        self.say(render.one_line(text))
+
     def heading(self, text: str, colour: str) -> None:
         """Print a line that others belong to."""
         is_coloured = render.has_colour(sys.stdout)
@@ -97,10 +101,9 @@ class App:
             f"{render.COLOURS[colour]}{text}{render.RESET}\n" if is_coloured else f"{text}\n"
         )
 
-    def note(self, text: str) -> None:
+    def note(self, *lines: str) -> None:
         """Tell the person something that is not what was asked for."""
-        shown = render.escaped(text) if render.is_terminal(sys.stderr) else text
-        sys.stderr.write(f"mcpctl: {shown}\n")
+        sys.stderr.write(f"mcpctl: {render.message(lines, sys.stderr)}\n")
 
     def document(self, value: Any, text: str | None = None) -> None:
         """Print one JSON document; ``text`` is how its sender spelled it."""

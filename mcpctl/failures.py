@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mcpctl import render
 from mcpd import launch
 from mcpd.client import hints
-from mcpd.errors import DaemonUnavailable, McpdError, RequestFailed
+from mcpd.errors import UNSAID, DaemonUnavailable, McpdError, RequestFailed
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+URL_NEEDED = -32042
+"""A server wants something done at a URL first (2025-11-25, client/elicitation)."""
 
 
 def lines(error: McpdError, socket: str | None = None) -> list[str]:
@@ -24,12 +27,13 @@ def lines(error: McpdError, socket: str | None = None) -> list[str]:
     if isinstance(error, RequestFailed):
         data = error.data
         if error.reporter is not None:
-            told = [f"{error.reporter} reported an error: {error.message}"]
+            said = error.message if error.message == UNSAID else f"an error: {error.message}"
+            told = [f"{error.reporter} reported {said}"]
     if isinstance(data, dict):
         hint = data.get("hint")
         if isinstance(hint, str):  # some say it in their message
             told[0] = told[0].replace(hint, launch.addressed(hint, socket))
-        told += _details(data, error.message, socket)
+        told += [*_links(error), *_details(data, error.message, socket)]
     advice = [line for line in hints.advice(error) if line not in error.message]
     told += [f"  {launch.addressed(line, socket)}" for line in advice]
     return told
@@ -65,12 +69,28 @@ def usage(message: str, kind: str = "invalid_arguments", **data: Any) -> Request
     return RequestFailed(INVALID_PARAMS, message, {"kind": kind, "retryable": False, **data})
 
 
+def _links(error: McpdError) -> list[str]:
+    """Return a line for each URL that a server wants to be visited, with what it says of it."""
+    if not (isinstance(error, RequestFailed) and error.code == URL_NEEDED):
+        return []
+    wanted = error.data.get("elicitations") if isinstance(error.data, dict) else None
+    if not isinstance(wanted, list):
+        return []
+    told = []
+    for one in wanted:
+        url, why = (one.get("url"), one.get("message")) if isinstance(one, dict) else (None, None)
+        if isinstance(url, str) and url:
+            why = why if isinstance(why, str) and why.strip() else "to be visited first"
+            told.append(f"  {render.one_line(why)}: {render.one_line(url)}")
+    return [*told, "  then repeat the command"] if told else []
+
+
 def _details(data: dict[str, Any], message: str, socket: str | None) -> list[str]:
     told = []
     violations = data.get("violations")
     if isinstance(violations, list):
         found = [v for v in violations if isinstance(v, dict)]
-        others = [v for v in found if str(v.get("message")) not in message]
+        others = [v for v in found if str(v.get("message") or "") not in message]
         told += [f"  {v.get('path') or '(root)'}: {v.get('message')}" for v in others]
     elif isinstance(data.get("path"), str) and data["path"] not in message:
         told.append(f"  at {data['path'] or '(root)'} in the arguments")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +30,48 @@ def seconds(text: str) -> float:
 NO_START = "Start no daemon: where none runs, end with 3."
 
 
+class WithArguments(click.Command):
+    """A command that takes ``KEY=VALUE``: one written as an option is told how it is written."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; raise ``UsageError`` with the word that may be meant."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from difflib import get_close_matches
+
+            meant = _as_argument(error.option_name, given)
+            is_slip = get_close_matches(error.option_name, error.possibilities or (), cutoff=0.85)
+            if meant is None or is_slip:
+                raise
+            ctx.fail(
+                f"No such option {error.option_name!r}. "
+                f"An argument of the tool is written without dashes: {meant}"
+            )
+
+
+def _as_argument(option: str, args: list[str]) -> str | None:
+    """Return ``--limit=5`` or ``--limit 5`` as ``limit=5``; ``None`` before a tool is named."""
+    at = next((n for n, word in enumerate(args) if word.partition("=")[0] == option), None)
+    key = option.lstrip("-")
+    if at is None or not any(not word.startswith("-") for word in args[:at]):
+        return None
+    if not key[:1].isalpha():
+        return None
+    _, equals, value = args[at].partition("=")
+    if not equals:
+        following = args[at + 1] if at + 1 < len(args) else "-"
+        value = "true" if following.startswith("-") or "=" in following else following
+    return shlex.quote(f"{key}={value}")
+
+
 def command(
-    name: str, *, starts: bool, no_start_help: str = NO_START
+    name: str,
+    *,
+    starts: bool,
+    no_start_help: str = NO_START,
+    cls: type[click.Command] = click.Command,
 ) -> Callable[[Function], click.Command]:
     """Make ``f(app, …)`` the command ``name``, with ``--json`` and ``--no-start``.
 
@@ -46,7 +87,7 @@ def command(
             app.may_start = starts and not no_start
             return function(app, *args, **kwargs)
 
-        made = click.command(name)(run)
+        made = click.command(name, cls=cls)(run)
         made.params += [
             click.Option(
                 ["--json", "as_json"], is_flag=True, help="Print JSON, and nothing else, on stdout."

@@ -13,8 +13,17 @@ COLOURS = {"green": "\x1b[32m", "yellow": "\x1b[33m", "red": "\x1b[31m", "dim": 
 GAP = "  "
 MIN_COLUMN = 16
 SIZE_STEP = 1024
-INVISIBLE = frozenset(map(chr, (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)))
-"""Marks that reorder or break lines, and so can make a text look like another."""
+INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories of what controls a terminal, or reorders, hides or breaks a text."""
+
+JOINERS = "\u200c\u200d"
+"""Of these categories, and part of how Persian, Hindi and emoji are written."""
+
+CONTINUED = "    "
+"""Begins each further line of a text that is not ours."""
+
+BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Line breaks that JSON allows in a string as they are."""
 
 Cell = str | tuple[str, str]
 """A text, or a text and the name of its colour."""
@@ -49,18 +58,29 @@ def width_of(stream: IO[str]) -> int | None:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` with control characters spelled out, but for newlines and tabs.
+    """Return ``text`` with control characters spelled out, but for line ends and tabs.
 
     A server must not move the cursor, retitle the window or paint over what stands there.
     """
     if text.isprintable():
         return text
-    return "".join(_spelled(c) for c in text)
+    return "".join(_spelled(c) for c in text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` as one line."""
-    return " ".join(text.split("\n")) if "\n" in text else text
+    """Return ``text`` as one line, whatever breaks it: each break becomes a blank."""
+    return text if text.isprintable() else " ".join(text.splitlines())
+
+
+def message(lines: Sequence[str], stream: IO[str]) -> str:
+    """Return lines for people, of which none begins within a text that a server wrote.
+
+    What follows a line break in one of ``lines`` is indented.
+    """
+    text = "\n".join(
+        line if line.isprintable() else f"\n{CONTINUED}".join(line.splitlines()) for line in lines
+    )
+    return escaped(text) if is_terminal(stream) else text
 
 
 def duration(seconds: float | None) -> str:
@@ -241,6 +261,11 @@ def document(value: Any, text: str | None, stream: IO[str]) -> str:
     return text + "\n"
 
 
+def indented_json(value: Any) -> str:
+    """Return a JSON value over several lines, none of which begins within a string."""
+    return json.dumps(value, indent=2, ensure_ascii=False).translate(BREAKS)
+
+
 class StatusLine:
     """One line on a terminal that is written over until there is something to say."""
 
@@ -266,11 +291,11 @@ class StatusLine:
 
 
 def _spelled(c: str) -> str:
-    if c in "\n\t" or (ord(c) >= 0xA0 and c not in INVISIBLE):
+    if c in "\n\t" or c in JOINERS or unicodedata.category(c) not in INVISIBLE:
         return c
-    if " " <= c <= "~":
-        return c
-    return f"\\x{ord(c):02x}" if ord(c) < 0x100 else f"\\u{ord(c):04x}"
+    if ord(c) < 0x100:
+        return f"\\x{ord(c):02x}"
+    return f"\\u{ord(c):04x}" if ord(c) < 0x10000 else f"\\U{ord(c):08x}"
 
 
 def _columns(c: str) -> int:
@@ -280,8 +305,8 @@ def _columns(c: str) -> int:
 
 
 def _text(cell: Cell, stream: IO[str]) -> str:
-    text = one_line(cell if isinstance(cell, str) else cell[0])
-    return escaped(text).replace("\t", " ") if is_terminal(stream) else text
+    text = one_line(cell if isinstance(cell, str) else cell[0]).replace("\t", " ")
+    return escaped(text) if is_terminal(stream) else text
 
 
 def _colour(cell: Cell) -> str:

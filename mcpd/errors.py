@@ -80,6 +80,9 @@ class DaemonDraining(DaemonUnavailable):
     slug = "draining"
 
 
+UNSAID = "an error without a message"
+
+
 class RequestFailed(McpdError):
     """The daemon answered a request with a JSON-RPC error."""
 
@@ -95,9 +98,10 @@ class RequestFailed(McpdError):
     def of(cls, error: Any) -> Self:
         """Read an ``error`` member, whatever it is."""
         if not isinstance(error, dict):
-            return cls(-32603, f"an error that says only {error!r}")
-        code = error.get("code")
-        message = str(error.get("message", "an error without a message"))
+            return cls(-32603, UNSAID)
+        code, message = error.get("code"), error.get("message")
+        if not isinstance(message, str) or not message.strip():
+            message = UNSAID
         return cls(code if isinstance(code, int) else -32603, message, error.get("data"))
 
     @property

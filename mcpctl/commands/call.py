@@ -18,7 +18,7 @@ ANSWER_GRACE_S = 5.0
 """How much longer than ``--timeout`` we wait for the daemon to say that it is over."""
 
 
-@options.command("call", starts=True)
+@options.command("call", starts=True, cls=options.WithArguments)
 @click.argument(
     "words",
     nargs=-1,
@@ -43,10 +43,11 @@ def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: fl
     if not targets:
         raise _without_tool(app, words[0])
     pairs = [arguments.parse_word(word) for word in rest]
-    start = None if base is None else arguments.parse_object(_base(base), "--args")
+    start = {} if base is None else arguments.parse_json(_base(base), "--args")
     with app.connect() as control:
         server, tool = _choose(control, targets)
-        schema = _schema(control, server, tool) if arguments.need_schema(pairs) else None
+        is_schema_needed = arguments.need_schema(pairs) or not isinstance(start, dict)
+        schema = _schema(control, server, tool) if is_schema_needed else None
         params: dict[str, Any] = {
             "server": server,
             "tool": tool,
@@ -106,11 +107,11 @@ def _schema(control: Control, server: str, tool: str) -> Any:
     return None
 
 
-def _collect(
-    server: str, words: list[arguments.Word], schema: Any, start: dict[str, Any] | None
-) -> dict[str, Any]:
+def _collect(server: str, words: list[arguments.Word], schema: Any, start: Any) -> Any:
     """Return the arguments; what does not fit is told as the daemon would tell it."""
     try:
+        if not isinstance(start, dict):
+            return arguments.whole(start, words, schema)
         return arguments.collect(words, schema, _read_file, start)
     except RequestFailed as error:
         if "path" in error.data:
@@ -143,10 +144,10 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
 def progress_text(told: dict[str, Any]) -> str:
     """Return a progress notification as people read it."""
     done, total, message = told.get("progress"), told.get("total"), told.get("message")
-    amount = str(done)
+    amount = str(done) if isinstance(done, (int, float)) else ""
     if isinstance(done, (int, float)) and isinstance(total, (int, float)) and total > 0:
         amount = f"{100 * done / total:.0f} %"
-    return f"{amount} {message}" if message else amount
+    return f"{amount} {message}".strip() if isinstance(message, str) else amount
 
 
 def _base(told: str) -> str:

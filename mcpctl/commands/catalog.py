@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,8 @@ def tools_command(app: App, server: str | None, schema: bool, search: str | None
         app.document(result)
     elif schema:
         for tool in result["tools"]:
-            app.say(f"{_call_name(tool)}: {_summary(tool)}")
-            app.say(json.dumps(tool.get("inputSchema"), indent=2, ensure_ascii=False) + "\n")
+            app.line(f"{_call_name(tool)}: {_summary(tool)}")
+            app.say(render.indented_json(tool.get("inputSchema")) + "\n")
     else:
         _table(app, "TOOL", result["tools"], _call_name)
 
@@ -53,10 +52,10 @@ def prompts_command(app: App, server: str | None, schema: bool, search: str | No
         app.document(result)
     elif schema:
         for prompt in result["prompts"]:
-            app.say(f"{_call_name(prompt)}: {_summary(prompt)}")
+            app.line(f"{_call_name(prompt)}: {_summary(prompt)}")
             for argument in _arguments(prompt):
                 need = ", required" if argument.get("required") else ""
-                app.say(f"  {argument.get('name')}{need}: {_summary(argument)}")
+                app.line(f"  {argument.get('name') or '(no name)'}{need}: {_summary(argument)}")
     else:
         _table(app, "PROMPT", result["prompts"], _call_name)
 
@@ -124,5 +123,7 @@ def _arguments(prompt: Item) -> list[Item]:
 
 
 def _summary(item: Item) -> str:
-    text = item.get("description") or item.get("title") or ""
-    return str(text).strip().partition("\n")[0]
+    """Return the first line of what there is of a description."""
+    text = item.get("description") or item.get("title")
+    lines = text.strip().splitlines() if isinstance(text, str) else []
+    return lines[0] if lines else ""

@@ -68,7 +68,7 @@ def reload_command(app: App) -> int:
         changes = [("added", result["added"]), ("removed", result["removed"])]
         changes.append(("changed", result["changed"]))
         told = [f"{what} {', '.join(names)}" for what, names in changes if names]
-        app.say("; ".join(told) or _unchanged(result))
+        app.line("; ".join(told) or _unchanged(result))
         for error in result["errors"]:
             app.note(app.addressed(error))
     return exits.USAGE if result["errors"] else exits.DONE

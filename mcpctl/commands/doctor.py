@@ -58,7 +58,7 @@ def _show(app: App, found: list[Finding], is_verbose: bool) -> None:
             who = f"{each.server}: " if each.server else ""
             app.say(render.paragraph(f"{who}{each.message}", sys.stdout, "  "))
             if each.remedy:  # in one piece, to be copied
-                app.say(render.one_line(f"    -> {app.addressed(each.remedy)}"))
+                app.line(f"    -> {app.addressed(each.remedy)}")
     counts = {s: sum(each.severity == s for each in found) for s in TITLES}
     if not counts["error"] and not counts["warning"]:
         app.say("nothing is wrong" + ("" if is_verbose else "; --verbose says what was looked at"))

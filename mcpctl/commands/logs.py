@@ -70,7 +70,7 @@ def _print(app: App, items: Iterable[Any], text: Callable[[Any], str]) -> None:
         if app.as_json:
             app.item(item)
         else:
-            app.say(text(item))
+            app.line(text(item))
             sys.stdout.flush()
 
 
@@ -85,4 +85,5 @@ def _event_text(event: Event) -> str:
 
 
 def _brief(value: Any) -> str:
-    return value if isinstance(value, str) and " " not in value else json.dumps(value)
+    is_word = isinstance(value, str) and value.isprintable() and " " not in value
+    return value if is_word else json.dumps(value)

@@ -116,9 +116,9 @@ def _change(
     _table(app, reached)
     for one in reached:
         if one.get("goes_on_for"):
-            app.say(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
+            app.line(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
         elif is_verbose:
-            app.say(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
+            app.line(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
     return exits.DONE
 
 
@@ -131,7 +131,7 @@ def _tell_each(app: App, error: RequestFailed) -> bool:
     sys.stdout.flush()
     for one in reached:
         if "error" in one:
-            app.note("\n".join(failures.lines(RequestFailed.of(one["error"]), app.asked_socket)))
+            app.note(*failures.lines(RequestFailed.of(one["error"]), app.asked_socket))
     return True
 
 

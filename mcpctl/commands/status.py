@@ -119,7 +119,7 @@ def _show(app: App, found: Status, is_asked: bool) -> None:
         )
     ]
     if notes:
-        app.say("\n" + app.addressed("\n".join(notes)))
+        app.say("\n" + app.addressed("\n".join(map(render.one_line, notes))))
     narrow = [name for name in left_out if name != SPARE[0]]
     if narrow and not is_asked:
         remedy = app.addressed("mcpctl status SERVER")
@@ -189,8 +189,10 @@ def _details(server: ServerStatus) -> Iterator[str]:
     """Say of a server what somebody who asks for it alone may want to know."""
     if server["server_info"] is not None:
         info = server["server_info"]
+        named = [info.get("title") or info.get("name"), info.get("version")]
+        told = " ".join(part for part in named if isinstance(part, str)) or "without a name"
         tools = "" if server["tools"] is None else f", {server['tools']} tools"
-        yield f"it is {info.get('title') or info.get('name')} {info.get('version')}{tools}"
+        yield f"it is {told}{tools}"
     if server["era"] is not None:
         yield f"speaks {render.era(server['era'], server['protocol_version'])}"
     if server["pids"]:
@@ -256,6 +258,12 @@ def state_text(one: ServerStatus | InstanceStatus) -> str:
     return f"starting (installing?) {since}" if starting["installing"] else f"starting {since}"
 
 
+def _processes_text(server: ServerStatus) -> str | None:
+    """Say how many processes a server has that has one for each session or workspace."""
+    running = sum(one["pid"] is not None for one in server.get("instances", ()))
+    return f"per {server['sharing']} ({running})" if running else None
+
+
 def _is_gone(server: ServerStatus) -> bool:
     """Tell whether a server has no process of its own: one that shares its launch may have."""
     return server["state"] == "stopped"
@@ -268,6 +276,8 @@ def _rows(server: ServerStatus) -> list[list[render.Cell]]:
         state, colour = "unresponsive", "red"
     elif _silence(server) is not None:
         state, colour = f"{state}, silent", "yellow"
+    elif server["state"] == "ready":
+        state = _processes_text(server) or state
     elif server.get("held"):
         state += " (held)"
     rows: list[list[render.Cell]] = [
@@ -292,7 +302,7 @@ def _rows(server: ServerStatus) -> list[list[render.Cell]]:
             state, colour = "unresponsive", "red"
         rows.append(
             [
-                f"  {one['key']}",
+                f"  {one['key'] or 'shared'}",
                 (state, colour),
                 "",
                 _or_dash(one["pid"]),

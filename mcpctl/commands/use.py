@@ -25,10 +25,10 @@ def read_command(app: App, uri: str, server: str | None) -> None:
     who = failures.reported_by(server)
     with app.connect() as control, app.waiting(f"read {uri}") as on_wait, who:
         answer = control.exchange("mcpd/read", params, on_wait=on_wait)
-    content.show_resource(app, answer)
+    content.show_resource(app, uri, answer)
 
 
-@options.command("prompt", starts=True)
+@options.command("prompt", starts=True, cls=options.WithArguments)
 @click.argument("server", shell_complete=completion.servers)
 @click.argument("name")
 @click.argument("words", nargs=-1, metavar="[KEY=VALUE]...")
@@ -45,4 +45,4 @@ def prompt_command(app: App, server: str, name: str, words: tuple[str, ...]) -> 
     who = failures.reported_by(server)
     with app.connect() as control, app.waiting(f"prompt {server} {name}") as on_wait, who:
         answer = control.exchange("mcpd/prompt", params, on_wait=on_wait)
-    content.show_prompt(app, answer)
+    content.show_prompt(app, f"{server}.{name}", answer)

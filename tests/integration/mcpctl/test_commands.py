@@ -178,6 +178,22 @@ def test_status_tells_of_processes_per_session_and_of_held_servers(daemon: FakeD
     assert "files: sharing session: known to keep state per client" in shown
 
 
+def test_status_counts_the_processes_of_a_server_that_has_one_for_each_session(
+    daemon: FakeDaemon,
+) -> None:
+    """
+    ``ready`` without a pid reads like a fault.
+    """
+    one = {"key": "s1", "pid": 77, "state": "ready", "sessions": 1, "uptime_s": 1, "rss_bytes": 1}
+    gone = {**one, "key": "", "pid": None, "state": "stopped"}
+    server = {**SERVER, "pid": None, "sharing": "session", "instances": [one, one, gone]}
+    daemon.handlers["mcpd/status"] = lambda *_: {**STATUS, "servers": [server]}
+    lines = said(daemon, "status").splitlines()
+    assert lines[3].split()[:5] == ["files", "per", "session", "(2)", "legacy"]
+    assert lines[6].split()[:3] == ["shared", "stopped", "-"]
+    assert json.loads(said(daemon, "status", "--json"))["servers"][0]["state"] == "ready"
+
+
 def test_status_says_of_a_start_how_long_it_takes_and_why_perhaps(daemon: FakeDaemon) -> None:
     starting = {"for_s": 75.4, "limit_s": 120.0, "installing": True}
     one = {"key": "s1", "pid": 77, "state": "starting", "sessions": 1, "uptime_s": 1}
@@ -419,6 +435,126 @@ def test_what_has_no_text_is_named_on_stderr(daemon: FakeDaemon) -> None:
     assert "image/png, 1.5 KiB" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("result", "shown", "says"),
+    [
+        (None, "", "is null, where MCP wants an object"),
+        ("plain", "plain\n", "is a string, where"),
+        (42, "42\n", "is a number, where"),
+        (True, "true\n", "is a boolean, where"),
+        ([1, None], "[1, null]\n", "is an array, where"),
+        ({"content": []}, "", "is empty"),
+        ({"content": [{"type": "text", "text": ""}]}, "\n", "is empty"),
+        ({}, "", "has no content"),
+        ({"content": None, "_meta": {}}, "", "has no content"),
+        ({"toolResult": "old"}, '{"toolResult": "old"}\n', "has no content"),
+        ({"content": [], "structuredContent": [1]}, "[1]\n", ""),
+        ({"content": [{"type": "image"}], "structuredContent": {}}, "{}\n", "not shown: image;"),
+        ({"structuredContent": "a\u2028b"}, '"a\\u2028b"\n', ""),
+        ({"content": [{"type": "text", "text": None}]}, "", "not shown: text; "),
+        ({"content": [{"type": None}]}, "", "not shown: content without a type; "),
+        ({"content": [None]}, "", "not shown: content that is no object; "),
+        ({"content": [{"type": "resource_link"}]}, "", "not shown: resource_link; "),
+        ({"content": [{"type": "a\nmcpctl: b"}]}, "", "not shown: a mcpctl: b; "),
+    ],
+)
+def test_a_result_without_a_text_says_what_it_is(
+    daemon: FakeDaemon, result: Any, shown: str, says: str
+) -> None:
+    daemon.handlers["mcpd/call"] = lambda *_: result
+    done = run(daemon, "call", "files.echo")
+    assert (done.returncode, done.stdout) == (0, shown)
+    assert says in done.stderr
+    assert bool(says) is bool(done.stderr)
+    assert len(done.stderr.splitlines()) <= 1
+    assert "None" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "result", "says"),
+    [
+        (["read", "x:y"], None, "the result of x:y is null"),
+        (["read", "x:y"], {"contents": []}, "the result of x:y has no contents"),
+        (["read", "x:y"], {"contents": [{"uri": None}]}, "without text or blob"),
+        (["read", "x:y"], {"contents": [{"blob": "!"}]}, "the resource is not valid base64"),
+        (["prompt", "files", "p"], [], "the result of files.p is an array"),
+        (["prompt", "files", "p"], {"messages": []}, "the result of files.p has no messages"),
+        (["prompt", "files", "p"], {"messages": [{}, {}]}, "content that is no object"),
+    ],
+)
+def test_a_resource_or_a_prompt_without_a_text_says_so(
+    daemon: FakeDaemon, command: list[str], result: Any, says: str
+) -> None:
+    daemon.handlers[f"mcpd/{command[0]}"] = lambda *_: result
+    done = run(daemon, *command)
+    assert done.returncode == 0
+    assert says in done.stderr
+    assert "None" not in done.stdout + done.stderr
+
+
+EVIL = "ok\r\nmcpctl: forged\u2028mcpctl: again\rmcpctl: more"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["tools"],
+        ["tools", "--schema"],
+        ["prompts"],
+        ["prompts", "--schema"],
+        ["resources"],
+        ["status"],
+        ["status", "files"],
+        ["logs"],
+        ["events"],
+        ["call", "files.add"],
+        ["call", "files.echo"],
+        ["prompt", "files", "p"],
+    ],
+)
+def test_no_line_of_ours_begins_within_a_text_of_a_server(
+    daemon: FakeDaemon, args: list[str]
+) -> None:
+    """
+    A name, a description, an error or a log line with a line break would pass for one of ours.
+    """
+    item = {"server": "files", "name": EVIL, "uri": EVIL, "description": EVIL, "title": EVIL}
+    item |= {"inputSchema": {"description": EVIL}, "arguments": [{"name": EVIL}, {}]}
+    info = {"name": EVIL, "version": EVIL}
+    server = {**SERVER, "last_error": EVIL, "server_info": info, "sharing_reason": EVIL}
+    stamp = "2026-01-01T00:00:00.000Z"
+
+    def call(params: Any, _: Caller) -> Any:
+        if params["tool"] == "add":
+            raise Failed(-32000, EVIL, stderr=[EVIL], near=[EVIL], hint=EVIL)
+        return text(EVIL, isError=True)
+
+    def events(_: Any, caller: Caller) -> Any:
+        caller.send({"jsonrpc": "2.0", "id": caller.ident, "result": {"seq": 1}})
+        one = {"seq": 1, "time": stamp, "event": "server.failed", "server": "files"}
+        caller.notify("mcpd/event", {**one, "reason": EVIL, "word": "a\nmcpctl:forged"})
+        raise Silence
+
+    role = {"role": EVIL, "content": {"type": "text", "text": "x"}}
+    daemon.handlers |= {
+        "mcpd/tools": lambda *_: {"tools": [item]},
+        "mcpd/prompts": lambda *_: {"prompts": [item]},
+        "mcpd/resources": lambda *_: {"resources": [item], "resourceTemplates": []},
+        "mcpd/status": lambda *_: {**STATUS, "servers": [server]},
+        "mcpd/logs": lambda *_: {"lines": [{"time": stamp, "source": "stderr", "text": EVIL}]},
+        "mcpd/events": events,
+        "mcpd/call": call,
+        "mcpd/prompt": lambda *_: {"messages": [role, role]},
+    }
+    done = subprocess.run(
+        [*MCPCTL, *args], env=daemon.env, cwd=ROOT, capture_output=True, check=False
+    )
+    lines = (done.stdout + done.stderr).decode().splitlines()
+    assert any("forged" in line for line in lines)
+    assert not [line for line in lines[1:] if line.startswith("mcpctl:")]
+    assert "None" not in done.stdout.decode()
+
+
 def test_json_is_the_result_as_the_server_spelled_it(daemon: FakeDaemon) -> None:
     """
     B087: numbers, surrogates and unknown members as they came, also with an error in it.
@@ -464,6 +600,12 @@ def test_an_error_of_the_daemon_is_told_with_its_details(daemon: FakeDaemon) -> 
         (["call", "files", "add", "--args", "{not"], "JSON"),
         (["call", "files", "add", "a=@/nonexistent"], "/nonexistent"),
         (["call", "files", "add", "--timeout", "0"], "timeout"),
+        (["call", "files", "add", "--limit=5"], "without dashes: limit=5"),
+        (["call", "files", "add", "--limit", "5", "a=1"], "without dashes: limit=5"),
+        (["call", "files.add", "--dry", "a=1"], "without dashes: dry=true"),
+        (["call", "files.add", "-n", "a b"], "without dashes: 'n=a b'"),
+        (["call", "files.add", "--timout", "5"], "--timeout"),
+        (["prompt", "files", "greet", "--who=Ada"], "without dashes: who=Ada"),
         (["start"], "--all"),
         (["start", "x", "--all"], "not both"),
         (["restart", "--daemon", "x"], "--daemon"),
@@ -865,6 +1007,10 @@ def test_shells_are_told_the_line_and_complete_from_the_daemon(daemon: FakeDaemo
     assert complete("call", "files", "a") == ["add"]
     assert complete("call", "files.a") == ["files.add"]
     assert complete("call", "files.add", "") == ["a="]
+    forged = {"server": "files", "name": "add\nplain,rm"}
+    daemon.handlers["mcpd/tools"] = lambda *_: {"tools": [*TOOLS["tools"], forged]}
+    assert complete("call", "files", "a") == ["add"]
+    assert complete("call", "files.a") == ["files.add"]
     daemon.close()
     shown = run(
         daemon, _MCPCTL_COMPLETE="bash_complete", COMP_WORDS="mcpctl stop f", COMP_CWORD="2"

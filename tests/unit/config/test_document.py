@@ -40,7 +40,7 @@ def test_lines_and_columns_count_from_one() -> None:
         (jsonc.parse, "{«a»: 1}", (1, 2)),
         (toml.parse, "a = 1\nb = “c”\n", (2, 5)),
         (toml.parse, "[servers.“a”]\n", (1, 10)),
-        (toml.parse, "a = ‘b’\n", (1, 5)),
+        (toml.parse, "a = \u2018b\u2019\n", (1, 5)),
     ],
 )
 def test_a_typographic_quote_is_named_where_it_stands(parse, text, place):
@@ -69,9 +69,9 @@ def test_a_typographic_quote_that_ends_no_string_is_hinted_at(parse, text):
 @pytest.mark.parametrize(
     ("parse", "text"),
     [
-        (jsonc.parse, '{"a": "it’s" x}'),
+        (jsonc.parse, '{"a": "it\u2019s" x}'),
         (jsonc.parse, '{"a": "“b”"\n x}'),
-        (toml.parse, "a = x # ’\n"),
+        (toml.parse, "a = x # \u2019\n"),
     ],
 )
 def test_quotes_within_texts_and_on_other_lines_are_none_of_an_errors_business(parse, text):

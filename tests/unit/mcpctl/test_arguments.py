@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpctl.arguments import collect, need_schema, parse_object, parse_word
+from mcpctl.arguments import collect, need_schema, parse_json, parse_word, whole
 from mcpd.errors import RequestFailed
 
 SCHEMA = {
@@ -135,10 +135,63 @@ def test_a_file_gives_its_text_typed_like_any_other() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["{not json", "[1]", "5", "[" * 100_000])
-def test_args_must_be_a_json_object(text: str) -> None:
+@pytest.mark.parametrize("text", ["{not json", "[" * 100_000])
+def test_args_must_be_json(text: str) -> None:
     with pytest.raises(RequestFailed, match="--args"):
-        parse_object(text, "--args")
+        parse_json(text, "--args")
+
+
+def test_typographic_quotes_are_named_where_json_cannot_be_read() -> None:
+    with pytest.raises(RequestFailed, match="typographic quotes"):
+        parse_json("{\u201ca\u201d: 1}", "--args")
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ([1], {"type": "array"}),
+        ([1], {"type": ["object", "array"]}),
+        ("x", {"anyOf": [{"type": "string"}, {"type": "array"}]}),
+        (5, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}),
+    ],
+)
+def test_args_are_what_the_schema_is_of(value: Any, schema: Any) -> None:
+    assert whole(value, [], schema) == value
+    with pytest.raises(RequestFailed, match="cannot be added"):
+        whole(value, [parse_word("a=1")], schema)
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ([1], {"type": "object"}),
+        ([1], {"type": "string"}),
+        ([1], {}),
+        ([1], True),
+        ([1], None),
+    ],
+)
+def test_args_are_an_object_for_any_other_schema(value: Any, schema: Any) -> None:
+    with pytest.raises(RequestFailed, match="not an object"):
+        whole(value, [], schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"n": {"type": "integer"}}}}},
+        {"properties": {"n": {"type": "integer"}}},
+        {"anyOf": [{"properties": {"m": {}}}, {"properties": {"n": {"type": "integer"}}}]},
+        {"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"properties": {"n": {"const": 3}}}}},
+    ],
+)
+def test_a_type_is_found_wherever_the_root_of_a_schema_keeps_it(schema: Any) -> None:
+    assert collect([parse_word("n=3")], schema, no_file) == {"n": 3}
+
+
+@pytest.mark.parametrize("schema", [True, False, None, [], "x", {"$ref": "#"}, {"anyOf": 5}])
+def test_under_an_odd_root_values_are_texts(schema: Any) -> None:
+    assert collect([parse_word("n=3"), parse_word("m:=3")], schema, no_file) == {"n": "3", "m": 3}
 
 
 def test_only_untyped_words_need_the_schema() -> None:

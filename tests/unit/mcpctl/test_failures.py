@@ -122,3 +122,39 @@ def test_an_error_of_the_daemon_is_printed_as_it_came() -> None:
     error = RequestFailed(-7, "theirs", [1])
     assert failures.document(error) == {"error": {"code": -7, "message": "theirs", "data": [1]}}
     assert failures.document(RequestFailed(-7, "x")) == {"error": {"code": -7, "message": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("elicitations", "told"),
+    [
+        (
+            [{"mode": "url", "url": "https://x/y", "message": "please"}, {"url": "https://z/"}],
+            [
+                "  please: https://x/y",
+                "  to be visited first: https://z/",
+                "  then repeat the command",
+            ],
+        ),
+        (
+            [{"url": "https://x/\nmcpctl: y", "message": "a\r\nb"}],
+            ["  a b: https://x/ mcpctl: y", "  then repeat the command"],
+        ),
+        ([{"url": None}, {"message": "no URL"}, 5, None], []),
+        ({"url": "x"}, []),
+        (None, []),
+    ],
+)
+def test_the_urls_that_a_server_wants_visited_are_told(elicitations: Any, told: list[str]) -> None:
+    error = RequestFailed(-32042, "need auth", {"elicitations": elicitations})
+    assert failures.lines(error) == ["need auth", *told]
+    assert failures.lines(RequestFailed(-1, "x", {"elicitations": elicitations})) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "error", [None, 5, [], {}, {"code": None, "message": None}, {"message": 5}, {"message": " "}]
+)
+def test_an_error_without_a_message_says_so(error: Any) -> None:
+    failed = RequestFailed.of(error)
+    assert failures.lines(failed) == ["an error without a message"]
+    failed.reporter = "files.add"
+    assert failures.lines(failed) == ["files.add reported an error without a message"]

@@ -82,7 +82,9 @@ def test_words_name_a_server_and_a_tool(
         ({"progress": 1, "total": 4}, "25 %"),
         ({"progress": 3, "message": "files"}, "3 files"),
         ({"progress": 3, "total": 0}, "3"),
-        ({"progress": "x", "total": "y"}, "x"),
+        ({"progress": "x", "total": "y"}, ""),
+        ({"message": "files"}, "files"),
+        ({"progress": None, "total": None, "message": None}, ""),
     ],
 )
 def test_progress_reads_as_a_share_or_a_count(told: dict[str, object], text: str) -> None:

@@ -30,6 +30,9 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("a\rb\x7f\x9b1m", r"a\x0db\x7f\x9b1m"),
         ("\u202etxt.exe", r"\u202etxt.exe"),
         ("\u2028", r"\u2028"),
+        ("a\u200bb\ufeff\U000e0041", r"a\u200bb\ufeff\U000e0041"),
+        ("م\u200cخ 👨\u200d👩", "م\u200cخ 👨\u200d👩"),
+        ("one\r\ntwo\r", "one\ntwo\\x0d"),
     ],
 )
 def test_control_characters_are_spelled_out(raw: str, shown: str) -> None:
@@ -155,3 +158,19 @@ def test_a_paragraph_breaks_between_words(monkeypatch: pytest.MonkeyPatch) -> No
     lines = render.paragraph(text, out, "  ").splitlines()
     assert lines == ["  a line that is longer than the", "    terminal is wide, with one break"]
     assert render.paragraph("\x1b[31m", Terminal(), "") == r"\x1b[31m"
+
+
+@pytest.mark.parametrize(
+    "end", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"]
+)
+def test_no_line_of_ours_begins_within_a_text(end: str) -> None:
+    """
+    Else a server could write lines that look like ours, also into a pipe.
+    """
+    text = f"boom{end}mcpctl: all good"
+    assert render.one_line(text) == "boom mcpctl: all good"
+    shown = render.message([text, "  a hint"], io.StringIO())
+    assert shown == "boom\n    mcpctl: all good\n  a hint"
+    assert len(render.table(["A", "B"], [[text, f"x{end}\ty"]], io.StringIO()).splitlines()) == 2
+    assert len(render.indented_json({"a": text}).splitlines()) == 3
+    assert len(render.paragraph(text, io.StringIO(), "  ").splitlines()) == 1
