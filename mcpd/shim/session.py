@@ -34,7 +34,9 @@ class Refused(Exception):
     def __init__(self, error: dict[str, Any]) -> None:
         data = error.get("data")
         data = data if isinstance(data, dict) else {}
-        super().__init__(str(error.get("message")))
+        message = error.get("message")
+        told = message if isinstance(message, str) and message else "the daemon gave no reason"
+        super().__init__(" ".join(told.splitlines()))
         self.error = error
         self.kind = data.get("kind")
         self.hint = data.get("hint")

@@ -153,8 +153,8 @@ REQUIRED: dict[str, Any] = {
         (REQUIRED, {"other": 1}, ['missing required property "text"']),
         (
             REQUIRED,
-            {"text": 1, "n": {"nam": 1}},
-            ["unknown argument 'nam', did you mean 'name'? (missing required property \"name\")"],
+            {"text": 1, "n": {"names": 1}},
+            ["unknown argument 'names', did you mean 'name'? (missing required property \"name\")"],
         ),
         (
             {**REQUIRED, "additionalProperties": False},
