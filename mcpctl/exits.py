@@ -37,7 +37,7 @@ BY_KIND = {
     "call_timeout": TIMED_OUT,
     "denied": DENIED,
     "rate_limited": DENIED,
-    "invalid_message": BUG,
+    "invalid_message": BUG,  # a message of ours; see of_error for one of a server
     "internal": BUG,
 }
 """By the ``kind`` of an error of ours; one without a kind is the server's own: ``REPORTED``."""
@@ -53,5 +53,7 @@ def of_error(error: McpdError) -> int:
     if not isinstance(error, RequestFailed):
         return BY_KIND.get(error.slug, USAGE)
     if error.kind == "message_too_large" and error.data.get("limit") == ANSWER_LIMIT:
+        return NO_SERVER
+    if error.kind == "invalid_message" and error.data.get("server"):
         return NO_SERVER
     return REPORTED if error.kind is None else BY_KIND.get(error.kind, REPORTED)

@@ -37,6 +37,11 @@ def test_a_request_too_large_is_the_callers_and_an_answer_the_servers() -> None:
     assert exits.of_error(failed("message_too_large", limit="max_message_bytes")) == 4
 
 
+def test_what_a_server_writes_is_no_bug_of_ours() -> None:
+    assert exits.of_error(failed("invalid_message", server="echo")) == 4
+    assert exits.of_error(failed("invalid_message")) == 70
+
+
 def test_silence_is_three_whatever_its_kind() -> None:
     assert exits.of_error(DaemonUnavailable("x", why="absent")) == 3
     assert exits.of_error(DaemonDraining("x", why="draining")) == 3
