@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
+from mcpd.core.mux.wire_ids import whole
 from mcpd.core.wire import envelope
 
 
@@ -18,8 +19,7 @@ def with_token(params: Raw | bytes | None, wire_id: int) -> bytes:
 
 def token_of(raw: Raw | bytes) -> int | None:
     """Read a token of ours; ``None`` for anything else."""
-    token = bytes(raw)
-    return int(token) if token.isdigit() and len(token) < 20 else None
+    return whole(bytes(raw))
 
 
 def restored(params: Raw | bytes, token: bytes) -> bytes:

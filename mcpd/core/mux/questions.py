@@ -27,6 +27,7 @@ from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.mux.visits import Visits
+from mcpd.core.mux.wire_ids import whole
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
@@ -58,7 +59,7 @@ class Questions:
         if method == "ping":
             upstream.answer(ident, result=b"{}", error=None)
             return
-        if not envelope.is_id(ident):
+        if _key_of(ident) is None:
             return  # no answer could name it
         if upstream.is_modern:
             why = f"{method}: a server of this revision asks in its results"
@@ -117,9 +118,9 @@ class Questions:
 
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""
-        key = envelope.id_key(ident) if envelope.is_id(ident) else b""
+        key = _key_of(ident)
         for question in self._of(upstream):
-            if envelope.id_key(question.ident) == key:
+            if _key_of(question.ident) == key:
                 self._drop(question)
 
     def server_gone(self, upstream: Upstream) -> None:
@@ -287,3 +288,11 @@ class Questions:
 
     def _of(self, upstream: Upstream) -> list[Question]:
         return [q for q in self._open if q.upstream is upstream]
+
+
+def _key_of(ident: bytes) -> bytes | None:
+    """Return what makes two spellings of a server's id equal; ``None`` where it is none."""
+    if envelope.is_id(ident):
+        return envelope.id_key(ident)
+    number = whole(ident)
+    return None if number is None else b"%d" % number

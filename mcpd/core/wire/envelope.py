@@ -332,16 +332,17 @@ def error(ident: bytes | None, value: Raw | bytes) -> bytes:
     return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"error":', value, b"}\n"))
 
 
-_ID_AT_HEAD: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*[,}]')
+_ID_AT_HEAD: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*)\s*[,}]')
 
-_ID_AT_TAIL: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]+)\s*\}\s*\Z')
+_ID_AT_TAIL: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*)\s*\}\s*\Z')
 _PAYLOAD: Final = re.compile(rb'"(params|result|error)"\s*:')
 
 
 def find_id(head: bytes, tail: bytes, *, of_answer: bool = False) -> bytes | None:
     """Find the id of a frame that was not kept, from its two ends.
 
-    With ``of_answer`` it must look like an answer: ids of requests are others' to give.
+    With ``of_answer`` it must look like an answer: ids of requests are others' to give. The number
+    of an answer may have a fraction or an exponent, that of a request has none.
 
     Members of the payload may be called ``id`` too, so only the head up to where the payload begins
     and the tail after its end are looked at.
@@ -349,7 +350,6 @@ def find_id(head: bytes, tail: bytes, *, of_answer: bool = False) -> bytes | Non
     payload = _PAYLOAD.search(head)
     if of_answer and (payload is None or payload[1] == b"params"):
         return None
-    if found := _ID_AT_HEAD.search(head[: payload.start()] if payload else head):
-        return found[1]
-    last = _ID_AT_TAIL.search(tail)
-    return last[1] if last else None
+    found = _ID_AT_HEAD.search(head[: payload.start()] if payload else head)
+    found = found or _ID_AT_TAIL.search(tail)
+    return found[1] if found and (of_answer or is_id(found[1])) else None

@@ -33,7 +33,7 @@ def test_an_answer_may_have_its_number_as_a_string(ident: str):
     assert answer.startswith('<< 1 {"jsonrpc":"2.0","id":1,')
 
 
-@pytest.mark.parametrize("ident", ["3.0", "-3", '"03x"', "[3]", "null", "true", "9" * 5000])
+@pytest.mark.parametrize("ident", ["3.5", "-3", '"03x"', "[3]", "null", "true", "9" * 5000])
 def test_nothing_else_is_taken_for_one_of_ours(ident: str):
     world = World()
     world.run("!! server echo", "!! start echo", "!! join 1 echo")

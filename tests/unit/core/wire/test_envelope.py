@@ -315,6 +315,9 @@ def test_the_id_of_a_request_is_not_that_of_an_answer():
     assert envelope.find_id(request, b'"}}', of_answer=True) is None
     assert envelope.find_id(b'{"id":7,"error":{"', b'"}}', of_answer=True) == b"7"
     assert envelope.find_id(b'{"result":{"', b'"},"id":7}', of_answer=True) == b"7"
+    for spelled in (b"7.0", b"7e0"):
+        assert envelope.find_id(b'{"id":%b,"result":{"' % spelled, b"", of_answer=True) == spelled
+        assert envelope.find_id(b'{"id":%b,"params":{"' % spelled, b"") is None
 
 
 def test_a_large_answer_comes_in_parts_that_make_the_same_line():
