@@ -100,6 +100,11 @@ class Performer:
 
         return take
 
+    def unfinished(self, slot: SlotId) -> tuple[bytes, int]:
+        """Return how a line of a process begins that has no end yet, and its bytes so far."""
+        pipes = self.pipes.get(slot)
+        return (b"", 0) if pipes is None else pipes.unfinished()
+
     def close(self) -> None:
         """Let no timer go off any more."""
         self._clock.cancel()

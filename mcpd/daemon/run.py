@@ -215,6 +215,8 @@ class Daemon:
         )
         self._clock = Clock(loop, on_gap=self._note_gap)
         self._performer = Performer(mux, self._clock)
+        mux.effects.mask = self._mask
+        mux.effects.unfinished = self._performer.unfinished
         self._supervisor = Supervisor(
             self,
             daemon_id=self._id,
@@ -348,6 +350,10 @@ class Daemon:
         )
         self._performer.pipes[slot] = pipes
         return pipes
+
+    def said_instead(self, slot: SlotId) -> str:
+        """Return the end of an error: what a process that is not ready wrote that is no message."""
+        return self._performer.mux.said_instead(slot)
 
     def now(self) -> float:
         """Return the daemon's time."""

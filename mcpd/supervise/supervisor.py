@@ -69,6 +69,9 @@ class Host(Protocol):
     ) -> Pipes:
         """Make what reads and writes a child's pipes; frames go to the mux."""
 
+    def said_instead(self, slot: SlotId) -> str:
+        """Return the end of an error: what a process that is not ready wrote that is no message."""
+
     def now(self) -> float:
         """Return the time in seconds, on the clock of all deadlines."""
 
@@ -232,7 +235,7 @@ class Supervisor:
     def refuse_start(self, ident: SlotId, failure: Failure) -> None:
         """The process lives and cannot be used."""
         if slot := self._slots.get(ident):
-            failure = _masked(_with_tail(slot, failure), self._host.log(slot.server))
+            failure = _masked(self._with_tail(slot, failure), self._host.log(slot.server))
             self._input(slot, lambda now: slot.machine.start_refused(now, failure))
 
     # -- what people ask ---------------------------------------------------------------------------
@@ -392,7 +395,7 @@ class Supervisor:
     def _note(self, slot: Slot, note: Note, actions: list[Action]) -> None:
         tell, server = self._host.tell, slot.server
         generation = slot.machine.generation
-        failure = None if note.failure is None else _with_tail(slot, note.failure)
+        failure = None if note.failure is None else self._with_tail(slot, note.failure)
         if failure is not None:
             slot.failed_at = datetime.now(UTC)
         is_clean = note.state is State.STOPPED and _is_clean(failure)
@@ -425,11 +428,19 @@ class Supervisor:
             self._watch(slot, slot.run, is_on=False)
         if slot.machine.is_between:
             self._host.log(slot.server).add("mcpd", f"{down.failure.message}; started afresh")
-        failure = _with_tail(slot, down.failure)
+        failure = self._with_tail(slot, down.failure)
         if slot not in self._leaving:  # its name may be that of another place by now
             self._host.dispatch(ServerDown(slot.id, failure, down.is_planned, down.comes_back))
         if not (down.is_planned and down.comes_back):
             slot.tell_waiters(failure)
+
+    def _with_tail(self, slot: Slot, failure: Failure) -> Failure:
+        """Return a failure of a start with what the process wrote, on stderr and on stdout."""
+        if failure.kind not in _UNREADY or slot.run is None or "stderr" in failure.details:
+            return failure
+        details = {**failure.details, "stderr": slot.run.tail}
+        message = failure.message + self._host.said_instead(slot.id)
+        return msgspec.structs.replace(failure, message=message, details=details)
 
     def _settle(self, slot: Slot) -> None:
         """Let those who wait for this place go on, and forget it if it is to go."""
@@ -598,6 +609,8 @@ class Supervisor:
             return
         is_ready = slot.machine.state is State.READY
         failure = _crash(slot.server, run, is_ready=is_ready)
+        if not is_ready and (said := self._host.said_instead(slot.id)):
+            failure = msgspec.structs.replace(failure, message=failure.message + said)
         is_clean = run.child.returncode == 0
         self._input(slot, lambda now: slot.machine.exited(now, failure, is_clean=is_clean))
 
@@ -680,14 +693,6 @@ def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:
         hint = f"{hint}; {mend_cache(cache, server)}"
         details["cache"] = cache
     return Failure("server_crashed", message, server, True, hint, details)
-
-
-def _with_tail(slot: Slot, failure: Failure) -> Failure:
-    """Return a failure of a start with what the process said on stderr."""
-    if failure.kind not in _UNREADY or slot.run is None or "stderr" in failure.details:
-        return failure
-    details = {**failure.details, "stderr": slot.run.tail}
-    return msgspec.structs.replace(failure, details=details)
 
 
 def _masked(failure: Failure, log: ServerLog) -> Failure:

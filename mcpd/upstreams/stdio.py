@@ -92,6 +92,10 @@ class Pipes:
             return 0
         return stdin.get_write_buffer_size() + (_unread(file) if TELLS_UNREAD else 0)
 
+    def unfinished(self) -> tuple[bytes, int]:
+        """Return how a line of stdout begins that has no end yet, and its bytes so far."""
+        return self._stdout.framer.begun(), self._stdout.framer.pending()
+
     @property
     def is_open(self) -> bool:
         """Whether there is a stdin to write to."""
@@ -270,6 +274,7 @@ class _Stdout(_End):
     def __init__(self, framer: Framer, on_frame: Frames, on_end: Callable[[], None]) -> None:
         super().__init__()
         self.on_frame = on_frame
+        self.framer = framer
         self._feed = framer.feed
         self._on_end = on_end
 

@@ -8,6 +8,7 @@ result follow.
 ``$DEEP`` is an array in an array, as often as ``deep`` says. ``encoding`` says how text becomes
 bytes. ``--tools FILE`` is the array of ``tools/list``, as it is to be served; with ``--pages`` an
 array of whole results, in the order in which they are served.
+``--instead TEXT`` is all that it answers to a handshake, backslash escapes read.
 ``--ping LINE`` is written to whoever pings it; without it nothing is.
 """
 
@@ -59,6 +60,7 @@ def main() -> None:
     ap.add_argument("--tools")
     ap.add_argument("--pages")
     ap.add_argument("--ping")
+    ap.add_argument("--instead")
     options = ap.parse_args()
     tools = b'[{"name":"say","inputSchema":{"type":"object"}}]'
     if options.tools:
@@ -75,6 +77,8 @@ def main() -> None:
         match message.get("method"):
             case _ if ident is None:
                 pass
+            case _ if options.instead is not None:
+                write(options.instead.encode().decode("unicode_escape").encode())
             case "initialize":
                 told = {
                     "protocolVersion": params["protocolVersion"],

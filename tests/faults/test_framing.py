@@ -25,11 +25,19 @@ LIMIT = 1 << 20
 
 HUGE_TOOL = 5_000_000
 ERROR = '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"late"}}\n'
+NO_ID = '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no licence"}}\\n'
+UNREADABLE = {
+    "both a result and an error": '"result":{},"error":{"code":1,"message":"e"}',
+    "neither a result nor an error": '"x":1',
+    "NaN is not JSON": '"result":{"structuredContent":{"x":NaN}}',
+}
 
 
 def configure(box: Box) -> None:
     odd(box, "odd")
     odd(box, "timed", call_timeout=0.4, env={"OTHER": "process"})
+    odd(box, "mute", "--instead", NO_ID, startup_timeout=1.5)
+    odd(box, "unended", "--instead", '{"jsonrpc":"2.0",', startup_timeout=1.5)
     box.fake("noisy", "--noise")
     huge = box.root / "huge.json"
     huge.write_text(json.dumps([{"name": "say", "description": "é" * (HUGE_TOOL // 2)}]))
@@ -290,3 +298,65 @@ def test_results_are_passed_on_byte_for_byte(box: Box, result: str):
         asked = {"parts": [[answered(result), 1]]}
         ident = peer.start("mcpd/call", {"server": "odd", "tool": "say", "arguments": asked})
         assert raw_answer(peer, ident) == result
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answered(text_result("fine")).replace("$ID", "$ID.0"),
+        "\ufeff" + answered(text_result("fine")),
+        "progress 50%" + answered(text_result("fine")),
+    ],
+)
+def test_answers_are_recognised_in_the_spellings_of_other_runtimes(box: Box, answer: str):
+    """
+    Doubles for ids, a byte order mark before each message, text without a newline: all waited
+    until their time was over.
+    """
+    with box.session("timed") as session:
+        for _ in range(2):
+            assert session.finish(say(session, (answer, 1))) == json.loads(text_result("fine"))
+
+
+@pytest.mark.parametrize(
+    ("written", "named"),
+    [
+        (NO_ID.replace("\\n", "\n"), "an error without an id of ours: no licence"),
+        ('{\n  "jsonrpc": "2.0",\n  "id": $ID\n}\n', 'several lines.*: { "jsonrpc": "2.0", "id": '),
+        ("Content-Length: 40\r\n\r\n{", "Content-Length framing"),
+        ('{"jsonrpc":"2.0","id":$ID', "bytes that no newline ends: {"),
+    ],
+)
+def test_a_call_that_times_out_says_what_came_instead_of_its_answer(
+    box: Box, written: str, named: str
+):
+    with box.session("timed") as session:
+        with pytest.raises(RpcError, match=f"meanwhile it wrote .*{named}") as caught:
+            session.finish(say(session, (written, 1)))
+        assert caught.value.kind == "call_timeout"
+        say(session, ("\n", 1))
+
+
+@pytest.mark.parametrize(
+    ("server", "named"), [("mute", "no licence"), ("unended", 'no newline ends: {"jsonrpc"')]
+)
+def test_a_start_that_fails_says_what_came_instead_of_a_handshake(
+    box: Box, server: str, named: str
+):
+    with box.peer() as peer, pytest.raises(RpcError, match=f"meanwhile it wrote .*{named}"):
+        peer.request("mcpd/start", {"servers": [server]}, 20)
+    with (
+        pytest.raises(RpcError, match=f"meanwhile it wrote .*{named}"),
+        box.session(server) as session,
+    ):
+        session.text("say")
+
+
+@pytest.mark.parametrize("why", UNREADABLE)
+def test_a_server_whose_answer_is_wrong_is_no_bug_of_ours(box: Box, why: str):
+    line = '{"jsonrpc":"2.0","id":$ID,' + UNREADABLE[why] + "}\n"
+    parts = json.dumps([[line, 1]])
+    done = box.ctl("call", "odd.say", f"parts={parts}")
+    assert done.returncode == 4
+    assert "odd: " in done.stderr
+    assert why in done.stderr

@@ -347,11 +347,15 @@ class ControlDesk:
             if session.owed.get(owed.key) is not owed:
                 return
             pending = owed.pending
+            meanwhile = ""
             if pending is not None and pending.upstream is not None:
+                meanwhile = pending.upstream.meanwhile(pending)
                 pending.upstream.expire(pending, envelope.quote(f"timeout of {timeout:g} s"))
             failure = Failure(
                 kind="call_timeout",
-                message=f"{entry.name}.{tool} did not answer within {timeout:g} s (timeout)",
+                message=(
+                    f"{entry.name}.{tool} did not answer within {timeout:g} s (timeout){meanwhile}"
+                ),
                 server=entry.name,
                 hint="--timeout S gives it more time",
                 details={

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from mcpd.core.facts import Fact
 from mcpd.core.mux.commands import Command, Tell
 from mcpd.core.mux.entries import Settings
+from mcpd.ids import SlotId
 
 _FEW = 64  # timers that are not worth tidying up
 
@@ -39,6 +40,10 @@ class Effects:
     ) -> None:
         self.settings = settings
         self.suggest = suggest
+        self.mask: Callable[[str, str], str] = lambda server, text: text
+        """Returns a text of a server without its secrets."""
+        self.unfinished: Callable[[SlotId], tuple[bytes, int]] = lambda slot: (b"", 0)
+        """Returns how a line begins that a process has not ended, and its bytes so far."""
         self.now = 0.0
         self.commands: list[Command] = []
         self._timers: list[tuple[float, int, Timer]] = []

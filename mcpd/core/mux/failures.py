@@ -24,11 +24,11 @@ def invalid_answer(server: str, what: str) -> Failure:
     )
 
 
-def with_details(failure: Failure, **details: object) -> Failure:
-    """Return a failure with more to act on."""
+def with_details(failure: Failure, more: str = "", **details: object) -> Failure:
+    """Return a failure with more to act on; ``more`` is the end of its message."""
     return Failure(
         failure.kind,
-        failure.message,
+        failure.message + more,
         failure.server,
         failure.is_retryable,
         failure.hint,

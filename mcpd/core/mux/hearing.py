@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Generic, Protocol, TypeVar
 
 from msgspec import UNSET, Raw
@@ -16,6 +17,7 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import invalid_answer, too_large
 from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.lists import Lists
+from mcpd.core.mux.noise import LSP, NO_ID, SPREAD
 from mcpd.core.mux.requests import Requests
 from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.wire_ids import wire_id_of
@@ -28,6 +30,12 @@ _CHANGES: Final = {
     "notifications/resources/list_changed": (Kind.RESOURCES, Kind.TEMPLATES),
 }
 _CONTENT_LENGTH: Final = b"content-length:"
+_BOM: Final = b"\xef\xbb\xbf"
+_CLIENTS: Final = ("notifications/cancelled", "notifications/initialized")
+"""Notifications of ours that a server may log."""
+
+_GLUED: Final = re.compile(rb'\{\s*"jsonrpc"')
+_PIECE: Final = re.compile(rb'\s*(?:[{}\]],?|"(?:jsonrpc|id|result|error|method)"\s*:.*)\s*\Z')
 
 
 class Speaker(Protocol):
@@ -120,8 +128,14 @@ class Hearing(Generic[S]):
             why = None if message.error is UNSET else message.error
             if wire_id is not None and self._feeds.ended(wire_id, why):
                 return
-            if wire_id is None or not self._requests.was_used(wire_id):
-                self._hear_noise(frame, "no answer that anybody waits for")
+            if wire_id is not None and self._requests.was_used(wire_id):
+                return
+            reason = "no answer that anybody waits for"
+            if why is None:
+                self._hear_noise(frame, reason)
+            else:
+                said = envelope.text((envelope.object_of(why) or {}).get("message", UNSET))
+                self._hear_noise(frame, reason, NO_ID, said)
             return
         result, error = message.result, message.error
         if result is not UNSET and error is not UNSET:  # some libraries write one as null
@@ -151,6 +165,12 @@ class Hearing(Generic[S]):
         self._requests.spoil(pending, too_large(self._name, frame.size_bytes, is_answer=True))
 
     def _hear_malformed(self, frame: Frame, problem: envelope.Malformed) -> None:
+        if frame.startswith(_BOM):  # some runtimes write one before every message
+            if not frame[len(_BOM) :].isspace() and len(frame) > len(_BOM):
+                self.hear(frame[len(_BOM) :])
+            return
+        if not problem.is_json and self._hear_glued(frame):
+            return
         batch = envelope.batch_of(frame) if problem.is_json else None
         if batch and all(element.startswith(b"{") for element in batch):
             for element in batch:  # 2025-03-26 allows it
@@ -165,13 +185,42 @@ class Hearing(Generic[S]):
             return
         reason = "not JSON-RPC"
         if frame[:15].lower() == _CONTENT_LENGTH:
-            reason = "Content-Length framing (LSP): MCP over stdio is one JSON message per line"
+            reason = LSP
+        elif _PIECE.match(frame[:2000]):
+            reason = SPREAD
         self._hear_noise(frame, reason)
 
-    def _hear_noise(self, frame: Frame, reason: str) -> None:
+    def _hear_glued(self, frame: Frame) -> bool:
+        """Hear a message that text without a newline stands before; tell whether there was one.
+
+        Not a request: servers log what they read and write, and would be answered twice.
+        """
+        found = _GLUED.search(frame)
+        if found is None or not found.start() or frame.lstrip().startswith((b"{", b"[")):
+            return False
+        rest = frame[found.start() :]
+        try:
+            message = envelope.decode(rest)
+        except envelope.Malformed:
+            return False
+        method = message.method
+        if method is not UNSET and (message.id is not UNSET or method in _CLIENTS):
+            return False
+        self._hear_noise(frame[: found.start()], "text before a message on its line")
+        if method is UNSET:
+            self._hear_answer(message, rest)
+        else:
+            self._hear_notification(str(method), message.params)
+        return True
+
+    def _hear_noise(
+        self, frame: Frame, reason: str, quoted: str | None = None, said: str | None = None
+    ) -> None:
+        """Count a line; ``quoted`` and ``said`` are its reason and text in errors, if others."""
         self._upstream.noise += 1
         self._upstream.noise_reason = reason
         line = frame[:2000].decode("utf-8", "replace")
+        self._requests.hear_noise(quoted or reason, said or line)
         self._fx.tell(ServerNoise(self._name, reason, line, self._upstream.noise == 1))
 
     def _hear_notification(self, method: str, params: envelope.Bytes) -> None:

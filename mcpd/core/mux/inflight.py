@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Raw
 
@@ -13,6 +13,9 @@ from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
+
+_FEW: Final = 16
+"""Requests in flight that are looked at one by one for a line of noise."""
 
 Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure | None], None]
 """Called once: with a result, with an error of the server's, or with a failure of ours."""
@@ -26,6 +29,9 @@ class Canceller(Protocol):
 
     def expire(self, pending: Pending, reason: bytes) -> None:
         """Give a request up whose time is over."""
+
+    def meanwhile(self, pending: Pending) -> str:
+        """Return the end of an error: what was written instead of an answer."""
 
 
 class Pending:
@@ -130,6 +136,16 @@ class Inflight:
     def all(self) -> list[Pending]:
         """Return what is in flight, oldest first."""
         return list(self._pending.values())
+
+    def sole_owner(self) -> int | None:
+        """Return whose the requests in flight are, 0 for ours or none, ``None`` for several's.
+
+        A glance: of more than a few it is not looked who all the owners are.
+        """
+        if len(self._pending) > _FEW:
+            return None
+        owners = self.owners()
+        return None if len(owners) > 1 else next(iter(owners), 0)
 
     def owners(self) -> set[int]:
         """Return whose requests are in flight, ours (0) left out."""

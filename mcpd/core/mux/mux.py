@@ -64,6 +64,11 @@ class Mux:
         self._lingering = Lingering(self._tables)
         self._recovery = Recovery(self._tables, self._downstream.served.unlisted)
 
+    def said_instead(self, slot: SlotId) -> str:
+        """Return the end of an error: what a process that is not ready wrote that is no message."""
+        upstream = self._tables.at(slot)
+        return "" if upstream is None else upstream.requests.while_starting()
+
     def handle(self, event: events.Event, now: float) -> list[Command]:
         """React to one event. Never blocks and never raises for what a peer did.
 

@@ -19,6 +19,7 @@ from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import too_large, with_details
 from mcpd.core.mux.inflight import FairQueue, Inflight, Pending
+from mcpd.core.mux.noise import Noise, unfinished
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame
 from mcpd.ids import SlotId
@@ -101,6 +102,7 @@ class Requests:
         """Requests that are not over, while clients are asked for input, or arguments checked."""
         self._fx = effects
         self._inflight = Inflight()
+        self._noise = Noise()
         self._queue = FairQueue()
         self._waiting: list[Pending] = []
         self._on_ready: list[Waiter] = []
@@ -399,6 +401,7 @@ class Requests:
     def _time_out(self, pending: Pending, limit: str, seconds: float) -> None:
         if pending.is_over:
             return
+        meanwhile = self.meanwhile(pending)
         self.expire(pending, envelope.quote(f"{limit} of {seconds:g} s"))
         what = "no answer and no progress" if limit == "call_timeout" else "no answer"
         name = self._name_for(pending)
@@ -408,7 +411,9 @@ class Requests:
             None,
             Failure(
                 kind="call_timeout",
-                message=f"{_title(name, pending)}: {what} within {seconds:g} s ({limit})",
+                message=(
+                    f"{_title(name, pending)}: {what} within {seconds:g} s ({limit}){meanwhile}"
+                ),
                 server=name,
                 is_retryable=False,
                 hint=f"{limit} in the entry of {name} sets another limit",
@@ -466,6 +471,30 @@ class Requests:
     def get(self, wire_id: int) -> Pending | None:
         """Return a request that is in flight."""
         return self._inflight.get(wire_id)
+
+    def hear_noise(self, reason: str, text: str) -> None:
+        """The process wrote a line that is no message."""
+        text = self._fx.mask(self.entry.name, text)
+        self._noise.note(self._fx.now, reason, text, self._inflight.sole_owner())
+
+    def meanwhile(self, pending: Pending) -> str:
+        """Say what the process wrote instead of an answer, as the end of an error."""
+        if not pending.is_written:
+            return ""
+        return self._meanwhile(pending.sent_at, pending.owner)
+
+    def while_starting(self) -> str:
+        """Say what a process that is not ready wrote instead of its answers."""
+        return "" if self.is_ready else self._meanwhile(0.0, OURS)
+
+    def _meanwhile(self, at: float, owner: int) -> str:
+        if heard := self._noise.since(at, owner):
+            return heard
+        begun, size = self._fx.unfinished(self.slot)
+        if not size or self._inflight.sole_owner() not in (OURS, owner):
+            return ""
+        text = self._fx.mask(self.entry.name, begun.decode("utf-8", "replace"))
+        return unfinished(text, size)
 
     def was_used(self, wire_id: int) -> bool:
         """Tell a late or second answer from one to a request that was never made."""
@@ -576,6 +605,7 @@ class Requests:
     def begin(self) -> None:
         """A new process is there; ids begin anew."""
         self._inflight = Inflight()
+        self._noise = Noise()
         self._has_answered = False
 
     def open(self) -> None:
@@ -642,7 +672,8 @@ class Requests:
                 pending.drop_timers()
                 self._waiting.append(pending)
             elif pending.is_written:
-                self._fail(pending, with_details(failure, outcome_unknown=True))
+                heard = self._noise.since(pending.sent_at, pending.owner)
+                self._fail(pending, with_details(failure, heard, outcome_unknown=True))
             else:
                 self._fail(pending, failure)
         for pending in waiting:

@@ -78,6 +78,10 @@ class Framer:
         """Bytes of the frame that has begun and not ended."""
         return self._size
 
+    def begun(self) -> bytes:
+        """Return how the frame begins that has begun and not ended."""
+        return self._head or bytes(self._buffer[:EDGE_BYTES])
+
     def kept(self) -> int:
         """Bytes of it that are kept: few, where it is over the limit."""
         return len(self._buffer) + len(self._tail)
