@@ -355,8 +355,8 @@ def test_a_start_that_fails_says_what_came_instead_of_a_handshake(
 @pytest.mark.parametrize("why", UNREADABLE)
 def test_a_server_whose_answer_is_wrong_is_no_bug_of_ours(box: Box, why: str):
     line = '{"jsonrpc":"2.0","id":$ID,' + UNREADABLE[why] + "}\n"
-    parts = json.dumps([[line, 1]])
-    done = box.ctl("call", "odd.say", f"parts={parts}")
+    arguments = json.dumps({"parts": [[line, 1]]})
+    done = box.ctl("call", "odd.say", "--args", arguments)
     assert done.returncode == 4
     assert "odd: " in done.stderr
     assert why in done.stderr

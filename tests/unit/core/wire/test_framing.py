@@ -195,3 +195,14 @@ def test_frames_do_not_change_when_more_comes():
 )
 def test_a_chunk_of_many_lines_is_told_from_others(data: bytes, many: int, more: bool):
     assert has_many_lines(data, many) is more
+
+
+def test_how_a_line_begins_that_has_not_ended_can_be_seen():
+    framer = Framer(100)
+    framer.feed(b"{}\nbe")
+    framer.feed(b"gun")
+    assert (framer.begun(), framer.pending()) == (b"begun", 5)
+    framer.feed(b"x" * 200)
+    assert framer.begun().startswith(b"begunx")
+    framer.feed(b"\n")
+    assert (framer.begun(), framer.pending()) == (b"", 0)
