@@ -25,7 +25,7 @@ from mcpd.errors import McpdError
 MOST_ENTRIES: Final = 10_000
 """Entries of a list, over all pages. The rest is left out."""
 
-MOST_ENTRY_BYTES: Final = 1024 * 1024
+MOST_ENTRY_BYTES: Final = 16 * 1024 * 1024
 """A longer entry is left out."""
 
 
