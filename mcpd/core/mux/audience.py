@@ -104,8 +104,9 @@ class Hearers:
         """
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
-        owners = upstream.requests.owners_in_flight()
-        owners |= {pending.owner for pending in upstream.turns.possible()}
+        flying = upstream.requests.owners_in_flight()
+        given_up = upstream.turns.possible() if len(flying) < 2 else ()
+        owners = flying | {pending.owner for pending in given_up}
         if len(owners) > 1 or (not owners and upstream.is_modern):
             text = bytes(params).decode("utf-8", "replace")[:2000]
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
@@ -124,7 +125,7 @@ class Hearers:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = [p for p in upstream.requests.flying() if p.owner == session.id]
+        flying = upstream.requests.flying_of(session.id)
         if session.is_initialized and any(p.asker is not None and not p.is_modern for p in flying):
             is_asked = session.level is not None or not upstream.is_modern
             return is_asked and session.wants_log(level)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Collection, KeysView
 from typing import Final, Protocol
 
 from msgspec import Raw
@@ -13,9 +13,7 @@ from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
-
-_FEW: Final = 16
-"""Requests in flight that are looked at one by one for a line of noise."""
+from mcpd.core.wire.memory import Kept
 
 Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure | None], None]
 """Called once: with a result, with an error of the server's, or with a failure of ours."""
@@ -45,7 +43,8 @@ class Pending:
     answers, ``is_paused`` that it does just now; ``sent_at`` is when it last went upstream, in
     monotonic seconds. ``lacked`` is what it asked and its client had not declared (see
     ``core.mcp.questions``). ``anew`` are the parameters of a call that was made again with answers
-    to a modern process, without these.
+    to a modern process, without these. ``kept`` is what is kept of it, and ``key`` that of the id
+    of the request that is owed its answer; both only for requests of clients.
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
@@ -58,6 +57,8 @@ class Pending:
     is_paused = False
     lacked: str | None = None
     anew: Raw | bytes | None = None
+    kept: Kept | None = None
+    key = b""
     wire_id = 0
     sent_at = 0.0
     tries = 0
@@ -108,7 +109,11 @@ class Inflight:
 
     def __init__(self) -> None:
         self._pending: dict[int, Pending] = {}
+        self._by_owner: dict[int, dict[int, Pending]] = {}
+        """Those of sessions, once more: ours (0) are left out."""
         self._next = 1
+        self.of_sessions = 0
+        """How many of those in flight are sessions' requests."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -119,11 +124,27 @@ class Inflight:
         self._next = wire_id + 1
         self._pending[wire_id] = pending
         pending.wire_id = wire_id
+        owner = pending.owner
+        if owner:
+            self.of_sessions += 1
+            own = self._by_owner.get(owner)
+            if own is None:
+                self._by_owner[owner] = {wire_id: pending}
+            else:
+                own[wire_id] = pending
         return wire_id
 
     def close(self, wire_id: int) -> Pending | None:
         """Take a request out; ``None`` where it is over or never was."""
-        return self._pending.pop(wire_id, None)
+        pending = self._pending.pop(wire_id, None)
+        if pending is not None and pending.owner:
+            self.of_sessions -= 1
+            own = self._by_owner[pending.owner]
+            if len(own) == 1:
+                del self._by_owner[pending.owner]
+            else:
+                del own[wire_id]
+        return pending
 
     def get(self, wire_id: int) -> Pending | None:
         """Return a request that is in flight."""
@@ -133,47 +154,54 @@ class Inflight:
         """Tell a late or second answer from one to a request that was never made."""
         return 0 < wire_id < self._next
 
-    def all(self) -> list[Pending]:
+    def all(self) -> Collection[Pending]:
         """Return what is in flight, oldest first."""
-        return list(self._pending.values())
+        return self._pending.values()
+
+    def of(self, owner: int) -> Collection[Pending]:
+        """Return what is in flight of one session, oldest first."""
+        return self._by_owner.get(owner, _NOTHING).values()
 
     def sole_owner(self) -> int | None:
-        """Return whose the requests in flight are, 0 for ours or none, ``None`` for several's.
+        """Return whose the requests in flight are, 0 for ours or none, ``None`` for several's."""
+        return None if len(self._by_owner) > 1 else next(iter(self._by_owner), 0)
 
-        A glance: of more than a few it is not looked who all the owners are.
-        """
-        if len(self._pending) > _FEW:
-            return None
-        owners = self.owners()
-        return None if len(owners) > 1 else next(iter(owners), 0)
-
-    def owners(self) -> set[int]:
+    def owners(self) -> KeysView[int]:
         """Return whose requests are in flight, ours (0) left out."""
-        return {pending.owner for pending in self._pending.values() if pending.owner}
+        return self._by_owner.keys()
+
+
+_NOTHING: Final[dict[int, Pending]] = {}
 
 
 class FairQueue:
-    """Requests that wait for their place: one of each owner in turn."""
+    """Requests that wait for their place: one of each owner in turn.
+
+    Whatever waits, to put one in, to take the next or to take out any is one step.
+    """
 
     def __init__(self) -> None:
-        self._lines: OrderedDict[int, deque[Pending]] = OrderedDict()
+        self._lines: OrderedDict[int, OrderedDict[Pending, None]] = OrderedDict()
+        self._length = 0
 
     def __len__(self) -> int:
-        return sum(len(line) for line in self._lines.values())
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
+        return self._length
 
     def push(self, pending: Pending) -> None:
         """Put a request behind those of its owner."""
-        self._lines.setdefault(pending.owner, deque()).append(pending)
+        line = self._lines.get(pending.owner)
+        if line is None:
+            line = self._lines[pending.owner] = OrderedDict()
+        line[pending] = None
+        self._length += 1
 
     def pop(self) -> Pending | None:
         """Take the next owner's oldest request."""
         if not self._lines:
             return None
         owner, line = next(iter(self._lines.items()))
-        pending = line.popleft()
+        pending, _ = line.popitem(last=False)
+        self._length -= 1
         if line:
             self._lines.move_to_end(owner)
         else:
@@ -185,16 +213,19 @@ class FairQueue:
         line = self._lines.get(pending.owner)
         if line is None or pending not in line:
             return False
-        line.remove(pending)
+        del line[pending]
+        self._length -= 1
         if not line:
             del self._lines[pending.owner]
         return True
 
     def take(self, owner: int) -> list[Pending]:
         """Take out all of one owner."""
-        return list(self._lines.pop(owner, ()))
+        taken = list(self._lines.pop(owner, ()))
+        self._length -= len(taken)
+        return taken
 
     def drain(self) -> list[Pending]:
         """Take out everything."""
-        lines, self._lines = self._lines, OrderedDict()
+        lines, self._lines, self._length = self._lines, OrderedDict(), 0
         return [pending for line in lines.values() for pending in line]

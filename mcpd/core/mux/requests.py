@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, KeysView
 from typing import Final, Protocol
 
 from msgspec import Raw
@@ -48,6 +48,9 @@ class Gate(Protocol):
     def given_up(self, pending: Pending) -> None:
         """The process was told that a request which it works on is given up; ``over`` follows."""
 
+    def answered(self, wire_id: int) -> None:
+        """The process has answered a request: it has read what came before."""
+
     def is_asked(self, owner: int) -> bool:
         """Tell whether a session has a question to answer, for which it may need the server."""
 
@@ -82,6 +85,8 @@ class Requests:
         self.is_ready = False
         self.is_held = False
         """Whether requests of others wait although the process is ready: see ``hold_all``."""
+        self.is_overrun = False
+        """Whether so many requests were given up, unread, that the process gets no more."""
         self.users: set[int] = set()
         """Sessions that keep this server alive."""
         self.calls = 0
@@ -104,8 +109,8 @@ class Requests:
         self._inflight = Inflight()
         self._noise = Noise()
         self._queue = FairQueue()
-        self._waiting: list[Pending] = []
-        self._on_ready: list[Waiter] = []
+        self._waiting: dict[Pending, None] = {}
+        self._on_ready: dict[Waiter, None] = {}
         self._has_answered = False
         self._is_busy = False
         self._when_free: Callable[[], None] | None = None
@@ -125,12 +130,15 @@ class Requests:
         pending.upstream = self
         if not self._is_busy:
             self.mark_busy()
+        if self.is_overrun and pending.owner:
+            self._fail(pending, self._does_not_read(self._name_for(pending)))
+            return
         if not self.is_ready:
-            self._waiting.append(pending)
+            self._waiting[pending] = None
             self._fx.emit(Want(self.slot))
             return
         if self.is_held:
-            self._waiting.append(pending)
+            self._waiting[pending] = None
             return
         if pending.is_asking and self.gate is not None and not self.gate.admits(pending):
             return
@@ -156,7 +164,7 @@ class Requests:
     def _has_room(self) -> bool:
         """Tell whether one more request may go; ours take up nobody's place."""
         limit = self.entry.max_concurrency
-        return not limit or sum(1 for p in self._inflight.all() if p.owner) < limit
+        return not limit or self._inflight.of_sessions < limit
 
     def _is_asked(self, owner: int) -> bool:
         return self.gate is not None and self.gate.is_asked(owner)
@@ -210,7 +218,7 @@ class Requests:
         elif pending in self.between:
             del self.between[pending]
         elif pending in self._waiting:
-            self._waiting.remove(pending)
+            del self._waiting[pending]
         elif not self._queue.remove(pending) and self.gate is not None:
             self.gate.remove(pending)
         self._pass_turn(pending)
@@ -227,13 +235,22 @@ class Requests:
             self.gate.over(pending)
 
     def when_ready(self, waiter: Waiter) -> None:
-        """Call back once the process is ready, or with why it is not going to be."""
+        """Call back once the process is ready, or with why it is not going to be.
+
+        A waiter that waits already is called once.
+        """
         if self.is_ready:
             waiter(None)
             return
-        self._on_ready.append(waiter)
+        self._on_ready[waiter] = None
         self.mark_busy()
         self._fx.emit(Want(self.slot))
+
+    def wait_no_more(self, waiter: Waiter) -> None:
+        """Forget who waited for the process to be ready; harmless where nobody did."""
+        if waiter in self._on_ready:
+            del self._on_ready[waiter]
+            self.mark_idle()
 
     def in_flight(self) -> list[Pending]:
         """Return the requests that are owed an answer by the process or wait for it."""
@@ -246,7 +263,7 @@ class Requests:
 
     def load(self) -> int:
         """Return how many requests of others are in flight, waiting or queued."""
-        flying = sum(1 for pending in self._inflight.all() if pending.owner)
+        flying = self._inflight.of_sessions
         return flying + len(self._waiting) + len(self.between) + self.queued()
 
     def waits_for_start(self, owner: int) -> bool:
@@ -258,15 +275,16 @@ class Requests:
 
         One that waits for an answer to a question of its own does not owe.
         """
-        flying = self._inflight.all()
-        return min((p.sent_at for p in flying if p.is_written and not p.is_paused), default=None)
+        owed = (p for p in self._inflight.all() if p.is_written and not p.is_paused)
+        oldest = next(owed, None)  # they are in the order in which they were sent
+        return None if oldest is None else oldest.sent_at
 
     def queued(self) -> int:
         """Return how many requests wait for their place."""
         return len(self._queue) + (len(self.gate) if self.gate is not None else 0)
 
-    def owners_in_flight(self) -> set[int]:
-        """Return whose requests the process is working on."""
+    def owners_in_flight(self) -> KeysView[int]:
+        """Return the sessions whose requests the process is working on."""
         return self._inflight.owners()
 
     def mark_busy(self) -> None:
@@ -281,8 +299,8 @@ class Requests:
         Whoever waits for the process to be ready gets ``failure``.
         """
         gated = self.gate.drain() if self.gate is not None else []
-        released, self._waiting = [*gated, *self._queue.drain(), *self._waiting], []
-        waiters, self._on_ready = self._on_ready, []
+        released, self._waiting = [*gated, *self._queue.drain(), *self._waiting], {}
+        waiters, self._on_ready = self._on_ready, {}
         for waiter in waiters:
             waiter(failure)
         for pending in released:
@@ -440,17 +458,12 @@ class Requests:
         self._inflight.close(wire_id)
         if pending is not None:
             pending.is_written = False
-            self._fail(
-                pending,
-                Failure(
-                    kind="server_busy",
-                    message=f"{self.entry.name} does not read its input",
-                    server=self.entry.name,
-                    is_retryable=True,
-                    hint=f"mcpctl restart {self.entry.name}",
-                ),
-            )
+            self._fail(pending, self._does_not_read(self.entry.name))
             self._next_from_queue()
+
+    def _does_not_read(self, name: str) -> Failure:
+        why = f"{name} does not read its input"
+        return Failure("server_busy", why, name, True, f"mcpctl restart {name}")
 
     def _fail(self, pending: Pending, failure: Failure) -> None:
         if pending.is_over:
@@ -466,7 +479,14 @@ class Requests:
 
     def take(self, wire_id: int) -> Pending | None:
         """Take a request out that the process has answered; ``None`` where nobody waits for it."""
-        return self._inflight.close(wire_id)
+        pending = self._inflight.close(wire_id)
+        if pending is not None and self.gate is not None:
+            self.gate.answered(wire_id)
+        return pending
+
+    def detach(self, wire_id: int) -> None:
+        """Take a request out whose answer is expected elsewhere."""
+        self._inflight.close(wire_id)
 
     def get(self, wire_id: int) -> Pending | None:
         """Return a request that is in flight."""
@@ -542,9 +562,13 @@ class Requests:
         self._fail(pending, failure)
         self._next_from_queue()
 
-    def flying(self) -> list[Pending]:
+    def flying(self) -> Collection[Pending]:
         """Return what the process is working on, oldest first."""
         return self._inflight.all()
+
+    def flying_of(self, owner: int) -> Collection[Pending]:
+        """Return what the process is working on for one session, oldest first."""
+        return self._inflight.of(owner)
 
     def pause(self, pending: Pending) -> None:
         """A question is open: the time of the call that caused it stands still."""
@@ -611,7 +635,7 @@ class Requests:
     def open(self) -> None:
         """The process is ready: send what waits."""
         self.is_ready = True
-        waiters, self._on_ready = self._on_ready, []
+        waiters, self._on_ready = self._on_ready, {}
         self._submit_waiting()
         for waiter in waiters:
             waiter(None)
@@ -626,7 +650,7 @@ class Requests:
         self._submit_waiting()
 
     def _submit_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         for pending in waiting:
             if not pending.is_over:
                 self.submit(pending)
@@ -644,19 +668,19 @@ class Requests:
         ``tool`` finds what a tool says of itself: whether calling it twice does harm.
         """
         self.is_ready = False
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, {}
         flying, queued = self._inflight.all(), self._queue.drain()
         if self.is_held:  # these had a process, and were not sent
             self.is_held = False
-            queued, waiting = [*queued, *waiting], []
+            queued, waiting = [*queued, *waiting], {}
         if self.gate is not None:
             queued += self.gate.drain()
             self.gate.server_gone()
         self._inflight = Inflight()
-        waiters, self._on_ready = self._on_ready, []
+        waiters, self._on_ready = self._on_ready, {}
         if is_planned and comes_back:  # a restart: what has not been sent goes to the new process
-            self._waiting, self._on_ready = [*queued, *waiting], waiters
-            waiting, queued, waiters = [], [], []
+            self._waiting, self._on_ready = dict.fromkeys([*queued, *waiting]), waiters
+            waiting, queued, waiters = {}, [], {}
         for pending in [*flying, *queued]:
             if pending.is_over:
                 continue
@@ -670,7 +694,7 @@ class Requests:
                 pending.is_written = False
                 pending.wire_id = 0  # the next process gives it to somebody else
                 pending.drop_timers()
-                self._waiting.append(pending)
+                self._waiting[pending] = None
             elif pending.is_written:
                 heard = self._noise.since(pending.sent_at, pending.owner)
                 self._fail(pending, with_details(failure, heard, outcome_unknown=True))

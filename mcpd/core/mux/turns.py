@@ -10,6 +10,7 @@ its turn until the process has read that: what it asks before is for nobody else
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ LENDS_AFTER: Final = 2.0
 
 READS_IN: Final = 2.0
 """Seconds for which others' calls wait until a process has read that a call was given up."""
+
+MOST_GIVEN_UP: Final = 1000
+"""Calls of a process that were given up, and of which it has not read that; then it is busy."""
 
 _PING: Final = CLIENT_REQUESTS["ping"]
 
@@ -96,10 +100,13 @@ class Turns:
         self._holders: dict[int, _Holder] = {}
         self._lines: dict[int, _Line] = {}
         """Who waits, whoever came first in front; a session goes with all that it has."""
+        self._length = 0
+        """How many requests wait."""
         self._open: dict[int, _Open] = {}
         self._watched: dict[Pending, list[Callable[[], None]]] = {}
-        self._given_up: dict[Pending, Timer] = {}
-        """Calls that were given up, until the process has read it; with the end of their turn."""
+        self._given_up: OrderedDict[Pending, tuple[Timer, int]] = OrderedDict()
+        """Calls that were given up, until the process has read it; with the end of their turn, and
+        the id of the ping that followed. Whoever answers that, or a later request, has read it."""
 
     @property
     def mode(self) -> Interactive:
@@ -135,21 +142,23 @@ class Turns:
         """The process was told that a request is given up; it may have asked something before."""
         if self._requests.era is not Era.LEGACY:
             return
-        pending.params = None  # a process that never reads is to cost no more than this
+        pending.params = pending.anew = (
+            None  # a process that never reads is to cost no more than this
+        )
         # even where nobody is to be asked: that may be another way before the process reads this
-        self._given_up[pending] = self._fx.after(READS_IN, lambda: self._pass_on(pending))
-        self._ask_whether_read(pending)
+        timer = self._fx.after(READS_IN, lambda: self._pass_on(pending))
+        self._given_up[pending] = (timer, 0)
+        self._given_up[pending] = (timer, self._ask_whether_read(pending))
+        self._requests.is_overrun = len(self._given_up) >= MOST_GIVEN_UP
 
-    def _ask_whether_read(self, pending: Pending) -> None:
+    def _ask_whether_read(self, pending: Pending) -> int:
         """Ping it: it reads in order, and has read what came before when it answers."""
 
         def answered(result: object, error: object) -> None:
-            if ping.is_written and not ping.is_given_up:
-                self._has_read(pending)
-            elif pending in self._given_up:  # it does not read, or does not answer
+            if pending in self._given_up:  # it does not read, or does not answer
                 self._fx.after(READS_IN, lambda: self._ask_again(pending))
 
-        ping = self._requests.ask(_PING, None, answered)
+        return self._requests.ask(_PING, None, answered).wire_id
 
     def _ask_again(self, pending: Pending) -> None:
         if self._given_up and pending is next(reversed(self._given_up)):  # it stands for all
@@ -159,15 +168,23 @@ class Turns:
         """Return calls that were given up, and that what is asked now may be of all the same."""
         return list(self._given_up)
 
-    def _has_read(self, pending: Pending) -> None:
-        if pending not in self._given_up:
-            return  # it answers what it was asked later first
-        for earlier in list(self._given_up):
-            self._given_up.pop(earlier).cancel()
-            self._run_no_more(earlier)
-            if earlier is pending:
+    def answered(self, wire_id: int) -> None:
+        """The process has answered a request: it has read what came before."""
+        if not self._given_up:
+            return
+        has_read = False
+        while self._given_up:
+            earliest = next(iter(self._given_up))
+            timer, ping = self._given_up[earliest]
+            if not 0 < ping <= wire_id:
                 break
-        self._advance()
+            del self._given_up[earliest]
+            timer.cancel()
+            self._run_no_more(earliest)
+            has_read = True
+        if has_read:
+            self._requests.is_overrun = False
+            self._advance()
 
     def _pass_on(self, pending: Pending) -> None:
         self._run_no_more(pending)
@@ -197,13 +214,14 @@ class Turns:
         if line is None or pending not in line.requests:
             return False
         del line.requests[pending]
+        self._length -= 1
         if not line.requests:
             del self._lines[pending.owner]
         return True
 
     def drain(self) -> list[Pending]:
         """Take out all that wait."""
-        lines, self._lines = self._lines, {}
+        lines, self._lines, self._length = self._lines, {}, 0
         found = [pending for line in lines.values() for pending in line.requests]
         for pending in found:
             _drop_queue_timer(pending)
@@ -211,9 +229,10 @@ class Turns:
 
     def server_gone(self) -> None:
         """The process is gone, and asks nothing of what it was told to give up."""
-        for timer in self._given_up.values():
+        for timer, _ in self._given_up.values():
             timer.cancel()
         self._given_up.clear()
+        self._requests.is_overrun = False
         self._running.clear()  # what is repeated asks for its turn anew
         self._holders.clear()
 
@@ -222,7 +241,7 @@ class Turns:
         self._advance()
 
     def __len__(self) -> int:
-        return sum(len(line.requests) for line in self._lines.values())
+        return self._length
 
     def watch(self, pending: Pending, act: Callable[[], None]) -> None:
         """Call back once a request of a client that can be asked is over, however it ends."""
@@ -276,6 +295,7 @@ class Turns:
     def _send(self, line: _Line | None) -> None:
         if line is None:
             return
+        self._length -= len(line.requests)
         for pending in line.requests:  # all of them first: one that fails must not let others in
             self._run(pending)
         for pending in line.requests:
@@ -295,6 +315,7 @@ class Turns:
         if line is None:
             line = self._lines[pending.owner] = _Line(self._fx.now, pending.asker)
         line.requests[pending] = None
+        self._length += 1
         wait = self._requests.entry.queue_timeout
         if wait > 0:
             pending.queue_timer = self._fx.after(wait, lambda: self._give_up(pending, wait))
