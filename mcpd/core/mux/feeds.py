@@ -17,7 +17,7 @@ from mcpd.core.mux.commands import ToServer
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.requests import OURS, Requests
-from mcpd.core.mux.subscriptions import Task, Topic, covers
+from mcpd.core.mux.subscriptions import Task, Topic, Topics
 from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
 
@@ -74,6 +74,7 @@ class Feeds:
         self._host = host
         self._open: dict[int, _Feed] = {}
         self._topics: dict[Topic, _Feed] = {}
+        self._parents = Topics()
         self._lists: _Feed | None = None
 
     def __len__(self) -> int:
@@ -96,12 +97,14 @@ class Feeds:
         else:
             listen = modern.Listen(uris=(topic,))
         feed = self._topics[topic] = _Feed(listen, topic, opened)
+        self._parents.add(topic)
         feed.timer = self._fx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
         self._send(feed)
 
     def leave(self, topic: Topic) -> None:
         """Hear no more of a resource or a task."""
         feed = self._topics.pop(topic, None)
+        self._parents.discard(topic)
         if feed is not None:
             self._close(feed)
 
@@ -111,6 +114,7 @@ class Feeds:
             feed.drop_timer()
         self._open.clear()
         self._topics.clear()
+        self._parents = Topics()
         self._lists = None
 
     # -- what the server says ----------------------------------------------------------------------
@@ -176,10 +180,12 @@ class Feeds:
         feed = self._open.get(wire_id)
         if feed is None:
             return False
-        covering = [
-            own for own, other in self._topics.items() if other.stands and covers(own, topic)
-        ]
-        return feed.topic is None or feed.topic == max(covering, key=_length, default=feed.topic)
+        longest = feed.topic
+        for own in (*self._parents.parents(topic), topic):
+            other = self._topics.get(own)
+            if other is not None and other.stands:
+                longest = own
+        return feed.topic is None or feed.topic == longest
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -195,7 +201,7 @@ class Feeds:
         if feed.listen.tasks:
             pending.asker = _with_tasks(self._requests.ours)
         self._requests.place(pending)
-        self._requests.take(pending.wire_id)  # it is here that its answer is expected
+        self._requests.detach(pending.wire_id)  # it is here that its answer is expected
         if pending.is_over:
             self._refused(feed, "it is too long to be sent")
             return
@@ -226,6 +232,7 @@ class Feeds:
             self._lists = None
         elif feed.topic is not None and self._topics.get(feed.topic) is feed:
             del self._topics[feed.topic]
+            self._parents.discard(feed.topic)
 
     def _id_in(self, params: Raw | bytes | None) -> int | None:
         found = envelope.params_of(params) if params is not None else None
@@ -251,10 +258,6 @@ def _code_of(error: Raw | bytes) -> int | None:
 
 def _name(topic: Topic) -> str:
     return f"task {topic.id}" if isinstance(topic, Task) else topic
-
-
-def _length(topic: Topic) -> int:
-    return 0 if isinstance(topic, Task) else len(topic)
 
 
 def _with_tasks(asker: Asker) -> Asker:

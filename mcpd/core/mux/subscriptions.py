@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, KeysView
+from collections.abc import Callable, Iterator, KeysView
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -26,6 +27,44 @@ Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 """Called when a subscription stands: with the server's error, with a failure, or with neither."""
 
 
+PARENT_CHARS: Final = 8192
+"""Characters of the longest URI whose subscribers hear of its parts, and whose parents' do."""
+
+
+class Topics:
+    """Which topics there are, so that those which cover another are found without a look at all.
+
+    What covers a URI are that URI, and those of its beginnings in front of a slash.
+    """
+
+    def __init__(self) -> None:
+        self._by_stem: dict[str, dict[str, None]] = {}
+        """URIs without the slashes at their end, and the spellings of each."""
+
+    def add(self, topic: Topic) -> None:
+        """Take in a topic; harmless where it is known."""
+        if isinstance(topic, str) and len(topic) <= PARENT_CHARS:
+            self._by_stem.setdefault(topic.rstrip("/"), {})[topic] = None
+
+    def discard(self, topic: Topic) -> None:
+        """Take one out; harmless where it is not known."""
+        if isinstance(topic, str) and len(topic) <= PARENT_CHARS:
+            stem = topic.rstrip("/")
+            spellings = self._by_stem.get(stem, {})
+            spellings.pop(topic, None)
+            if not spellings:
+                self._by_stem.pop(stem, None)
+
+    def parents(self, topic: Topic) -> Iterator[Topic]:
+        """Return the URIs that a URI is a part of, the shortest first."""
+        if isinstance(topic, Task) or len(topic) > PARENT_CHARS:
+            return
+        end = topic.find("/")
+        while end >= 0:
+            yield from self._by_stem.get(topic[:end], ())
+            end = topic.find("/", end + 1)
+
+
 def covers(own: Topic, topic: Topic) -> bool:
     """Tell whether who follows ``own`` hears of ``topic``: it is that, or a part of it."""
     if isinstance(own, Task) or isinstance(topic, Task):
@@ -36,7 +75,7 @@ def covers(own: Topic, topic: Topic) -> bool:
 class _Followed:
     def __init__(self) -> None:
         self.subscribers: dict[Subscriber, None] = {}  # in their order
-        self.waiters: list[tuple[Subscriber, Waiter]] = []
+        self.waiters: dict[Subscriber, list[Waiter]] = {}
         self.is_open = False  # as far as the process knows
         self.is_moving = False  # a request about it is on its way
 
@@ -50,7 +89,9 @@ class Subscriptions:
 
     def __init__(self, send: Callable[[Topic, bool], None]) -> None:
         self._send = send
-        self._topics: dict[Topic, _Followed] = {}
+        self._followed: dict[Topic, _Followed] = {}
+        self._topics = Topics()
+        self._of: dict[Subscriber, dict[Topic, None]] = {}
 
     def add(
         self, topic: Topic, subscriber: Subscriber, waiter: Waiter | None, *, is_up: bool
@@ -59,27 +100,28 @@ class Subscriptions:
 
         Who has no waiter stays subscribed where no process comes for now.
         """
-        followed = self._topics.setdefault(topic, _Followed())
+        followed = self._followed.get(topic)
+        if followed is None:
+            followed = self._followed[topic] = _Followed()
+            self._topics.add(topic)
         followed.subscribers[subscriber] = None
+        self._of.setdefault(subscriber, {})[topic] = None
         if followed.is_open and not followed.is_moving:
             if waiter is not None:
                 waiter(None, None)
             return
         if waiter is not None:
-            followed.waiters.append((subscriber, waiter))
+            followed.waiters.setdefault(subscriber, []).append(waiter)
         if is_up:
             self._settle(topic, followed)
 
     def remove(self, topic: Topic, subscriber: Subscriber, *, is_up: bool) -> None:
         """Unsubscribe somebody; harmless where they are not subscribed."""
-        followed = self._topics.get(topic)
+        followed = self._followed.get(topic)
         if followed is None:
             return
-        followed.subscribers.pop(subscriber, None)
-        waiters = followed.waiters
-        mine = [waiter for own, waiter in waiters if own == subscriber]
-        followed.waiters = [(own, waiter) for own, waiter in waiters if own != subscriber]
-        for waiter in mine:
+        self._unsubscribe(topic, followed, subscriber)
+        for waiter in followed.waiters.pop(subscriber, ()):
             waiter(None, None)
         if is_up:
             self._settle(topic, followed)
@@ -93,58 +135,67 @@ class Subscriptions:
     def subscribers(self, topic: Topic) -> KeysView[Subscriber]:
         """Return who wants an update: subscribed to it or, for a resource, to a parent of it."""
         found: dict[Subscriber, None] = {}
-        for own, followed in self._topics.items():
-            if covers(own, topic):
+        for own in (*self._topics.parents(topic), topic):
+            followed = self._followed.get(own)
+            if followed is not None:
                 found |= followed.subscribers
         return found.keys()
 
     def of(self, subscriber: Subscriber) -> list[Topic]:
         """Return what somebody is subscribed to."""
-        return [topic for topic, r in self._topics.items() if subscriber in r.subscribers]
+        return list(self._of.get(subscriber, ()))
 
     def down(self) -> None:
         """The process is gone: nothing is open any more, everything wanted is to be renewed."""
-        for topic, followed in list(self._topics.items()):
+        for topic, followed in list(self._followed.items()):
             followed.is_open = followed.is_moving = False
             self._forget(topic, followed)
 
     def fail(self, failure: Failure) -> None:
         """No process will come for those who wait: they are told, and not subscribed."""
-        for topic, followed in list(self._topics.items()):
-            waiters, followed.waiters = followed.waiters, []
-            for subscriber, waiter in waiters:
-                followed.subscribers.pop(subscriber, None)
-                waiter(None, failure)
+        for topic, followed in list(self._followed.items()):
+            waiters, followed.waiters = followed.waiters, {}
+            for subscriber, own in waiters.items():
+                self._unsubscribe(topic, followed, subscriber)
+                for waiter in own:
+                    waiter(None, failure)
             self._forget(topic, followed)
 
     def renew(self) -> None:
         """A new process is there: subscribe to what is wanted."""
-        for topic, followed in list(self._topics.items()):
+        for topic, followed in list(self._followed.items()):
             self._settle(topic, followed)
 
     def moved(self, topic: Topic, wanted: bool, error: Raw | bytes | None) -> None:
         """The process has answered; ``error`` is its refusal."""
-        followed = self._topics.get(topic)
+        followed = self._followed.get(topic)
         if followed is None:
             return
         followed.is_moving = False
         if error is None:
             followed.is_open = wanted
         if wanted:
-            waiters, followed.waiters = followed.waiters, []
-            for subscriber, waiter in waiters:
-                if error is not None:
-                    followed.subscribers.pop(subscriber, None)
-                waiter(error, None)
+            waiters, followed.waiters = followed.waiters, {}
             if error is not None:
-                followed.subscribers.clear()
+                for subscriber in list(followed.subscribers):
+                    self._unsubscribe(topic, followed, subscriber)
+            for own in waiters.values():
+                for waiter in own:
+                    waiter(error, None)
         else:
             followed.is_open = False
         self._settle(topic, followed)
         self._forget(topic, followed)
 
     def __len__(self) -> int:
-        return len(self._topics)
+        return len(self._followed)
+
+    def _unsubscribe(self, topic: Topic, followed: _Followed, subscriber: Subscriber) -> None:
+        followed.subscribers.pop(subscriber, None)
+        own = self._of.get(subscriber, {})
+        own.pop(topic, None)
+        if not own:
+            self._of.pop(subscriber, None)
 
     def _settle(self, topic: Topic, followed: _Followed) -> None:
         wanted = bool(followed.subscribers)
@@ -154,4 +205,5 @@ class Subscriptions:
 
     def _forget(self, topic: Topic, followed: _Followed) -> None:
         if not (followed.subscribers or followed.waiters or followed.is_open or followed.is_moving):
-            self._topics.pop(topic, None)
+            self._followed.pop(topic, None)
+            self._topics.discard(topic)

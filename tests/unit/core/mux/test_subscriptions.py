@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.subscriptions import Subscriptions, Waiter
+from mcpd.core.mux.subscriptions import Subscriptions, Topics, Waiter
 
 GONE = Failure("server_crashed", "gone")
 
@@ -142,3 +144,55 @@ def test_news_of_what_nobody_knows_is_nothing():
     server.subscriptions.moved("a", True, None)
     server.subscriptions.remove("a", 1, is_up=True)
     assert server.asked == [] and len(server.subscriptions) == 0
+
+
+class Counted(str):
+    """A URI that counts how often it is looked into."""
+
+    looks = 0
+
+    def startswith(self, *args: object) -> bool:
+        type(self).looks += 1
+        return super().startswith(*args)  # type: ignore[arg-type]
+
+
+SEGMENTS = st.lists(st.sampled_from(["", "a", "b", "file:", "a b"]), max_size=6)
+
+
+def covers(own: str, topic: str) -> bool:
+    """Tell whether who follows ``own`` hears of ``topic``: it is that, or a part of it."""
+    return topic == own or topic.startswith(own.rstrip("/") + "/")
+
+
+@given(st.lists(SEGMENTS, max_size=12), SEGMENTS)
+def test_parents_are_found_as_by_looking_at_all(followed: list[list[str]], changed: list[str]):
+    topics, uri = Topics(), "/".join(changed)
+    known = {"/".join(each) for each in followed}
+    for each in known:
+        topics.add(each)
+    found = [*topics.parents(uri)]
+    assert len(found) == len(set(found))
+    assert {*found, *({uri} & known)} == {each for each in known if covers(each, uri)}
+    for each in known:
+        topics.discard(each)
+    assert not topics._by_stem
+
+
+def test_an_update_is_found_without_a_look_at_every_subscription():
+    subscriptions = Subscriptions(lambda topic, wanted: None)
+    for number in range(1000):
+        subscriptions.add(Counted(f"file:///{number}"), number, None, is_up=True)
+    update = Counted("file:///7/x")
+    assert [*subscriptions.subscribers(update)] == [7]
+    assert Counted.looks == 0
+
+
+def test_a_very_long_uri_is_no_part_of_another():
+    """
+    Its slashes are not counted: a server may name one of 60 MB.
+    """
+    subscriptions = Subscriptions(lambda topic, wanted: None)
+    subscriptions.add("a", 1, None, is_up=True)
+    subscriptions.add("a" + "/" * 10_000, 2, None, is_up=True)
+    assert [*subscriptions.subscribers("a" + "/" * 10_000)] == [2]
+    assert [*subscriptions.subscribers("a" + "/" * 8000)] == [1]
