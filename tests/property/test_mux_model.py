@@ -35,6 +35,7 @@ from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
+from tests.property.model import memory
 
 STEPS = int(os.environ.get("MCPD_MODEL_STEPS", "50"))
 EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "200"))
@@ -141,6 +142,7 @@ class World(RuleBasedStateMachine):
             for command in self.mux.handle(self.events[0], self.now):
                 self.perform(command)
             self.events.popleft()
+            memory.check(self.mux)
         for name, entry in self.versions.items():
             if not entry.max_concurrency:
                 assert self.mux.report(name).queued == 0, "waits for a place, and has no need to"

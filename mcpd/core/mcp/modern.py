@@ -5,7 +5,8 @@ The only module that knows what a request says of itself in ``_meta``, and what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -264,6 +265,9 @@ def read_input(result: Raw | bytes) -> Input:
         entries = object_of(asked)
         if entries is None:
             raise ValueError("inputRequests must be an object")
+        if len(entries) > questions.MOST_OF_A_CALL:
+            most = questions.MOST_OF_A_CALL
+            raise ValueError(f"there are {len(entries)} inputRequests, and {most} may be open")
         requests = {key: _input_request(key, raw) for key, raw in entries.items()}
     if not requests and state == b"null":
         raise ValueError("there are neither inputRequests nor a requestState")
@@ -339,6 +343,10 @@ class Listen(msgspec.Struct, frozen=True):
     resources: bool = False
     uris: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
+
+
+MOST_NAMES: Final = 1000
+"""Of the resources, or tasks, of a listen, no more than this and one are read."""
 
 
 def read_listen(params: Raw | bytes) -> Listen:
@@ -454,13 +462,24 @@ def _without_meta(
     return None if splice.is_empty(left) else left, taken
 
 
+@functools.cache
+def _first_names() -> Callable[[Raw | bytes], msgspec.Struct]:
+    """Return a decoder of the first elements; the others are skipped without an object for each."""
+    names = [f"name_{number}" for number in range(MOST_NAMES + 1)]
+    fields = [(name, Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
+    first = msgspec.defstruct("_First", fields, array_like=True, gc=False)
+    return msgspec.json.Decoder(first).decode
+
+
 def _texts(raw: Raw | bytes) -> list[str] | None:
-    """Read an array of strings; ``None`` where it is something else."""
+    """Read the first strings of an array; ``None`` where it is something else."""
     try:
-        found = [text(element) for element in msgspec.json.decode(raw, type=list[Raw])]
+        first = msgspec.structs.astuple(_first_names()(raw))
+        found = [text(element) for element in first if element is not msgspec.UNSET]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         try:
-            found = [text(element) for element in splice.elements(bytes(raw))]
+            elements = splice.elements(bytes(raw))
+            found = [text(element) for element in elements[: MOST_NAMES + 1]]
         except ValueError:
             return None
     read = [one for one in found if one is not None]

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mcpd.core.wire.memory import Share
+
 
 class Batch:
     """What is owed for one array of messages; nothing where it held no request."""
 
-    def __init__(self, send: Callable[[bytes], None]) -> None:
-        """``send`` takes the line of answers, once."""
+    def __init__(self, send: Callable[[bytes], None], share: Share) -> None:
+        """``send`` takes the line of answers, once; until then they count in ``share``."""
         self._send = send
+        self._share = share
         self._answers: list[bytes] = []
+        self._kept_bytes = 0
         self._owed = 1  # one for the reading of it
 
     def expect(self) -> None:
         """A request of it is owed an answer."""
         self._owed += 1
 
+    def has_room(self, line: bytes) -> bool:
+        """Tell whether an answer can be kept until the others are there."""
+        return self._owed == 1 or self._share.has_room(len(line))
+
     def take(self, line: bytes) -> None:
         """Take one answer that nobody expected: an element could not be read."""
         self._answers.append(line.rstrip(b"\n"))
+        self._kept_bytes += len(line)
+        self._share.add(len(line))
 
     def settle(self, line: bytes | None) -> None:
         """A request has its answer, or was cancelled and gets none; or all has been read."""
@@ -28,4 +38,11 @@ class Batch:
             self.take(line)
         self._owed -= 1
         if not self._owed and self._answers:
-            self._send(b"[" + b",".join(self._answers) + b"]\n")
+            answers = self._answers
+            self.drop()
+            self._send(b"[" + b",".join(answers) + b"]\n")
+
+    def drop(self) -> None:
+        """Forget the answers: they were sent, or nobody is there to take them."""
+        self._share.add(-self._kept_bytes)
+        self._answers, self._kept_bytes = [], 0

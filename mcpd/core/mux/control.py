@@ -75,7 +75,7 @@ class ControlDesk:
                 missing = self.downstream.forward.tool_not_found(entry.name, event.tool)
                 self._tables.refuse(session, owed, missing)
 
-        upstream.requests.when_ready(ready)
+        self._tables.when_ready(owed, upstream, ready)
 
     def _knows(self, upstream: Upstream, entry: Entry, tool: str) -> bool:
         return upstream.catalog.tool(tool) is not None and entry.filter.admits(tool)
@@ -119,6 +119,7 @@ class ControlDesk:
             return
         ticket = next(self._tickets)
         self._checks[ticket] = (session, owed, entry, upstream, pending)
+        owed.keep()  # the arguments are being looked at, whoever waits for that
         upstream.requests.hold(pending)
         self._tables.fx.emit(Validate(ticket, schema, arguments))
 
@@ -129,6 +130,7 @@ class ControlDesk:
             return
         upstream, pending = waiting[3:]
         self._send_checked(event, *waiting)
+        waiting[1].release()
         upstream.requests.let_go(pending)
 
     def _send_checked(
@@ -176,6 +178,7 @@ class ControlDesk:
         if event.server is None:
             self.downstream.served.gather(
                 session,
+                owed,
                 kinds,
                 lambda: self._answer_lists(session, owed, kinds, None),
                 is_fresh=True,
@@ -202,7 +205,8 @@ class ControlDesk:
             else:
                 self._answer_lists(session, owed, kinds, name)
 
-        self.downstream.served.gather(session, kinds, listed, (name,), failed, is_fresh=True)
+        served = self.downstream.served
+        served.gather(session, owed, kinds, listed, (name,), failed, is_fresh=True)
 
     def _answer_lists(
         self, session: Session, owed: Owed, kinds: list[Kind], server: str | None
@@ -334,6 +338,7 @@ class ControlDesk:
 
         rule = CLIENT_REQUESTS[method]
         pending = Pending(session.id, rule, params, done, entry=entry, tool=tool)
+        pending.kept, pending.key = owed, owed.key
         owed.pending = pending
         return pending
 

@@ -66,10 +66,12 @@ class Downstream:
                     self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
                     return
                 try:
-                    owed.asker = _asker(session, found.meta)
+                    asker = _asker(session, found.meta)
                 except modern.EnvelopeRefused as refusal:
                     self._refuse_envelope(session, owed, refusal)
                     return
+                if asker is not None:
+                    session.ask_as(owed, asker)
         if owed.asker is not None:
             if not session.is_modern:
                 session.is_modern = True
@@ -128,7 +130,8 @@ class Downstream:
             self._greeting.initialize(session, owed, params)
             return
         if session.is_opening:
-            session.backlog.append((owed, method, UNSET if params is None else params))
+            session.backlog[owed] = (method, UNSET if params is None else params)
+            owed.leave = lambda: session.backlog.pop(owed, None)
             return
         if session.version is None and _means_to_be_modern(session, found):
             self._reject_without_version(session, owed, method)

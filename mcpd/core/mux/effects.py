@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from mcpd.core.facts import Fact
 from mcpd.core.mux.commands import Command, Tell
 from mcpd.core.mux.entries import Settings
+from mcpd.core.wire.memory import Memory
 from mcpd.ids import SlotId
 
 _FEW = 64  # timers that are not worth tidying up
@@ -39,6 +40,7 @@ class Effects:
         self, settings: Settings, suggest: Callable[[str, Iterable[str]], list[str]]
     ) -> None:
         self.settings = settings
+        self.memory = Memory(settings.max_buffered_bytes)
         self.suggest = suggest
         self.mask: Callable[[str, str], str] = lambda server, text: text
         """Returns a text of a server without its secrets."""

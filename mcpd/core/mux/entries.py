@@ -99,5 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     list_wait: float = 5.0
     max_in_flight: int = 1000
     """Requests of one session."""
+    max_buffered_bytes: int = 536870912
+    """What is kept in memory for all clients and servers together."""
     control_timeout: float = 60.0
     """``call_timeout`` of control calls where the entry sets none."""

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mcpd.core.facts import Failure
+from mcpd.core.wire.memory import Share
+
+MOST_FOLLOWED: Final = 1000
+"""Resources and tasks that a session may be subscribed to, those of its listens among them."""
 
 
 def too_large(server: str, size_bytes: int, *, is_answer: bool = False) -> Failure:
@@ -22,6 +28,29 @@ def invalid_answer(server: str, what: str) -> Failure:
     return Failure(
         "invalid_message", f"{server}: {what}", server, False, None, {"outcome_unknown": True}
     )
+
+
+def no_room(share: Share, size_bytes: int, *, server: str | None = None) -> Failure:
+    """Say that nothing more can be kept; ``size_bytes`` is the size of what came."""
+    memory = share.memory
+    message = (
+        f"there is no room for {size_bytes} bytes more: {memory.kept_bytes} bytes are kept in "
+        f"memory for all clients and servers (max_buffered_bytes is {memory.most_bytes}), "
+        f"{share.kept_bytes} of them for this session"
+    )
+    hint = "wait for answers before you send more; `mcpctl status` shows which server has a queue"
+    return Failure("server_busy", message, server, True, hint, {"limit": "max_buffered_bytes"})
+
+
+def too_many(what: str, most: int, limit: str) -> Failure:
+    """Say that a session has as many of something as it may have."""
+    return Failure("rate_limited", f"{most} {what}", None, True, None, {"limit": limit})
+
+
+def too_many_followed() -> Failure:
+    """Say that a session is subscribed to as much as it may be."""
+    what = "resources and tasks are all that a session may be subscribed to"
+    return too_many(what, MOST_FOLLOWED, "subscriptions")
 
 
 def with_details(failure: Failure, more: str = "", **details: object) -> Failure:

@@ -121,7 +121,8 @@ class Forward:
                         session, owed, rule, params, found, kind, qualified, failures=failed
                     )
 
-            self._served.gather(session, (kind,), again, candidates, failed, is_fresh=True)
+            served = self._served
+            served.gather(session, owed, (kind,), again, candidates, failed, is_fresh=True)
             return
         if failures:
             tables.refuse(session, owed, failures[0])
@@ -183,7 +184,7 @@ class Forward:
             self._forward(session, owed, entry, rule, renamed, found)
 
         is_unknown = aggregate.route(Kind.PROMPTS, qualified) is None
-        self._served.gather(session, (Kind.PROMPTS,), routed, is_fresh=is_unknown)
+        self._served.gather(session, owed, (Kind.PROMPTS,), routed, is_fresh=is_unknown)
 
     def _forward_own(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
@@ -242,6 +243,7 @@ class Forward:
         if token is not None:
             is_modern = pending.is_modern
             pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
+        pending.kept, pending.key = owed, owed.key
         owed.pending = pending
 
         if asker.level is not None and pending.is_modern:
@@ -322,6 +324,7 @@ class Forward:
                 self._forward(session, owed, now, pending.method, params, found, pending.tool)
 
         def leveled(_: object) -> None:
+            owed.leave = None
             if session.owed.get(owed.key) is not owed:
                 return
             usable = self._tables.entry(entry.name)
@@ -340,11 +343,12 @@ class Forward:
             elif failure is not None:
                 self._tables.refuse(session, owed, failure)
             elif upstream.requests.era is Era.LEGACY:
+                owed.leave = lambda: upstream.wait_for_no_level(leveled)
                 self._wishes.apply_levels(upstream, leveled)
             else:
                 self._submit(session, owed, entry, upstream, pending)
 
-        upstream.requests.when_ready(ready)
+        self._tables.when_ready(owed, upstream, ready)
 
     def task(
         self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params

@@ -30,6 +30,10 @@ class Greeting:
 
     def initialize(self, session: Session, owed: Owed, params: Raw | None) -> None:
         """Answer a legacy client's handshake from what its server said, once that is known."""
+        if session.is_opening:
+            why = "initialize is in flight already"
+            self._tables.reject(session, owed, codes.INVALID_REQUEST, why)
+            return
         if not session.is_session:
             self._tables.open_session(session)
         if params is not None and len(params) > SAID_BYTES:
@@ -79,10 +83,11 @@ class Greeting:
         """Take what a client sent while its ``initialize`` waited; without one it fails alike."""
         session.is_opening = False
         session.is_initialized = session.said_initialized and session.version is not None
-        backlog, session.backlog = session.backlog, []
-        for owed, method, raw in backlog:
+        backlog, session.backlog = session.backlog, {}
+        for owed, (method, raw) in backlog.items():
             if session.owed.get(owed.key) is not owed:
                 continue  # cancelled meanwhile
+            owed.leave = None
             if failure is not None and session.version is None:
                 self._tables.refuse(session, owed, failure)
             else:
@@ -138,7 +143,7 @@ class Greeting:
             else:
                 tables.refuse(session, owed, failure)
 
-        upstream.requests.when_ready(ready)
+        tables.when_ready(owed, upstream, ready)
 
     def _aggregate_capabilities(self) -> bytes:
         tables = self._tables

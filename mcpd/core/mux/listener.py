@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Raw
@@ -11,6 +12,7 @@ from mcpd.core.mcp import modern
 from mcpd.core.mux.changes import Changes
 from mcpd.core.mux.subscriptions import Topic
 from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire.memory import Kept
 
 _FLAGS: Final = {
     Kind.TOOLS: "tools",
@@ -26,9 +28,11 @@ class Listener:
     ``ident`` is the id of its request as it came, which tags all that it hears.
     """
 
-    def __init__(self, ident: bytes, key: bytes, wanted: modern.Listen) -> None:
+    def __init__(self, ident: bytes, key: bytes, wanted: modern.Listen, kept: Kept) -> None:
         self.ident = ident
         self.key = key
+        self.kept = kept
+        """What is kept of its request; it counts while the listen is open."""
         self.wanted = wanted
         self.honoured = modern.Listen()
         """What its client was, or will be, told that it hears."""
@@ -40,6 +44,8 @@ class Listener:
         self.awaited: set[Topic] = set()
         """Those of them without which it cannot be acknowledged yet."""
         self.changes = Changes()
+        self.leave: Callable[[], object] | None = None
+        """Takes it out of where it waits for a start or for lists."""
         self.missed_changes: dict[Kind, None] = {}
         self.missed_updates: dict[Topic, Raw] = {}
         """What it is to hear once it is acknowledged."""

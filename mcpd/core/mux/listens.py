@@ -14,15 +14,16 @@ from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux.commands import ToSession
 from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.failures import MOST_FOLLOWED, too_many_followed
 from mcpd.core.mux.following import Following
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.subscriptions import Task, Topic, covers
+from mcpd.core.mux.subscriptions import Task, Topic, Topics
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 
-Owners = Callable[[Session, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
+Owners = Callable[[Session, Listener, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
 """Finds the servers that resources of the aggregate belong to, and leaves out what has none."""
 
 DRAINING: Final = Failure(
@@ -67,8 +68,13 @@ class Listens:
             error = codes.plain_error(codes.MISSING_CAPABILITY, why, data)
             tables.pass_error(session, owed, error)
             return
+        followed = len(wanted.uris) + len(wanted.tasks)
+        if not session.may_follow(followed):
+            tables.refuse(session, owed, too_many_followed())
+            return
+        session.followed += followed
+        listener = Listener(owed.ident, owed.key, wanted, owed.keep())
         tables.drop(session, owed)
-        listener = Listener(owed.ident, owed.key, wanted)
         session.listens[owed.key] = listener
         if session.server is None:
             self._open_on_aggregate(session, listener, owners)
@@ -80,8 +86,12 @@ class Listens:
         listener = session.listens.pop(key, None)
         if listener is None:
             return False
+        session.followed -= len(listener.wanted.uris) + len(listener.wanted.tasks)
         listener.changes.stop()
+        if listener.leave is not None:
+            listener.leave()
         self._following.end(session, listener)
+        listener.kept.release()
         return True
 
     def session_gone(self, session: Session) -> None:
@@ -124,7 +134,10 @@ class Listens:
             method = _TASKS if isinstance(topic, Task) else _UPDATED
             self._tables.notify_modern(session, method, told)
         else:
-            listener.missed_updates[topic] = params
+            missed = listener.missed_updates
+            before = missed.get(topic, b"")
+            if len(missed) < MOST_FOLLOWED and listener.kept.grow(len(params) - len(before)):
+                missed[topic] = params
 
     def _tell_change(self, session: Session, listener: Listener, kind: Kind) -> None:
         if not listener.is_acknowledged:
@@ -170,7 +183,7 @@ class Listens:
             else:
                 self._refuse(session, listener, failure)
 
-        place.requests.when_ready(ready)
+        self._tables.when_ready(listener, place, ready)
 
     def _open_on_aggregate(self, session: Session, listener: Listener, owners: Owners) -> None:
         wanted = listener.wanted
@@ -184,7 +197,7 @@ class Listens:
                 self._follow(session, listener, followed)
 
         if wanted.uris:
-            owners(session, wanted.uris, found)
+            owners(session, listener, wanted.uris, found)
         else:
             self._acknowledge(session, listener)
 
@@ -239,8 +252,13 @@ class Listens:
         for kind in changes:
             self._tell_change(session, listener, kind)
         updates, listener.missed_updates = listener.missed_updates, {}
+        listener.kept.add(-sum(map(len, updates.values())))
+        if updates:
+            followed = Topics()
+            for own in owners:
+                followed.add(own)
         for topic, told in updates.items():
-            if any(covers(own, topic) for own in owners):  # else it was refused meanwhile
+            if topic in owners or any(followed.parents(topic)):  # else it was refused meanwhile
                 self.tell_update(session, listener.key, topic, told)
 
     def _refuse(self, session: Session, listener: Listener, failure: Failure) -> None:

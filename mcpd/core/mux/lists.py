@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Raw
@@ -56,7 +57,7 @@ class _Reading:
     def __init__(self, began_at: float, before: Listing | None) -> None:
         self.began_at = began_at
         self.before = before
-        self.waiters: list[tuple[ListWaiter, bool]] = []
+        self.waiters: dict[ListWaiter, bool] = {}
         self.is_compared = False
         self.is_announced = False
 
@@ -78,6 +79,9 @@ class Lists:
         self._fx = effects
         self._requests = requests
         self._host = host
+        self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}
+        """Who waits for a process that is to list, and whether one has begun to do so before."""
+        self._ready = {kind: partial(self._read_for_all, kind) for kind in Kind}
         self._reading: dict[Kind, _Reading] = {}
         self._began_at: dict[Kind, float] = {}
         """When each list was last begun to be read, in monotonic seconds."""
@@ -103,15 +107,30 @@ class Lists:
         if known is not None:
             waiter(known, None)
             return
+        self._waiting[kind][waiter] = False
+        self._requests.when_ready(self._ready[kind])
 
-        def ready(failure: Failure | None) -> None:
-            known = self.catalog.get(kind)
+    def _read_for_all(self, kind: Kind, failure: Failure | None) -> None:
+        """Read a list for those who waited for a process, or tell them that none comes."""
+        waiting, self._waiting[kind] = self._waiting[kind], {}
+        for waiter, is_again in waiting.items():
+            known = None if is_again else self.catalog.get(kind)
             if known is not None or failure is not None:
                 waiter(known, failure)
             else:
-                self.read(kind, waiter, may_repeat=self._requests.entry.may_repeat)
+                may_repeat = self._requests.entry.may_repeat and not is_again
+                self.read(kind, waiter, may_repeat=may_repeat)
 
-        self._requests.when_ready(ready)
+    def wait_no_more(self, kind: Kind, waiter: ListWaiter) -> None:
+        """Forget who waited for a list; harmless where nobody did."""
+        waiting = self._waiting[kind]
+        if waiter not in waiting:
+            if kind in self._reading:
+                self._reading[kind].waiters.pop(waiter, None)
+            return
+        del waiting[waiter]
+        if not waiting:
+            self._requests.wait_no_more(self._ready[kind])
 
     def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
         """Call ``then`` once our copy of a list is what a client may be given now.
@@ -181,7 +200,7 @@ class Lists:
             reading = _Reading(self._fx.now, self.catalog.get(kind))
             self._reading[kind] = reading
         if waiter is not None:
-            reading.waiters.append(waiter)
+            reading.waiters[waiter[0]] = waiter[1]
         reading.is_compared |= is_compared
         reading.is_announced |= is_announced
         if not is_new:
@@ -236,7 +255,7 @@ class Lists:
     def _end_reading(self, kind: Kind) -> None:
         reading = self._reading.pop(kind)
         listing = self.catalog.get(kind)
-        for waiter, _ in reading.waiters:
+        for waiter in reading.waiters:
             waiter(listing, None)
         is_other = reading.before is not None and listing != reading.before
         if reading.is_announced or (reading.is_compared and is_other):
@@ -293,17 +312,9 @@ class Lists:
         self._early.clear()
         readers, self._reading = self._reading, {}
         for kind, reading in readers.items():
-            for waiter, may_repeat in reading.waiters:
+            for waiter, may_repeat in reading.waiters.items():
                 if comes_back and may_repeat:
-                    self._read_again(kind, waiter)
+                    self._waiting[kind][waiter] = True
+                    self._requests.when_ready(self._ready[kind])
                 else:
                     waiter(None, failure)
-
-    def _read_again(self, kind: Kind, waiter: ListWaiter) -> None:
-        def ready(failure: Failure | None) -> None:
-            if failure is None:
-                self.read(kind, waiter)
-            else:
-                waiter(None, failure)
-
-        self._requests.when_ready(ready)

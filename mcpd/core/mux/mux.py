@@ -18,7 +18,7 @@ from mcpd.core.mux.control import ControlDesk
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
-from mcpd.core.mux.failures import too_large
+from mcpd.core.mux.failures import no_room, too_large, too_many
 from mcpd.core.mux.lingering import Lingering
 from mcpd.core.mux.listens import DRAINING, Listens
 from mcpd.core.mux.parked import Parked
@@ -31,6 +31,7 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId, SlotId
 
 _CONTROL = "mcpd/"
@@ -90,7 +91,8 @@ class Mux:
             case events.Tick():
                 fx.run_due()
             case events.SessionOpened():
-                opened = Session(event.session, in_reserve=event.in_reserve)
+                share = Share(self.effects.memory)
+                opened = Session(event.session, share, in_reserve=event.in_reserve)
                 self._tables.sessions[event.session] = opened
             case events.Admitted():
                 session = self._tables.sessions.get(event.session)
@@ -181,6 +183,11 @@ class Mux:
         """Return the sessions on every endpoint."""
         return sessions(self._tables)
 
+    @property
+    def memory(self) -> Memory:
+        """What is kept for all clients and servers; what is kept outside counts there, too."""
+        return self.effects.memory
+
     def session_count(self) -> int:
         """Return how many sessions there are, on every endpoint."""
         return sum(session.is_session for session in self._tables.sessions.values())
@@ -261,11 +268,12 @@ class Mux:
             why = 'jsonrpc must be "2.0"'
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
-        self._hear_request(session, ident, str(message.method), message.params, batch)
+        method = str(message.method)
+        self._hear_request(session, ident, method, message.params, len(frame), batch)
 
     def _hear_batch(self, session: Session, elements: list[bytes]) -> None:
         """Take an array of messages, one by one; what it is owed goes out as one array."""
-        batch = Batch(lambda line: self.effects.emit(ToSession(session.id, line)))
+        batch = Batch(lambda line: self.effects.emit(ToSession(session.id, line)), session.share)
         for element in elements:
             self._hear_session(session, element, batch)
         batch.settle(None)
@@ -276,6 +284,7 @@ class Mux:
         ident: bytes,
         method: str,
         params: envelope.Bytes,
+        size: int,
         batch: Batch | None,
     ) -> None:
         key = envelope.id_key(ident)
@@ -292,10 +301,15 @@ class Mux:
             owed.batch = batch
             batch.expect()
         most = self.effects.settings.max_in_flight
-        if len(session.owed) + len(session.streams) + len(session.listens) >= most:
-            why = f"{most} requests of this session are in flight"
-            failure = Failure("rate_limited", why, None, True)
-            self._tables.refuse(session, owed, failure)
+        share = session.share
+        if share.count + len(session.streams) >= most and not (
+            params is not UNSET and self._parked.is_retry(session, params)
+        ):
+            why = "requests of this session are in flight"
+            self._tables.refuse(session, owed, too_many(why, most, "in_flight"))
+            return
+        if not owed.enter(share, size):
+            self._tables.refuse(session, owed, no_room(share, size))
             return
         session.owed[key] = owed
         if not method.startswith(_CONTROL):
@@ -349,9 +363,10 @@ class Mux:
         owed = session.owed.get(key)
         if owed is None:
             return
+        pending = owed.pending
         self._tables.drop(session, owed)
-        if owed.pending is not None and owed.pending.upstream is not None:
-            owed.pending.upstream.cancel(owed.pending, reason)
+        if pending is not None and pending.upstream is not None:
+            pending.upstream.cancel(pending, reason)
         elif owed.is_control:
             self.effects.emit(ControlCancelled(session.id, key))
 
@@ -444,7 +459,9 @@ class Mux:
             return
         self._lingering.forget(session)
         for owed in session.owed.values():
-            owed.batch = None  # there is nobody to take the rest of its answers
+            if owed.batch is not None:
+                owed.batch.drop()
+                owed.batch = None  # there is nobody to take the rest of its answers
         self._questions.asking.session_gone(session)  # nothing is withdrawn from who is not there
         # what waits first, the newest before the others: it must not be sent because something
         # else of the session, a call or a question, has made room for it
@@ -454,6 +471,7 @@ class Mux:
         self._parked.session_gone(session)
         self._listens.session_gone(session)
         self._cancel_all(session, [*(o.key for o in given_up), *session.streams])
+        self._downstream.wishes.session_gone(session)
         del self._tables.sessions[event.session]
         session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))

@@ -24,6 +24,7 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import bridge, progress
 from mcpd.core.mux.answers import is_same_request, present, what_is_wrong
 from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.failures import no_room, with_details
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.question import Question
 from mcpd.core.mux.questions import Questions
@@ -32,6 +33,7 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
+from mcpd.core.wire.memory import Kept
 from mcpd.ids import SessionId
 
 SIBLINGS: Final = 0.03
@@ -58,6 +60,8 @@ class _Call:
         self.asks: dict[str, Question | tuple[str, bytes | None]] = {}
         self.shown: dict[str, str] = {}
         self.state: str | None = None
+        self.kept: Kept | None = None
+        """What is kept of the request that it was called with, while that is not owed an answer."""
         self.outcome: tuple[Raw | bytes | None, Raw | bytes | None, Failure | None] | None = None
         self.is_anew = False
         self.timer: Timer | None = None
@@ -81,23 +85,31 @@ class Parked:
     def __init__(self, tables: Tables, asked: Questions) -> None:
         self._tables = tables
         self._questions = asked
-        self._calls: dict[Pending, _Call] = {}
+        self._calls: dict[int, dict[Pending, _Call]] = {}
+        """By the session, and the call."""
         self._handles: dict[str, _Call] = {}
         self._numbers = itertools.count(1)
         asked.parking = self
         asked.when_gone.append(self._server_gone)
 
     def __len__(self) -> int:
-        return len(self._calls)
+        return sum(map(len, self._calls.values()))
+
+    def _call_of(self, pending: Pending) -> _Call | None:
+        return self._calls.get(pending.owner, {}).get(pending)
+
+    def _begin(self, upstream: Upstream, pending: Pending) -> _Call:
+        call = _Call(SessionId(pending.owner), upstream, pending)
+        self._calls.setdefault(pending.owner, {})[pending] = call
+        return call
 
     # -- asking ----------------------------------------------------------------------------------
 
     def put(self, question: Question, pending: Pending) -> None:
         """Ask the client whose call this is, in a moment: its siblings may be on their way."""
-        call = self._calls.get(pending)
+        call = self._call_of(pending)
         if call is None:
-            session = SessionId(pending.owner)
-            call = self._calls[pending] = _Call(session, question.upstream, pending)
+            call = self._begin(question.upstream, pending)
             question.upstream.turns.watch(pending, lambda: self._over(pending))
         key = f"q{next(call.keys)}"
         call.asks[key] = question
@@ -107,7 +119,7 @@ class Parked:
 
     def is_parked(self, pending: Pending) -> bool:
         """Tell whether a call's client has been told to retry it."""
-        call = self._calls.get(pending)
+        call = self._call_of(pending)
         return call is not None and call.state is not None
 
     def restart(
@@ -115,7 +127,7 @@ class Parked:
     ) -> bytes:
         """Return the result that asks a client something and then has it call anew."""
         self._drop(pending)
-        call = self._calls[pending] = _Call(SessionId(pending.owner), upstream, pending)
+        call = self._begin(upstream, pending)
         call.asks.update(asks)
         call.is_anew = True
         return self._show(call)
@@ -129,9 +141,8 @@ class Parked:
         if not call.asks or session is None:
             return
         pending = call.pending
-        owed = next((o for o in session.owed.values() if o.pending is pending), None)
-        if owed is not None:
-            owed.pending = None
+        owed = session.owed.get(pending.key)
+        if owed is not None and owed.pending is pending:
             self._ask(call, session, owed)
 
     def _ask(self, call: _Call, session: Session, owed: Owed) -> None:
@@ -143,6 +154,11 @@ class Parked:
             error: Raw | bytes | None,
             failure: Failure | None,
         ) -> None:
+            said = result if error is None else error
+            if said is not None and call.kept is not None and not call.kept.grow(len(said)):
+                wrong = no_room(session.share, len(said), server=call.upstream.entry.name)
+                result = error = None
+                failure = with_details(wrong, outcome_unknown=True)
             call.outcome = (result, error, failure)
 
         call.pending.done = keep
@@ -165,6 +181,8 @@ class Parked:
         wait = call.upstream.entry.parked_timeout
         if wait > 0:
             call.timer = self._tables.fx.after(wait, lambda: self._expire(call, wait))
+        if call.kept is None and call.pending.kept is not None:
+            call.kept = call.pending.kept.keep()
         known = call.upstream.introduction
         return modern.input_required(asks, call.state, b"{}" if known is None else known.info)
 
@@ -219,6 +237,12 @@ class Parked:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
             return True
         return self._take_answers(call, session, owed, found, token)
+
+    def is_retry(self, session: Session, params: Raw) -> bool:
+        """Tell whether a request is to bring answers to a call of this session that is parked."""
+        found = envelope.params_of(params) or Params()
+        call = self._handles.get(envelope.text(found.state) or "")
+        return call is not None and call.session == session.id
 
     def _is_there(self, call: _Call) -> bool:
         """Tell whether its process is still its server's, or has time to end what it has begun."""
@@ -282,6 +306,10 @@ class Parked:
             self._ask(call, session, owed)
             return
         pending.done = self._tables.outcome(session, owed)
+        if call.kept is not None:
+            owed.take_over(call.kept)
+            call.kept = None
+        pending.kept, pending.key = owed, owed.key
         owed.pending = pending
         if owed.asker is not None:  # the retry says anew what its client can, and wants to hear
             pending.asker = owed.asker
@@ -298,7 +326,7 @@ class Parked:
 
     def session_gone(self, session: Session) -> None:
         """A session's parked calls end with it."""
-        for call in [c for c in self._calls.values() if c.session == session.id and c.state]:
+        for call in [c for c in self._calls.get(session.id, {}).values() if c.state]:
             self._give_up(call, b'"its client is gone"')
 
     def _expire(self, call: _Call, wait: float) -> None:
@@ -314,7 +342,8 @@ class Parked:
 
     def _server_gone(self, upstream: Upstream) -> None:
         """Calls that were parked in a process are over: nobody is owed an answer yet."""
-        for call in [c for c in self._calls.values() if c.upstream is upstream]:
+        calls = [c for own in self._calls.values() for c in own.values() if c.upstream is upstream]
+        for call in calls:
             pending = call.pending
             if call.state is not None and call.outcome is None and not call.is_anew:
                 self._drop(pending)
@@ -326,17 +355,22 @@ class Parked:
 
     def _over(self, pending: Pending) -> None:
         """A call has ended; where it is parked its outcome is kept for the retry."""
-        call = self._calls.get(pending)
+        call = self._call_of(pending)
         if call is not None and not call.is_anew and (call.state is None or call.outcome is None):
             self._drop(pending)
 
     def _forget(self, pending: Pending, key: str, question: Question) -> None:
-        call = self._calls.get(pending)
+        call = self._call_of(pending)
         if call is not None and call.asks.get(key) is question:
             del call.asks[key]
 
     def _drop(self, pending: Pending) -> None:
-        call = self._calls.pop(pending, None)
+        own = self._calls.get(pending.owner, {})
+        call = own.pop(pending, None)
         if call is not None:
+            if not own:
+                del self._calls[pending.owner]
             self._use_handle(call)
             call.drop_timer()
+            if call.kept is not None:
+                call.kept.release()

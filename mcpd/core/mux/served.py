@@ -15,8 +15,10 @@ from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.greeting import aggregate_info
+from mcpd.core.mux.lists import ListWaiter
 from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.tables import Tables, Waiting
+from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire.envelope import Params
 from mcpd.ids import SlotId
 
@@ -41,6 +43,7 @@ class Served:
         if session.server is None:
             self.gather(
                 session,
+                owed,
                 (kind,),
                 lambda: self._reply_aggregate_list(session, owed, kind),
                 is_fresh=True,
@@ -76,7 +79,7 @@ class Served:
                 self._tables.refuse(session, owed, failure)
 
         upstream = self._tables.upstream_for(session, usable)
-        upstream.lists.listing(kind, listed)
+        self._tables.when_listed(owed, upstream, kind, listed)
 
     def _known(self, session: Session, server: str, kind: Kind, *, is_held: bool) -> Listing | None:
         """Return a list as far as it is known: of one client's own process, as it lists for that.
@@ -167,6 +170,7 @@ class Served:
     def gather(
         self,
         session: Session,
+        who: Waiting,
         kinds: Collection[Kind],
         then: Callable[[], None],
         servers: Iterable[str] | None = None,
@@ -181,14 +185,22 @@ class Served:
         """
         tables = self._tables
         missing: set[tuple[str, Kind]] = set()
+        waits: dict[tuple[str, Kind], tuple[Upstream, ListWaiter]] = {}
         is_done = False
 
-        def finish() -> None:
+        def leave() -> None:
             nonlocal is_done
+            is_done = True
+            if timer is not None:
+                timer.cancel()
+            for (_, kind), (upstream, waiter) in waits.items():
+                upstream.lists.wait_no_more(kind, waiter)
+            waits.clear()
+
+        def finish() -> None:
             if not is_done:
-                is_done = True
-                if timer is not None:
-                    timer.cancel()
+                who.leave = None
+                leave()
                 then()
 
         wait = tables.fx.settings.list_wait
@@ -219,6 +231,7 @@ class Served:
 
             def arrived(listing: Listing | None, failure: Failure | None) -> None:
                 missing.discard(part)
+                waits.pop(part, None)
                 if failure is not None:
                     is_there = tables.sessions.get(session.id) is session
                     if is_there and not is_done and tables.has_left(upstream):
@@ -228,6 +241,7 @@ class Served:
                         failures.append(failure)
                 settle()
 
+            waits[part] = (upstream, arrived)
             upstream.lists.listing(kind, arrived)
 
         names = tables.aggregate.servers() if servers is None else servers
@@ -235,6 +249,8 @@ class Served:
             ask(part)
         is_asked = True
         settle()
+        if missing and not is_done:
+            who.leave = leave
 
     def unlisted(self, server: str, kind: Kind) -> Entry | None:
         """Return the entry of a server that may list something, and has not done it yet."""
@@ -298,11 +314,12 @@ class Served:
         if not template and self._is_owned(uri):
             find()
             return
-        self.gather(session, kinds, find, is_fresh=owner() is None)
+        self.gather(session, owed, kinds, find, is_fresh=owner() is None)
 
     def owners(
         self,
         session: Session,
+        who: Waiting,
         uris: tuple[str, ...],
         then: Callable[[Mapping[str, Entry]], None],
     ) -> None:
@@ -321,7 +338,8 @@ class Served:
         if all(self._is_owned(uri) for uri in uris):
             find()
         else:
-            self.gather(session, (Kind.RESOURCES, Kind.TEMPLATES), find, is_fresh=True)
+            kinds = (Kind.RESOURCES, Kind.TEMPLATES)
+            self.gather(session, who, kinds, find, is_fresh=True)
 
     def _has_listed(self, server: str, kinds: Iterable[Kind]) -> bool:
         catalog = self._tables.catalog_of(server)

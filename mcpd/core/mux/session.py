@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Raw, UnsetType
 
 from mcpd.core.catalog.model import Kind
@@ -11,25 +13,43 @@ from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.changes import Changes
 from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.failures import MOST_FOLLOWED
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire.memory import Kept, Share
 from mcpd.ids import SessionId
 
 
-class Owed:
+class Owed(Kept):
     """One request of a session that has not been answered.
 
     ``ident`` is its id as it came, ``pending`` the request sent on for it, where there is one;
     ``asker`` is who asks where the request says so itself, as modern ones do, and ``batch`` what
     its answer is a part of. ``token`` is the progress token in a modern request's envelope.
+    ``leave`` takes it out of where it waits for a start, for a list or for a log level.
+
+    ``end`` gives back what is kept of it, unless a parked call, a listen or a check of arguments
+    keeps that.
     """
 
-    __slots__ = ("asker", "batch", "ident", "is_control", "key", "pending", "timer", "token")
+    __slots__ = (
+        "asker",
+        "batch",
+        "ident",
+        "is_control",
+        "key",
+        "leave",
+        "pending",
+        "timer",
+        "token",
+    )
 
     def __init__(self, ident: bytes, key: bytes) -> None:
+        super().__init__()
         self.ident = ident
         self.key = key
+        self.leave: Callable[[], object] | None = None
         self.is_control = False
         self.pending: Pending | None = None
         self.asker: Asker | None = None
@@ -37,12 +57,24 @@ class Owed:
         self.batch: Batch | None = None
         self.timer: Timer | None = None
 
+    def end(self) -> None:
+        """Forget what a request waits for, and give back what was counted: it is over."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if self.leave is not None:
+            leave, self.leave = self.leave, None
+            leave()
+        self.pending = None  # else a circle keeps request and frame until the collector runs
+        self.release()
+
 
 class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
-    def __init__(self, ident: SessionId, *, in_reserve: bool = False) -> None:
+    def __init__(self, ident: SessionId, share: Share, *, in_reserve: bool = False) -> None:
         self.id = ident
+        self.share = share
+        """What is kept for it, in bytes, and how many of its requests something is kept for."""
         self.in_reserve = in_reserve
         """Whether it is there for control requests alone: all places for sessions are taken."""
         self.server: str | None = None
@@ -76,9 +108,11 @@ class Session:
         """Whether ``initialize`` waits for a server that has never run."""
         self.said_initialized = False
         """Whether its client did not wait for the answer to that."""
-        self.backlog: list[tuple[Owed, str, Raw | UnsetType]] = []
-        """What its client sent meanwhile: id, method and params."""
+        self.backlog: dict[Owed, tuple[str, Raw | UnsetType]] = {}
+        """What its client sent meanwhile: requests with their method and params."""
         self.level: str | None = None
+        self._levels: dict[str, int] = {}
+        """Log levels that its modern requests want, and how many of them each."""
         self.owed: dict[bytes, Owed] = {}
         self.streams: set[bytes] = set()
         """Keys of control requests that go on as notifications."""
@@ -86,10 +120,16 @@ class Session:
         """What it uses, by the name of the server."""
         self.subscribed: dict[str, str] = {}
         """Resource URIs it is subscribed to, each with its server."""
+        self.followed = 0
+        """Resources and tasks that its listens name."""
         self.incomplete: set[Kind] = set()
         """Lists of the aggregate that it got while a server had not listed yet."""
         self.changes = Changes()
         """When it was told last, as a legacy session, that a list is another one."""
+
+    def may_follow(self, count: int) -> bool:
+        """Tell whether it may be subscribed to so many resources and tasks more."""
+        return len(self.subscribed) + self.followed + count <= MOST_FOLLOWED
 
     @property
     def label(self) -> str | None:
@@ -116,8 +156,26 @@ class Session:
     def levels(self) -> list[str]:
         """Return the log levels that it wants: its own, and those of its modern requests."""
         own = [self.level] if self.level is not None else []
-        askers = (owed.asker for owed in self.owed.values())
-        return own + [asker.level for asker in askers if asker is not None and asker.level]
+        return [*own, *self._levels]
+
+    def ask_as(self, owed: Owed, asker: Asker) -> None:
+        """Take who asks from a request, which is owed an answer, and the log level it wants."""
+        owed.asker = asker
+        if asker.level:
+            self._levels[asker.level] = self._levels.get(asker.level, 0) + 1
+
+    def forget(self, owed: Owed) -> bool:
+        """Forget a request that was owed an answer; tell whether it was."""
+        if self.owed.get(owed.key) is not owed:
+            return False
+        del self.owed[owed.key]
+        level = owed.asker.level if owed.asker is not None else None
+        if level:
+            self._levels[level] -= 1
+            if not self._levels[level]:
+                del self._levels[level]
+        owed.end()
+        return True
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""

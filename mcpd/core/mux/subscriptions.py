@@ -65,13 +65,6 @@ class Topics:
             end = topic.find("/", end + 1)
 
 
-def covers(own: Topic, topic: Topic) -> bool:
-    """Tell whether who follows ``own`` hears of ``topic``: it is that, or a part of it."""
-    if isinstance(own, Task) or isinstance(topic, Task):
-        return own == topic
-    return topic == own or topic.startswith(own.rstrip("/") + "/")
-
-
 class _Followed:
     def __init__(self) -> None:
         self.subscribers: dict[Subscriber, None] = {}  # in their order

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Catalog
+from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, FrameRejected, SessionNamed, SessionOpened
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.asker import Asker
@@ -16,7 +17,10 @@ from mcpd.core.mux.aggregate import Aggregate
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
+from mcpd.core.mux.failures import no_room, with_details
 from mcpd.core.mux.inflight import Outcome, Pending
+from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.requests import Waiter
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.upstream import Audience, Known, Phase, Upstream
 from mcpd.core.wire import envelope
@@ -41,6 +45,13 @@ _KINDS_OF_CODES = {
     codes.METHOD_NOT_FOUND: "unknown_method",
     codes.INVALID_PARAMS: "invalid_params",
 }
+
+
+class Waiting(Protocol):
+    """A request, or a listen, that waits for something before it goes on."""
+
+    leave: Callable[[], object] | None
+    """Takes it out of where it waits; called when it is over."""
 
 
 class Tables:
@@ -270,13 +281,18 @@ class Tables:
         if level is None:
             found.requests.submit(pending)
             return
+        owed = session.owed.get(pending.key)
 
         def leveled(_: object) -> None:
+            if owed is not None:
+                owed.leave = None
             if self.has_left(found) or isinstance(self.entry(entry.name), Failure):
                 self.resubmit(pending)
             elif not pending.is_over:
                 found.requests.submit(pending)
 
+        if owed is not None:
+            owed.leave = lambda: found.wait_for_no_level(leveled)
         found.log_at_least(level, leveled)
 
     def close(self, upstream: Upstream, reason: str) -> None:
@@ -355,14 +371,33 @@ class Tables:
         past = self.past_calls.get(name, (0, 0))
         self.past_calls[name] = (past[0] + calls, past[1] + errors)
 
+    # -- waiting ---------------------------------------------------------------------------------
+
+    def when_ready(self, who: Waiting, upstream: Upstream, act: Waiter) -> None:
+        """Go on with a request once a process is ready, or will not be, unless it is over."""
+
+        def ready(failure: Failure | None) -> None:
+            who.leave = None
+            act(failure)
+
+        who.leave = lambda: upstream.requests.wait_no_more(ready)
+        upstream.requests.when_ready(ready)
+
+    def when_listed(self, who: Waiting, upstream: Upstream, kind: Kind, act: ListWaiter) -> None:
+        """Go on with a request once a process has listed, unless it is over."""
+
+        def listed(listing: Listing | None, failure: Failure | None) -> None:
+            who.leave = None
+            act(listing, failure)
+
+        who.leave = lambda: upstream.lists.wait_no_more(kind, listed)
+        upstream.lists.listing(kind, listed)
+
     # -- answers --------------------------------------------------------------------------------
 
     def forget(self, session: Session, owed: Owed) -> None:
         """A request is over and gets no answer, or another one than usual."""
-        if session.owed.get(owed.key) is owed:
-            del session.owed[owed.key]
-        if owed.timer is not None:
-            owed.timer.cancel()
+        session.forget(owed)
 
     def drop(self, session: Session, owed: Owed) -> None:
         """A request was given up by its client: it gets no answer."""
@@ -389,10 +424,8 @@ class Tables:
             error: Raw | bytes | None,
             failure: Failure | None,
         ) -> None:
-            owed.pending = None  # else a circle keeps request and frame until the collector runs
-            if session.owed.get(owed.key) is not owed:
+            if not session.forget(owed):
                 return
-            del session.owed[owed.key]
             if result is not None and owed.batch is None:
                 line = envelope.result_parts(owed.ident, result)
                 self.fx.commands.append(ToSession(session.id, line))
@@ -409,8 +442,11 @@ class Tables:
     def _send(self, session: Session, owed: Owed, line: bytes) -> None:
         if owed.batch is None:
             self.fx.commands.append(ToSession(session.id, line))
-        else:
-            owed.batch.settle(line)
+            return
+        if not owed.batch.has_room(line):
+            failure = with_details(no_room(session.share, len(line)), outcome_unknown=True)
+            line = envelope.error(owed.ident, codes.error_object(failure))
+        owed.batch.settle(line)
 
     def refuse(
         self, session: Session, owed: Owed, failure: Failure, code: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
@@ -31,6 +32,7 @@ from mcpd.core.mux.requests import Interpreted, Requests
 from mcpd.core.mux.subscriptions import Subscriptions, Task, Topic
 from mcpd.core.mux.turns import Turns
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Share
 from mcpd.ids import SlotId
 
 
@@ -116,7 +118,9 @@ class Upstream:
         self._level_sent: str | None = None
         self._level_taken: str | None = None  # the last that a process agreed to
         self._is_setting_level = False
-        self._level_waiters: list[Callable[[Raw | bytes | None], None]] = []
+        self._level_waiters: dict[Callable[[Raw | bytes | None], None], None] = {}
+        self.share = Share(effects.memory)
+        """What is kept of its questions."""
         self.requests = requests = Requests(effects, slot, entry)
         requests.callers = ourselves.calling_asker(effects.settings.version)
         requests.interpret = lambda p, r, e: audience.heard_answer(self, p, r, e)
@@ -137,6 +141,7 @@ class Upstream:
         self._roots_timer: Timer | None = None
         self._roots_by = 0.0  # when requests wait for roots no more
         self._before: dict[Kind, Listing] = {}
+        self._warned_at = -math.inf
 
     @property
     def entry(self) -> Entry:
@@ -403,7 +408,7 @@ class Upstream:
         self.level = level
         if self.phase is Phase.READY and self._is_setting_level:
             if then is not None:
-                self._level_waiters.append(then)
+                self._level_waiters[then] = None
         elif self._is_level_due:
             self._send_level(level, then)
         elif then is not None:
@@ -414,6 +419,10 @@ class Upstream:
     ) -> None:
         """Set this level where nobody wants a more verbose one."""
         self.set_level(min(level, self.level or level, key=LEVELS.index), then)
+
+    def wait_for_no_level(self, then: Callable[[Raw | bytes | None], None]) -> None:
+        """Forget who waited for a log level; harmless where nobody did."""
+        self._level_waiters.pop(then, None)
 
     @property
     def _is_level_due(self) -> bool:
@@ -436,7 +445,7 @@ class Upstream:
             if self.level is not None and self._is_level_due:  # it was to be another meanwhile
                 self._send_level(self.level, None)
                 return
-            waiters, self._level_waiters = self._level_waiters, []
+            waiters, self._level_waiters = self._level_waiters, {}
             for waiter in waiters:
                 waiter(error)
 
@@ -482,6 +491,12 @@ class Upstream:
         """For a time the server told of no changes: look for some."""
         wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
         self.lists.compare(kind for kind in Kind if wanted[kind.capability])
+
+    def warn_seldom(self, text: str) -> None:
+        """Say that the server does something odd, once a second at most."""
+        if self._fx.now >= self._warned_at + 1.0:
+            self._warned_at = self._fx.now
+            self.warn(text)
 
     def warn(self, text: str) -> None:
         """Say that the server did something odd."""

@@ -11,6 +11,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import LEVELS, Method, Route
 from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.failures import no_room, too_many_followed
 from mcpd.core.mux.served import Served
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables
@@ -53,6 +54,7 @@ class Wishes:
         session.asker = msgspec.structs.replace(session.asker, level=level)
 
         def applied(error: Raw | bytes | None) -> None:
+            owed.leave = None
             if session.owed.get(owed.key) is not owed:
                 return
             if error is not None:
@@ -63,7 +65,9 @@ class Wishes:
             else:
                 self._tables.reply(session, owed, b"{}")
 
-        self.apply_levels(self._tables.upstream_for(session, entry), applied)
+        upstream = self._tables.upstream_for(session, entry)
+        owed.leave = lambda: upstream.wait_for_no_level(applied)
+        self.apply_levels(upstream, applied)
 
     def apply_levels(
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
@@ -87,7 +91,7 @@ class Wishes:
             self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
             return
         if rule.route is Route.UNSUBSCRIBE:
-            server = session.subscribed.pop(uri, None)
+            server = self._forget(session, uri)
             upstream = session.upstreams.get(server or "")
             if upstream is not None:
                 upstream.subscriptions.remove(uri, session.id, is_up=upstream.is_ready)
@@ -108,11 +112,21 @@ class Wishes:
             self._subscribe_at(session, owed, entry, uri)
 
     def _subscribe_at(self, session: Session, owed: Owed, entry: Entry, uri: str) -> None:
+        if uri not in session.subscribed:
+            if not session.may_follow(1):
+                self._tables.refuse(session, owed, too_many_followed())
+                return
+            if not session.share.take(uri.__sizeof__()):
+                failure = no_room(session.share, len(uri), server=entry.name)
+                self._tables.refuse(session, owed, failure)
+                return
         upstream = self._tables.upstream_for(session, entry)
+        kept = owed.keep()  # who gives it up is subscribed all the same
 
         def subscribed(error: Raw | bytes | None, failure: Failure | None) -> None:
+            kept.release()
             if error is not None or failure is not None:
-                session.subscribed.pop(uri, None)
+                self._forget(session, uri)
             if session.owed.get(owed.key) is not owed:
                 return
             if error is not None:
@@ -125,7 +139,19 @@ class Wishes:
         session.subscribed[uri] = entry.name
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.requests.when_ready(lambda failure: None)
+            upstream.requests.when_ready(_nobody)
+
+    def _forget(self, session: Session, uri: str) -> str | None:
+        """Forget a subscription of a session; return the server that it was to."""
+        server = session.subscribed.pop(uri, None)
+        if server is not None:
+            session.share.add(-uri.__sizeof__())
+        return server
+
+    def session_gone(self, session: Session) -> None:
+        """Forget the subscriptions of a session."""
+        for uri in list(session.subscribed):
+            self._forget(session, uri)
 
     def roots_changed(self, session: Session) -> None:
         """A client has other roots: a process of its own that asks for them is told."""
@@ -133,3 +159,7 @@ class Wishes:
             entry = self._tables.entries.get(name)
             if entry is not None and entry.asks_for_roots and upstream.is_ready:
                 upstream.notify(b'"notifications/roots/list_changed"')
+
+
+def _nobody(failure: Failure | None) -> None:
+    """Nobody waits for the process: it is told what is wanted as soon as it is there."""

@@ -12,6 +12,7 @@ from mcpd.core.mux import events as ev
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
+from tests.property.model import memory
 from tests.property.model.peers import Call, Client, Process, Question
 
 TALLY: Counter[str] = Counter()
@@ -75,6 +76,7 @@ class Ground:
                 self.perform(command)
             self.events.popleft()
             self.nobody_was_left_waiting()
+            memory.check(self.mux)
         self.is_broken = False
 
     def perform(self, command: cmd.Command) -> None:

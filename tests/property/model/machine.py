@@ -176,3 +176,4 @@ class Machine(ClientRules, ServerRules, PeopleRules):
         self.time_passes(1000.0)
         assert self.mux.next_deadline() is None
         assert self.mux.in_flight_count() == 0
+        assert self.mux.memory.kept_bytes == 0

@@ -14,6 +14,7 @@ from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.session import Session
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
 
 
@@ -23,7 +24,10 @@ class Desk:
     def __init__(self) -> None:
         self.fx = Effects(Settings(version="1"), lambda name, known: [])
         self.asking = Asking(self.fx)
-        self.one, self.two = Session(SessionId(1)), Session(SessionId(2))
+        self.one, self.two = (
+            Session(SessionId(1), Share(Memory(10**9))),
+            Session(SessionId(2), Share(Memory(10**9))),
+        )
         self.heard: list[tuple[bytes | None, bytes | None]] = []
         self.progress: list[bytes] = []
 
