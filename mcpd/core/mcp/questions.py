@@ -16,6 +16,9 @@ ROOTS: Final = "roots/list"
 METHODS: Final = (ELICITATION, SAMPLING, ROOTS)
 """The only requests of a server (2025-11-25) and the only input requests (2026-07-28, MRTR)."""
 
+MOST_OF_A_CALL: Final = 32
+"""Questions that may be open for one call."""
+
 _NULLS: Final = (b"null", b"false")
 
 

@@ -61,10 +61,10 @@ class Asking:
     def __init__(self, effects: Effects) -> None:
         self._fx = effects
         self._numbers = itertools.count(effects.settings.first_question)
-        self._open: dict[tuple[SessionId, int], Asked] = {}
+        self._open: dict[SessionId, dict[int, Asked]] = {}
 
     def __len__(self) -> int:
-        return len(self._open)
+        return sum(map(len, self._open.values()))
 
     def ask(
         self,
@@ -91,7 +91,7 @@ class Asking:
         if on_progress is not None and params is not None and (token := _token_in(params)):
             asked.token, asked.on_progress = token, on_progress
             params = progress.with_token(params, number)
-        self._open[session.id, number] = asked
+        self._open.setdefault(session.id, {})[number] = asked
         if timeout > 0:
             asked.timer = self._fx.after(timeout, lambda: self._expire(asked))
         line = envelope.request(number, envelope.quote(method), params)
@@ -137,7 +137,8 @@ class Asking:
         found = envelope.params_of(params)
         if found is None or found.progress_token is UNSET:
             return
-        asked = self._open.get((session.id, progress.token_of(found.progress_token) or 0))
+        number = progress.token_of(found.progress_token) or 0
+        asked = self._open.get(session.id, {}).get(number)
         if asked is not None and asked.on_progress is not None and asked.token is not None:
             asked.on_progress(progress.restored(params, asked.token))
 
@@ -148,8 +149,8 @@ class Asking:
 
     def session_gone(self, session: Session) -> None:
         """Forget what a session was asked; whoever asked knows that it is gone."""
-        for ident, number in [key for key in self._open if key[0] == session.id]:
-            self._take(ident, number)
+        for number in list(self._open.get(session.id, {})):
+            self._take(session.id, number)
 
     def _refuse(self, asked: Asked) -> None:
         if self._take(asked.session, asked.number) is not None:
@@ -160,9 +161,13 @@ class Asking:
         asked.then(None, None)
 
     def _take(self, session: SessionId, number: int) -> Asked | None:
-        asked = self._open.pop((session, number), None)
-        if asked is not None and asked.timer is not None:
-            asked.timer.cancel()
+        own = self._open.get(session, {})
+        asked = own.pop(number, None)
+        if asked is not None:
+            if not own:
+                del self._open[session]
+            if asked.timer is not None:
+                asked.timer.cancel()
         return asked
 
 

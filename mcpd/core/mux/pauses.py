@@ -15,6 +15,10 @@ class Pauses:
     def __len__(self) -> int:
         return len(self._reasons)
 
+    def reasons(self, pending: Pending) -> int:
+        """Return for how many reasons the time of a call stands still."""
+        return self._reasons.get(pending, 0)
+
     def stop(self, requests: Requests, pending: Pending) -> None:
         """Have the time of a call stand still, for one reason more."""
         reasons = self._reasons.get(pending, 0)

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
+from mcpd.core.mcp.questions import MOST_OF_A_CALL
 from mcpd.core.mux.asking import NO_INPUT, Asking
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.inflight import Pending
@@ -29,10 +30,15 @@ from mcpd.core.mux.upstream import Upstream
 from mcpd.core.mux.visits import Visits
 from mcpd.core.mux.wire_ids import whole
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import REQUEST_BYTES
 from mcpd.ids import SessionId
 
 CANCELLED: Final = b'{"action":"cancel"}'
 """What we answer for a client that was shown a dialog and says nothing (2025-06-18)."""
+
+
+MOST_OF_A_PROCESS: Final = 256
+"""Questions that may be open for one process, those that are held among them."""
 
 
 class Questions:
@@ -46,11 +52,11 @@ class Questions:
         self.visits = Visits(tables)
         self.when_gone: list[Callable[[Upstream], None]] = [self.visits.server_gone]
         self._tables = tables
-        self._open: dict[Question, None] = {}
+        self._open: dict[Upstream, dict[Question, None]] = {}
         self._roots = Roots(tables, self)
 
     def __len__(self) -> int:
-        return len(self._open)
+        return sum(map(len, self._open.values()))
 
     # -- from a server ---------------------------------------------------------------------------
 
@@ -74,16 +80,32 @@ class Questions:
         elif method == questions.ROOTS and upstream.entry.roots:
             self._roots.answer(upstream, ident)
         elif method == questions.ROOTS and upstream.entry.asks_for_roots and may_ask:
-            self._roots.ask(upstream, ident, params)
-        else:
+            if self._has_room(upstream, ident, params):
+                self._roots.ask(upstream, ident, params)
+        elif self._has_room(upstream, ident, params):
             self._ask_a_caller(upstream, ident, method, params, need)
+
+    def _has_room(self, upstream: Upstream, ident: bytes, params: Raw) -> bool:
+        """Tell whether one more question of a process may be open; else it is refused."""
+        if len(self._open.get(upstream, ())) >= MOST_OF_A_PROCESS:
+            self._refuse_one_more(upstream, ident, f"{MOST_OF_A_PROCESS} questions are open")
+        elif not upstream.share.has_room(len(params) + REQUEST_BYTES):
+            most = upstream.share.memory.most_bytes
+            why = f"there is no room for {len(params)} bytes (max_buffered_bytes is {most})"
+            self._refuse_one_more(upstream, ident, why)
+        else:
+            return True
+        return False
+
+    def _refuse_one_more(self, upstream: Upstream, ident: bytes, why: str) -> None:
+        upstream.warn_seldom(f"a question was refused: {why}")
+        refuse(upstream, ident, codes.INTERNAL_ERROR, f"{why}: ask again when one is answered")
 
     def _ask_a_caller(
         self, upstream: Upstream, ident: bytes, method: str, params: Raw, need: str
     ) -> None:
-        flying = upstream.requests.flying()
-        causes = [p for p in flying if p.owner and p.method.is_input_capable]
         takes_turns = upstream.turns.is_exclusive
+        causes = _causes(upstream, need, is_held=takes_turns)
         given_up = [p for p in upstream.turns.possible() if p.method.is_input_capable]
         if causes or given_up:
             upstream.turns.mark_asked()
@@ -103,6 +125,8 @@ class Questions:
         question.given_up = able(given_up, need)
         if not owners:
             refuse_undeclared(upstream, ident, need, causes)
+        elif self._least_open(candidates) >= MOST_OF_A_CALL * len(candidates):
+            self._refuse_one_more(upstream, ident, f"{MOST_OF_A_CALL} questions of a call are open")
         elif {p.owner for p in question.given_up} - owners:
             why = f"{method} may be of a call that was given up, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
@@ -113,7 +137,7 @@ class Questions:
             self.keep(question)
             self._hold(question)
         else:
-            why = f"{method} could be for any of {len(owners)} sessions, and is not guessed"
+            why = f"{method} could be for more than one session, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
 
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
@@ -147,13 +171,13 @@ class Questions:
     def input_ended(self, session: Session) -> None:
         """Answer with an error what was asked of a client that sends nothing more."""
         self.asking.input_ended(session)
-        for question in [q for q in self._open if q.owner == session.id]:
+        for question in [q for own in self._open.values() for q in own if q.owner == session.id]:
             question.take_back()
             self.answer(question, result=None, error=NO_INPUT)
 
     def session_gone(self, session: Session) -> None:
         """A session that is gone answers with an error."""
-        for question in [q for q in self._open if q.owner == session.id]:
+        for question in [q for own in self._open.values() for q in own if q.owner == session.id]:
             self._close(question)
             why = "the client that was asked is gone"
             refuse(question.upstream, question.ident, codes.INTERNAL_ERROR, why)
@@ -177,7 +201,8 @@ class Questions:
 
     def keep(self, question: Question) -> None:
         """A question is open; its callers' time stands still."""
-        self._open[question] = None
+        self._open.setdefault(question.upstream, {})[question] = None
+        question.upstream.share.add(len(question.params) + REQUEST_BYTES)
         for pending in question.callers:
             self.pauses.stop(question.upstream.requests, pending)
             if question.is_of_call:
@@ -274,7 +299,11 @@ class Questions:
 
     def _close(self, question: Question) -> None:
         question.is_open = False
-        del self._open[question]
+        own = self._open[question.upstream]
+        del own[question]
+        if not own:
+            del self._open[question.upstream]
+        question.upstream.share.add(-len(question.params) - REQUEST_BYTES)
         if question.timer is not None:
             question.timer.cancel()
         for pending in question.callers:
@@ -284,10 +313,32 @@ class Questions:
 
     def is_asking(self, upstream: Upstream) -> bool:
         """Tell whether a question of a server's is open."""
-        return bool(self._of(upstream))
+        return upstream in self._open
 
     def _of(self, upstream: Upstream) -> list[Question]:
-        return [q for q in self._open if q.upstream is upstream]
+        return list(self._open.get(upstream, ()))
+
+    def _least_open(self, callers: list[Pending]) -> int:
+        """Return the least number of open questions that any of these calls may have caused."""
+        is_parked = self.parking.is_parked
+        return min(self.pauses.reasons(each) - is_parked(each) for each in callers)
+
+
+def _causes(upstream: Upstream, need: str, *, is_held: bool) -> list[Pending]:
+    """Return the calls that can have caused a question, oldest first.
+
+    Where the question is not held, two of sessions that can be asked are as good as all.
+    """
+    causes = []
+    first = 0
+    for pending in upstream.requests.flying():
+        if pending.owner and pending.method.is_input_capable:
+            causes.append(pending)
+            if not is_held and able([pending], need):
+                if first and first != pending.owner:
+                    break
+                first = pending.owner
+    return causes
 
 
 def _key_of(ident: bytes) -> bytes | None:

@@ -19,8 +19,9 @@ from mcpd.core.mux import bridge
 from mcpd.core.mux.asking import Asked
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Interactive
+from mcpd.core.mux.failures import no_room, with_details
 from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.questions import Questions
+from mcpd.core.mux.questions import MOST_OF_A_PROCESS, Questions
 from mcpd.core.mux.requests import Interpreted
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
@@ -51,7 +52,13 @@ class _Loop:
         self.rounds = 0
         self.waits = 0
         """Rounds in a row in which nobody was asked anything."""
+        self._kept_bytes = 0
         self.begin()
+
+    @property
+    def open(self) -> int:
+        """Questions of the round, until it ends."""
+        return len(self.methods)
 
     def begin(self, wanted: modern.Input | None = None) -> None:
         """A round begins: nothing has been answered."""
@@ -61,6 +68,21 @@ class _Loop:
         self.responses: dict[str, bytes] = {}
         self.timer: Timer | None = None
 
+    def keep(self, size: int) -> Failure | None:
+        """Count what is kept of a round, or say why there is no room for it."""
+        kept = self.pending.kept
+        if kept is not None and kept.share is not None and not kept.grow(size):
+            failure = no_room(kept.share, size, server=self.upstream.entry.name)
+            return with_details(failure, outcome_unknown=True)
+        self._kept_bytes += size
+        return None
+
+    def keep_instead(self, size: int) -> None:
+        """Count so much instead of what is kept of the round."""
+        if self.pending.kept is not None:
+            self.pending.kept.add(size - self._kept_bytes)
+        self._kept_bytes = size
+
 
 class Rounds:
     """Tells what answers mean, and which calls of legacy clients wait for their clients."""
@@ -69,6 +91,8 @@ class Rounds:
         self._tables = tables
         self._questions = asked
         self._loops: dict[Pending, _Loop] = {}
+        self._asked: dict[Upstream, int] = {}
+        """How many questions of a process clients have not answered."""
         asked.when_gone.append(self._server_gone)
 
     def __len__(self) -> int:
@@ -95,8 +119,19 @@ class Rounds:
         else:
             meant = self._of_modern_server(upstream, pending, result, is_modern=is_modern)
         if meant is not None and self._loops:
-            self._loops.pop(pending, None)
+            self._forget(pending)
         return meant
+
+    def _forget(self, pending: Pending) -> _Loop | None:
+        loop = self._loops.pop(pending, None)
+        if loop is not None:
+            self._count(loop.upstream, -loop.open)
+        return loop
+
+    def _count(self, upstream: Upstream, more: int) -> None:
+        count = self._asked.pop(upstream, 0) + more
+        if count:
+            self._asked[upstream] = count
 
     def _note_visits(self, upstream: Upstream, pending: Pending, error: Raw) -> None:
         """Remember who is sent to a page by an error."""
@@ -112,6 +147,11 @@ class Rounds:
     ) -> Interpreted:
         is_parked = self._questions.parking.is_parked(pending)
         asks = _elicitations(error) if pending.method.is_input_capable and not is_parked else {}
+        if len(asks) > questions.MOST_OF_A_CALL:
+            return _invalid(upstream.entry.name, f"it wants {len(asks)} pages to be visited first")
+        kept = pending.kept
+        if asks and kept is not None and kept.share is not None and not kept.grow(len(error)):
+            return None, None, no_room(kept.share, len(error), server=upstream.entry.name)
         if asks and "elicitation.url" in asker.answers:
             return self._questions.parking.restart(upstream, pending, asks), None, None
         lacked = "elicitation.url" if asks else pending.lacked
@@ -182,7 +222,19 @@ class Rounds:
         if loop.rounds > MOST_ROUNDS:
             why = f"it has asked {MOST_ROUNDS} times and still asks"
             return _invalid(upstream.entry.name, why)
+        open_now = self._asked.get(upstream, 0)
+        if open_now + len(wanted.requests) > MOST_OF_A_PROCESS:
+            name = upstream.entry.name
+            why = f"{name}: {open_now} of its questions are open, and this call asks one more"
+            details = {"limit": "questions", "outcome_unknown": True}
+            return None, None, Failure("server_busy", why, name, True, None, details)
         loop.begin(wanted)
+        self._count(upstream, loop.open)
+        pending.params = loop.params
+        size = len(wanted.state or b"") + sum(map(len, wanted.requests))
+        loop.keep_instead(0)
+        if (full := loop.keep(size)) is not None:
+            return None, None, full
         upstream.requests.ask_between(pending)
         if not wanted.requests:
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**loop.waits)
@@ -220,6 +272,9 @@ class Rounds:
                 loop.pending, error if error is not None else silence
             )
             return
+        if (full := loop.keep(len(said))) is not None:
+            loop.upstream.requests.end_between(loop.pending, codes.error_object(full))
+            return
         loop.responses[key] = bytes(said)
         if len(loop.responses) == len(loop.methods):
             self._end_round(loop)
@@ -234,10 +289,12 @@ class Rounds:
         responses = {key: loop.responses[key] for key in loop.methods}
         pending.anew = loop.params
         pending.params = Raw(modern.retry_params(loop.params, responses, loop.state))
+        loop.keep_instead(len(pending.params))
+        self._count(upstream, -loop.open)
         loop.begin()
         upstream.requests.between.pop(pending, None)
         if self._tables.has_left(upstream):
-            del self._loops[pending]  # whoever answers it there begins to count anew
+            self._forget(pending)  # whoever answers it there begins to count anew
             self._tables.resubmit(pending)
         else:
             upstream.requests.submit(pending)
@@ -246,7 +303,7 @@ class Rounds:
 
     def _over(self, pending: Pending) -> None:
         """A call has ended, in whatever way: nobody wants to know any more."""
-        loop = self._loops.pop(pending, None)
+        loop = self._forget(pending)
         if loop is None:
             return
         if loop.timer is not None:
@@ -259,7 +316,7 @@ class Rounds:
         if upstream.requests.era is not Era.MODERN:
             return
         for pending in upstream.requests.flying():
-            loop = self._loops.pop(pending, None)
+            loop = self._forget(pending)
             if loop is not None:
                 pending.params = loop.params
             elif pending.method.is_input_capable and pending.params is not None:

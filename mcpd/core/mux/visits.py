@@ -15,6 +15,9 @@ from mcpd.ids import SessionId
 _MOST: Final = 1000
 """Of one process: elicitations at a URL whose end may still be told."""
 
+_NAME: Final = 1024
+"""Characters of the longest name of one."""
+
 
 class Visits:
     """The URL elicitations of legacy servers, by the name that the server gave them."""
@@ -47,4 +50,5 @@ class Visits:
 
 
 def _name_in(params: Raw) -> str | None:
-    return envelope.text((envelope.object_of(params) or {}).get("elicitationId", UNSET))
+    name = envelope.text((envelope.object_of(params) or {}).get("elicitationId", UNSET))
+    return None if name is None or len(name) > _NAME else name
