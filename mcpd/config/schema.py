@@ -153,7 +153,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept for a peer that does not read. 0: twice ``max_message_bytes``."""
 
     max_buffered_bytes: Bytes = 536870912
-    """All outboxes together; over it the largest is closed first."""
+    """What is kept in memory for all clients and servers together, in outboxes and as requests."""
 
     max_concurrent_starts: int = 0
     """Servers that may be starting at a time. 0: the number of cores, at least 4."""

@@ -209,6 +209,7 @@ class Daemon:
                 max_request_bytes=settings.max_request_bytes,
                 list_wait=settings.list_wait,
                 secret=os.urandom(SECRET_BYTES),
+                max_buffered_bytes=settings.max_buffered_bytes,
                 first_question=int.from_bytes(os.urandom(QUESTION_BYTES), "big") + 1,
             ),
             suggest=nearest,
@@ -254,9 +255,7 @@ class Daemon:
         )
         self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
         self._herald = Herald(start.notifier, self._registry, mux, self._supervisor)
-        self._outboxes = Outboxes(
-            one_bytes=settings.outbox_bytes, all_bytes=settings.max_buffered_bytes
-        )
+        self._outboxes = Outboxes(one_bytes=settings.outbox_bytes, memory=mux.memory)
         self._half_open = HalfOpen(lambda session: self.dispatch(events.InputEnded(session)))
         self._ledger: Ledger
         self._ledger_retry: asyncio.TimerHandle | None = None
@@ -344,6 +343,7 @@ class Daemon:
         pipes = Pipes(
             max_message_bytes=settings.max_message_bytes,
             max_unsent_bytes=settings.outbox_bytes,
+            memory=self._performer.mux.memory,
             on_frame=self._performer.frame_from(slot),
             on_stderr=on_stderr,
             on_end=on_end,

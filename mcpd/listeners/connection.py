@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from mcpd import tasks
 from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
 from mcpd.listeners.halfopen import HalfOpen, has_hung_up
 
@@ -33,43 +34,66 @@ anybody else, and a large message comes as fast as it is read."""
 
 
 class Outboxes:
-    """What is kept for and of all clients, against one bound: unread answers, unfinished lines."""
+    """What is kept for and of clients on its way: unread answers, and lines that are not finished.
 
-    def __init__(self, *, one_bytes: int, all_bytes: int) -> None:
+    It is counted with what else is kept for peers.
+    """
+
+    def __init__(self, *, one_bytes: int, memory: Memory) -> None:
         self.one_bytes = one_bytes
-        self.all_bytes = all_bytes
-        self._slow: set[Connection] = set()
-        self._unfinished: dict[Connection, int] = {}
-        """How much is kept of the long lines that have begun."""
+        self._memory = memory
+        self._slow: dict[Connection, Share] = {}
+        self._unfinished: dict[Connection, Share] = {}
 
-    def add(self, connection: Connection) -> None:
-        """Count a connection whose client falls behind."""
-        self._slow.add(connection)
+    def count(self, connection: Connection, size: int) -> None:
+        """Count what waits for a client that falls behind, as of now.
+
+        While everything together is over its bound, the largest outbox is closed.
+        """
+        share = self._slow.get(connection)
+        if share is None:
+            share = self._slow[connection] = Share(self._memory)
+        share.set(size)
+        if self._memory.kept_bytes > self._memory.most_bytes:
+            self._make_room()
 
     def remove(self, connection: Connection) -> None:
         """Count it no more."""
-        self._slow.discard(connection)
+        for shares in (self._slow, self._unfinished):
+            share = shares.pop(connection, None)
+            if share is not None:
+                share.set(0)
 
     def has_begun(self, connection: Connection, size: int) -> None:
         """Count what is kept of a line that is not finished; 0 when it is."""
+        share = self._unfinished.pop(connection, None)
         if size:
-            self._unfinished[connection] = size
-            self.make_room()
-        else:
-            self._unfinished.pop(connection, None)
+            share = self._unfinished[connection] = share or Share(self._memory)
+        if share is not None:
+            share.set(size)
+        if self._memory.kept_bytes > self._memory.most_bytes:
+            self._make_room()
 
-    def make_room(self) -> None:
-        """While all together are over the bound, close the largest."""
-        sizes = dict(self._unfinished)
-        for each in self._slow:
-            sizes[each] = sizes.get(each, 0) + each.unsent_bytes()
-        while sizes and (total := sum(sizes.values())) > self.all_bytes:
-            largest = max(sizes, key=sizes.__getitem__)
-            mine = sizes.pop(largest)
+    def _make_room(self) -> None:
+        memory = self._memory
+        for each, share in self._slow.items():
+            share.set(each.unsent_bytes())  # some have read a part of what was written to them
+        while (everybody := {**self._slow, **self._unfinished}) and (
+            total := memory.kept_bytes
+        ) > memory.most_bytes:
+            largest = max(everybody, key=self._kept_of)
+            mine = self._kept_of(largest)
+            if mine <= memory.free_bytes:
+                return
+            self.remove(largest)
             largest.abort(
-                f"it does not read, or does not end its line: of {total} bytes that are kept of "
-                f"all clients (max_buffered_bytes) {mine} were its own, the most"
+                f"it does not read, or does not end its line: of {total} bytes that are kept for "
+                f"all clients and servers (max_buffered_bytes) {mine} are its, the most"
             )
+
+    def _kept_of(self, connection: Connection) -> int:
+        shares = (self._slow.get(connection), self._unfinished.get(connection))
+        return sum(share.kept_bytes for share in shares if share is not None)
 
 
 class Connection(asyncio.Protocol):
@@ -189,7 +213,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_slow = True
-        self._outboxes.add(self)
+        self._outboxes.count(self, self.unsent_bytes())
 
     def resume_writing(self) -> None:
         self._is_slow = False
@@ -221,7 +245,7 @@ class Connection(asyncio.Protocol):
             self.abort(f"it does not read: {size} bytes were waiting (max_outbox_bytes)")
             return
         transport.write(data)
-        self._outboxes.make_room()
+        self._outboxes.count(self, size)
 
     def _write_parts(self, transport: asyncio.Transport, parts: list[memoryview]) -> None:
         size = transport.get_write_buffer_size() + sum(map(len, parts))
@@ -230,7 +254,7 @@ class Connection(asyncio.Protocol):
             return
         transport.writelines(parts)
         if self._is_slow:
-            self._outboxes.make_room()
+            self._outboxes.count(self, size)
 
     def unsent_bytes(self) -> int:
         """Return how much its client has not taken yet."""
@@ -270,6 +294,5 @@ class Connection(asyncio.Protocol):
                 self._half_open.forget(self._transport.get_extra_info("socket"))
             self._turns.drop()
             self._outboxes.remove(self)
-            self._outboxes.has_begun(self, 0)
             self._framer.drop()  # now, and not when the garbage collector comes to it
             self._on_closed(self.session, reason)

@@ -15,6 +15,7 @@ from typing import cast
 from mcpd import tasks
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
+from mcpd.core.wire.memory import Memory, Share
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
@@ -47,11 +48,14 @@ class Pipes:
         *,
         max_message_bytes: int,
         max_unsent_bytes: int,
+        memory: Memory,
         on_frame: Frames,
         on_stderr: Callable[[bytes], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``on_stderr`` gets bytes as they come, and none when there will be no more.
+        """``memory`` counts what it has not read once that backs up.
+
+        ``on_stderr`` gets bytes as they come, and none when there will be no more.
 
         ``on_end`` hears that it closed its stdin or stdout, perhaps twice: it is of no use then.
         """
@@ -60,7 +64,7 @@ class Pipes:
         self._stdin_file: io.FileIO | None = None
         self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_end)
         self._stderr = _Stderr(on_stderr)
-        self._sink = _Sink(on_end)
+        self._sink = _Sink(on_end, Share(memory))
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
         """Take over three descriptors, which are closed with us."""
@@ -109,7 +113,13 @@ class Pipes:
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
             return False
-        if self._sink.is_full and stdin.get_write_buffer_size() + len(data) > self._max_unsent:
+        if not self._sink.is_full:
+            stdin.write(data)
+            return True
+        size = stdin.get_write_buffer_size() + len(data)
+        unsent = self._sink.unsent
+        unsent.set(size - len(data))
+        if size > self._max_unsent or not unsent.take(len(data)):
             return False
         stdin.write(data)
         return True
@@ -336,8 +346,9 @@ class _Stderr(_End):
 class _Sink(asyncio.Protocol):
     """The writing end: whether it is backed up, and whether it is gone."""
 
-    def __init__(self, on_end: Callable[[], None]) -> None:
+    def __init__(self, on_end: Callable[[], None], unsent: Share) -> None:
         self.is_full = False
+        self.unsent = unsent
         self.is_lost = False
         self.is_ours = False  # the end, when it comes
         self._on_end = on_end
@@ -347,8 +358,10 @@ class _Sink(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
+        self.unsent.set(0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
+        self.unsent.set(0)
         if not self.is_ours:
             self._on_end()

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from mcpd.core.wire.framing import Oversized
+from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
 
@@ -77,7 +78,7 @@ def heard() -> Heard:
 
 @pytest.fixture
 def outboxes() -> Outboxes:
-    return Outboxes(one_bytes=1000, all_bytes=1500)
+    return Outboxes(one_bytes=1000, memory=Memory(1500))
 
 
 def connection(heard: Heard, outboxes: Outboxes, session: int = 1) -> Connection:

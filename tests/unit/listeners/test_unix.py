@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId
 from mcpd.listeners import unix
 from mcpd.listeners.connection import Connection, Outboxes
@@ -59,7 +60,7 @@ class Door:
         made = self.connections[session] = Connection(
             session,
             max_frame_bytes=1000,
-            outboxes=Outboxes(one_bytes=1000, all_bytes=1000),
+            outboxes=Outboxes(one_bytes=1000, memory=Memory(1000)),
             on_frame=lambda _session, frame: self.lines.append(bytes(frame)),
             on_closed=self._closed,
         )

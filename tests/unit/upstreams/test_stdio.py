@@ -13,6 +13,7 @@ import pytest
 import uvloop
 
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.core.wire.memory import Memory
 from mcpd.upstreams.stdio import TELLS_UNREAD, Pipes
 from tests.support.waiting import wait_until_async
 
@@ -31,9 +32,11 @@ class Far:
         self.frames: list[Frame | Oversized] = []
         self.errors: list[bytes] = []
         self.ended = 0
+        self.memory = Memory(1 << 30)
         self.pipes = Pipes(
             max_message_bytes=max_message_bytes,
             max_unsent_bytes=max_unsent_bytes,
+            memory=self.memory,
             on_frame=self.frames.append,
             on_stderr=self.errors.append,
             on_end=self._end,
