@@ -14,8 +14,8 @@ from tests.size import clients, servers
 from tests.size.ground import Arena
 from tests.size.rows import ROWS
 
-assert clients
-assert servers
+pytestmark = pytest.mark.long  # `make size` runs them
+assert (clients, servers)
 
 
 class Keeper:

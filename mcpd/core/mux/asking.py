@@ -84,7 +84,7 @@ class Asking:
         number = next(self._numbers)
         asked = Asked(session.id, number, then)
         if session.has_ended:
-            self._open[session.id, number] = asked
+            self._open.setdefault(session.id, {})[number] = asked
             asked.timer = self._fx.after(0, lambda: self._refuse(asked))
             return asked
         asked.is_sent = True
@@ -144,7 +144,7 @@ class Asking:
 
     def input_ended(self, session: Session) -> None:
         """Answer with an error what a client was asked that sends nothing more."""
-        for asked in [each for (owner, _), each in self._open.items() if owner == session.id]:
+        for asked in list(self._open.get(session.id, {}).values()):
             self._refuse(asked)
 
     def session_gone(self, session: Session) -> None:

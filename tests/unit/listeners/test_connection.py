@@ -228,7 +228,7 @@ async def test_lines_that_are_never_finished_count_with_the_outboxes(heard: Hear
     """
     A thousand clients could have 9 GiB kept of theirs.
     """
-    outboxes = Outboxes(one_bytes=1 << 30, all_bytes=500_000)
+    outboxes = Outboxes(one_bytes=1 << 30, memory=Memory(500_000))
     transports = []
     for session, size in ((1, 100_000), (2, 300_000), (3, 150_000)):
         made = long_lines(heard, outboxes, session)
@@ -239,7 +239,7 @@ async def test_lines_that_are_never_finished_count_with_the_outboxes(heard: Hear
 
 
 async def test_a_long_line_that_is_finished_counts_no_more(heard: Heard) -> None:
-    outboxes = Outboxes(one_bytes=1 << 30, all_bytes=500_000)
+    outboxes = Outboxes(one_bytes=1 << 30, memory=Memory(500_000))
     made = long_lines(heard, outboxes, 1)
     transport = FakeTransport(made)
     for _ in range(5):
@@ -257,7 +257,7 @@ async def test_of_who_is_gone_nothing_is_kept(heard: Heard) -> None:
     """
     The collector comes when there are many objects, and a line of megabytes is one.
     """
-    made = long_lines(heard, Outboxes(one_bytes=1 << 30, all_bytes=1 << 30), 1)
+    made = long_lines(heard, Outboxes(one_bytes=1 << 30, memory=Memory(1 << 30)), 1)
     FakeTransport(made)
     made.data_received(b"x" * 300_000)
     made.connection_lost(None)

@@ -455,7 +455,7 @@ def test_what_is_cancelled_waits_nowhere(where: str):
             len(each.requests._on_ready)
             + len(each._level_waiters)
             + sum(map(len, each.lists._waiting.values()))
-            + sum(map(len, each.lists._reading.values()))
+            + sum(len(one.waiters) for one in each.lists._reading.values())
             for each in places
         )
 
