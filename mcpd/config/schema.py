@@ -127,7 +127,7 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] | Literal["session"] = ()
     """URIs that it is told to work in, or ``session``: those of the session it belongs to."""
 
-    extensions: tuple[str, ...] = ("io.modelcontextprotocol/ui",)
+    extensions: tuple[str, ...] = ()
     """MCP extensions that a legacy server is told of when several clients share its process."""
 
     tools: ToolsConfig = ToolsConfig()

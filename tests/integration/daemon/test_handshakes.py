@@ -42,7 +42,7 @@ def told(box: Box) -> Json:
 def test_a_server_that_refuses_the_handshake_is_offered_less_in_the_same_start(
     box: Box, how: str, entry: Json, version: str
 ) -> None:
-    fussy(box, how, **entry).up()
+    fussy(box, how, extensions=[UI], **entry).up()
     said = told(box)
     assert said["protocolVersion"] == version
     is_reduced = how in ("strict", "ends")
@@ -86,13 +86,20 @@ def test_a_client_alone_with_its_server_is_seen_as_it_is(box: Box) -> None:
 def test_a_server_of_many_is_told_that_everything_can_be_asked(box: Box) -> None:
     fussy(box, "asks").up()
     session = box.session("fussy", capabilities={})
+    assert len(session.request("tools/list")["tools"]) == 2
+    assert told(box)["capabilities"] == {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
+
+
+def test_a_server_of_many_is_told_of_the_extensions_of_its_entry(box: Box) -> None:
+    fussy(box, "asks", extensions=[UI]).up()
+    session = box.session("fussy", capabilities={})
     assert len(session.request("tools/list")["tools"]) == 3
     assert told(box)["capabilities"]["extensions"] == {UI: {}}
 
 
 @pytest.mark.parametrize("sharing", ["shared", "session"])
 def test_nothing_is_invited_that_would_be_refused(box: Box, sharing: str) -> None:
-    fussy(box, "asks", interactive="off", extensions=[], sharing=sharing).up()
+    fussy(box, "asks", interactive="off", sharing=sharing).up()
     session = box.session("fussy", capabilities={"elicitation": {}, "sampling": {}})
     assert [tool["name"] for tool in session.request("tools/list")["tools"]] == ["told"]
     assert json.loads(session.text("told"))["capabilities"] == {}

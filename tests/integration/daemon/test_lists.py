@@ -106,7 +106,7 @@ def test_lists_of_prompts_and_resources_are_read_again_too(box: Box, kind: str) 
 
 def test_a_modern_list_is_read_again_when_its_time_is_over(box: Box) -> None:
     serve(box, "fake", "--modern", era="modern")
-    serve(box, "keeps", "--modern", "--ttl", 600_000, era="modern", extensions=[])
+    serve(box, "keeps", "--modern", "--ttl", 600_000, era="modern")
     peer, other = box.up().session(handshake=False), box.session("keeps", handshake=False)
     listen = {"notifications": {"toolsListChanged": True}}
     peer.start("subscriptions/listen", {**listen, "_meta": META})
