@@ -289,3 +289,21 @@ TestListening = Listening.TestCase
 TestListening.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestListeningToModern = ListeningToModern.TestCase
 TestListeningToModern.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_the_owner_of_a_resource_is_found_after_two_restarts_while_it_lists() -> None:
+    """
+    The resource was left out of the acknowledgement, as one that nobody has.
+    """
+    world = ListeningToModern()
+    while world.asked:
+        world.answer_one(world.asked[0])
+    world.listen("3", 0, False, ["r:a"])
+    for _ in range(2):
+        world.restart()
+        while not any(each["method"] == "resources/list" for each in world.asked):
+            world.answer_one(world.asked[0])
+    while world.asked:
+        world.answer_one(world.asked[0])
+    honoured = world.open["3", "0"].honoured
+    assert honoured is not None and honoured["resourceSubscriptions"] == ["r:a"]

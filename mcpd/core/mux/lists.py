@@ -304,8 +304,11 @@ class Lists:
             if self.catalog.get(kind) is not None:
                 self._read(kind, is_compared=True)
 
-    def lose(self, failure: Failure, *, comes_back: bool) -> None:
-        """The process is gone: nothing that is being read will come from it."""
+    def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
+        """The process is gone: nothing that is being read will come from it.
+
+        A list is read once more after a death, and after each restart that was planned.
+        """
         for timer in self._refresh_timers.values():
             timer.cancel()
         self._refresh_timers.clear()
@@ -314,7 +317,7 @@ class Lists:
         for kind, reading in readers.items():
             for waiter, may_repeat in reading.waiters.items():
                 if comes_back and may_repeat:
-                    self._waiting[kind][waiter] = True
+                    self._waiting[kind][waiter] = not is_planned
                     self._requests.when_ready(self._ready[kind])
                 else:
                     waiter(None, failure)

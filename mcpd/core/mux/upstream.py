@@ -324,9 +324,9 @@ class Upstream:
             comes_back=comes_back,
             tool=self.catalog.tool,
         )
-        self.lists.lose(failure, comes_back=comes_back)
+        self.lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
         for lists in self._lists_of.values():
-            lists.lose(failure, comes_back=False)
+            lists.lose(failure, is_planned=is_planned, comes_back=False)
         self._lists_of.clear()
         if not comes_back:
             self.subscriptions.fail(failure)
