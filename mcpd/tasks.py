@@ -92,6 +92,7 @@ class Turns:
         self._resume = resume
         self._work: deque[Iterator[None]] = deque()
         self._next: asyncio.Handle | None = None
+        self._is_going = False
 
     @property
     def is_behind(self) -> bool:
@@ -103,6 +104,12 @@ class Turns:
         self._work.append(work)
         if self._next is None:
             self._go()
+
+    def first(self, work: Iterator[None]) -> None:
+        """Do some work before anything else that is left: in this turn of ours, or in the next."""
+        self._work.appendleft(work)
+        if not self._is_going:
+            self.rest()
 
     def rest(self) -> None:
         """Bring nothing more before everybody else had a turn."""
@@ -118,10 +125,14 @@ class Turns:
             self._end_pause()
 
     def _go(self) -> None:
+        self._is_going = True
         until = time.monotonic() + TURN_S
         while self._work and time.monotonic() < until:
-            if next(self._work[0], True) and self._work:  # a step is None; it may have dropped all
+            work = self._work[0]
+            # a step is None; it may have dropped all, or put other work in front
+            if next(work, True) and self._work and self._work[0] is work:
                 self._work.popleft()
+        self._is_going = False
         if self._work:
             if self._next is None:
                 self._pause()

@@ -42,6 +42,8 @@ class Performer:
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             cmd.ToSession: self._to_session,
             cmd.ToServer: self._to_server,
+            cmd.SessionElements: self._session_elements,
+            cmd.ServerElements: self._server_elements,
             cmd.CloseSession: self._close_session,
             cmd.OpenSlot: self._open_slot,
             cmd.CloseSlot: self._close_slot,
@@ -131,6 +133,16 @@ class Performer:
         pipes = self.pipes.get(command.slot)
         if pipes is not None and not pipes.write(command.data) and command.wire_id:
             self.dispatch(WriteRefused(command.slot, command.wire_id, not pipes.is_open))
+
+    def _session_elements(self, command: cmd.SessionElements) -> None:
+        connection = self.connections.get(command.session)
+        if connection is not None:
+            connection.bring(command.elements)
+
+    def _server_elements(self, command: cmd.ServerElements) -> None:
+        pipes = self.pipes.get(command.slot)
+        if pipes is not None:
+            pipes.bring(command.elements)
 
     def _close_session(self, command: cmd.CloseSession) -> None:
         connection = self.connections.get(command.session)

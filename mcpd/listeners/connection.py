@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from msgspec import Raw
@@ -142,10 +142,14 @@ class Connection(asyncio.Protocol):
             return
         if len(data) >= REST_BYTES:
             self._turns.rest()
-        for frame in self._feed(data):
+        frames = iter(self._feed(data))
+        for frame in frames:
             if self._is_over:
                 return
             self._on_frame(self.session, frame)
+            if self._turns.is_behind:  # it was an array
+                self._turns.take(self._one_by_one(frames))
+                return
         if self._is_unfinished or self._framer.pending() > REST_BYTES:
             self._count_unfinished()
 
@@ -158,11 +162,18 @@ class Connection(asyncio.Protocol):
 
     def _steps(self, data: bytes) -> Iterator[None]:
         for start in range(0, len(data), SLICE_BYTES):
-            for frame in self._feed(data[start : start + SLICE_BYTES]):
-                if self._is_over:
-                    return
-                yield self._on_frame(self.session, frame)
+            yield from self._one_by_one(self._feed(data[start : start + SLICE_BYTES]))
             yield
+
+    def _one_by_one(self, frames: Iterable[Frame | Oversized]) -> Iterator[None]:
+        for frame in frames:
+            if self._is_over:
+                return
+            yield self._on_frame(self.session, frame)
+
+    def bring(self, elements: list[bytes]) -> None:
+        """Hand over the elements of a frame before any other, in turns with other peers."""
+        self._turns.first(self._one_by_one(elements))
 
     def _pause(self) -> None:
         if self._is_read:

@@ -9,7 +9,7 @@ import io
 import os
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 from mcpd import tasks
@@ -140,6 +140,10 @@ class Pipes:
     def mute(self) -> None:
         """Pass nothing more of its stdout on; it is still drained."""
         self._stdout.mute()
+
+    def bring(self, elements: list[bytes]) -> None:
+        """Hand over the elements of a frame before any other, in turns with other peers."""
+        self._stdout.turns.first(self._stdout.one_by_one(elements))
 
     async def drain(self, grace: float) -> bool:
         """Wait until all that was written so far has been handled; return whether both ended.
@@ -293,14 +297,21 @@ class _Stdout(_End):
         self.drop_turns()
 
     def take(self, data: bytes) -> None:
-        for frame in self._feed(data):
+        frames = iter(self._feed(data))
+        for frame in frames:
             self.on_frame(frame)
+            if self.turns.is_behind:  # it was an array
+                self.turns.take(self.one_by_one(frames))
+                return
 
     def steps(self, data: bytes) -> Iterator[None]:
         for start in range(0, len(data), SLICE_BYTES):
-            for frame in self._feed(data[start : start + SLICE_BYTES]):
-                yield self.on_frame(frame)
+            yield from self.one_by_one(self._feed(data[start : start + SLICE_BYTES]))
             yield
+
+    def one_by_one(self, frames: Iterable[Frame | Oversized]) -> Iterator[None]:
+        for frame in frames:
+            yield self.on_frame(frame)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -9,7 +9,8 @@ result follow.
 bytes. ``--tools FILE`` is the array of ``tools/list``, as it is to be served; with ``--pages`` an
 array of whole results, in the order in which they are served.
 ``--instead TEXT`` is all that it answers to a handshake, backslash escapes read.
-``--ping LINE`` is written to whoever pings it; without it nothing is.
+``--ping LINE`` is written to whoever pings it; without it nothing is. ``--version`` is its revision,
+else it takes the one that it is offered.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def main() -> None:
     ap.add_argument("--pages")
     ap.add_argument("--ping")
     ap.add_argument("--instead")
+    ap.add_argument("--version")
     options = ap.parse_args()
     tools = b'[{"name":"say","inputSchema":{"type":"object"}}]'
     if options.tools:
@@ -81,7 +83,7 @@ def main() -> None:
                 write(options.instead.encode().decode("unicode_escape").encode())
             case "initialize":
                 told = {
-                    "protocolVersion": params["protocolVersion"],
+                    "protocolVersion": options.version or params["protocolVersion"],
                     "capabilities": {"tools": {"listChanged": True}},
                     "serverInfo": {"name": "odd", "version": "1"},
                 }

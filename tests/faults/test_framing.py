@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -19,6 +21,7 @@ from tests.faults.ground import (
     text_result,
 )
 from tests.support.daemon import Box, Peer, RpcError
+from tests.support.waiting import wait_until
 
 LIMIT = 1 << 20
 """``max_message_bytes`` of the small daemon."""
@@ -38,7 +41,9 @@ def configure(box: Box) -> None:
     odd(box, "timed", call_timeout=0.4, env={"OTHER": "process"})
     odd(box, "mute", "--instead", NO_ID, startup_timeout=1.5)
     odd(box, "unended", "--instead", '{"jsonrpc":"2.0",', startup_timeout=1.5)
+    odd(box, "arrays", "--version", "2025-03-26")
     box.fake("noisy", "--noise")
+    box.fake("quiet")
     huge = box.root / "huge.json"
     huge.write_text(json.dumps([{"name": "say", "description": "é" * (HUGE_TOOL // 2)}]))
     odd(box, "huge", "--tools", huge)
@@ -153,6 +158,90 @@ def test_endless_lines_take_no_memory_and_end_nothing(small: Box):
             assert flood.request("mcpd/hello")["api"] == 1
         assert session.finish(ident, 20)["content"][0]["text"] == "still here"
         assert memory_kib(small.daemon.pid) - before < 24 * 1024
+
+
+def echoes_until(box: Box, busy: Peer, ident: object) -> dict[str, Any]:
+    """Return the answer to a call; until it comes, others call a server of theirs."""
+    with box.session("quiet") as other:
+        while True:
+            assert other.text("echo", text="meanwhile") == "meanwhile"
+            with contextlib.suppress(TimeoutError):
+                found: dict[str, Any] = busy.finish(ident, 0.05)
+                return found
+
+
+@pytest.mark.parametrize("server", ["odd", "arrays"])
+@pytest.mark.parametrize("element", ["1", "{}", "[]", "[[[[]]]]", '"\\ud800"'])
+def test_an_array_of_megabytes_is_one_line_of_noise(box: Box, server: str, element: str):
+    """
+    Every element was taken for a message, all of them in one go: 43 s for 4 MiB, and after 16 MiB
+    the watchdog ended the daemon.
+    """
+    before = memory_kib(box.daemon.pid)
+    noise = box.status(server)["noise"]
+    with box.session(server) as session:
+        array = ("[", 1), (f"{element},", (16 << 20) // (len(element) + 1)), (f"{element}]\n", 1)
+        ident = say(session, *array, whole("said"))
+        assert echoes_until(box, session, ident)["content"][0]["text"] == "said"
+        assert not session.inbox
+    assert box.status(server)["noise"] == noise + 1
+    assert memory_kib(box.daemon.pid) - before < 160 * 1024
+
+
+def test_an_array_of_a_server_that_may_send_it_is_heard(box: Box):
+    said = [answered(text_result("in an array")).rstrip(), '{"jsonrpc":"2.0","method":"x"}']
+    with box.session("arrays") as session:
+        ident = say(session, (f"[{','.join(said)}]\n", 1))
+        assert session.finish(ident)["content"][0]["text"] == "in an array"
+        noise = box.status("arrays")["noise"]
+        ident = say(session, ("[" + "{}," * 999 + "{}]\n", 1), whole("after it"))
+        assert session.finish(ident)["content"][0]["text"] == "after it"
+        assert box.status("arrays")["noise"] == noise + 1000
+    with box.peer() as peer:
+        wait_until(lambda: any("more lines" in text for text in notes(peer, "arrays")))
+        assert len([text for text in notes(peer, "arrays", "stdout") if text == "{}"]) <= 40
+
+
+def notes(peer: Peer, server: str, source: str = "mcpd") -> list[str]:
+    lines = peer.request("mcpd/logs", {"server": server, "lines": 5000})["lines"]
+    return [line["text"] for line in lines if line["source"] == source]
+
+
+@pytest.mark.parametrize("element", ["1", "{}", "[]", '"\\ud800"'])
+def test_an_array_of_megabytes_of_a_client_is_one_error(box: Box, element: str):
+    """
+    A megabyte made every other client wait for 14 s.
+    """
+    with box.session("quiet", version="2025-03-26") as session:
+        line = "[" + f"{element}," * ((8 << 20) // (len(element) + 1)) + element + "]\n"
+        session.send_raw(line.encode())
+        ident = session.start("ping")
+        assert echoes_until(box, session, ident) == {}
+        (refused,) = session.inbox
+        assert refused["error"]["message"] == "an array has at most 1000 messages"
+
+
+def test_as_many_requests_as_an_array_may_hold_are_answered_in_one(box: Box):
+    ping = {"jsonrpc": "2.0", "method": "ping"}
+    with box.session("quiet", version="2025-03-26") as session:
+        requests = [{**ping, "id": number} for number in range(1000)]
+        session.send_raw(json.dumps(requests).encode() + b"\n" + json.dumps(ping).encode() + b"\n")
+        answers = json.loads(session.read_line() or b"")
+        assert [answer["id"] for answer in answers] == list(range(1000))
+        assert session.text("echo", text="after it") == "after it"
+
+
+def test_blanks_beside_a_lone_surrogate_delay_nobody(box: Box):
+    """
+    They were walked over one by one, in Python: 32 MiB took 2.8 s.
+    """
+    result = '{"content":[],"text":"\\ud800 \\uD83D\\uDE00"}'
+    head, tail = '{"jsonrpc":"2.0","id":$ID,"result":', "}\n"
+    with box.session("odd") as session:
+        ident = say(session, (head + result, 1), (" ", 32 << 20), (tail, 1))
+        assert raw_answer(session, ident) == result
+        ident = say(session, (head, 1), (" ", 32 << 20), (result + tail, 1))
+        assert raw_answer(session, ident) == result
 
 
 def test_what_is_no_message_is_ignored_and_told_once(box: Box):

@@ -175,6 +175,14 @@ class Conversation:
         """
         done: list[cmd.Command] = []
         for command in self.mux.handle(event, self.now):
+            if isinstance(command, cmd.SessionElements):
+                for element in command.elements:
+                    done += self.handle(ev.FrameFromSession(command.session, element))
+                continue
+            if isinstance(command, cmd.ServerElements):
+                for element in command.elements:
+                    done += self.handle(ev.FrameFromServer(command.slot, element))
+                continue
             if isinstance(command, cmd.Control):
                 known = _control_event(command)
             else:
@@ -308,7 +316,8 @@ class Conversation:
     def do_start(self, server: str, *kinds: str) -> list[cmd.Command]:
         """``!! start echo``: up, and all that the mux asks is answered until it is ready.
 
-        Kinds that are named are its capabilities; else it has all of them.
+        Kinds that are named are its capabilities, else it has all of them. One that begins with
+        ``20`` is its revision.
         """
         todo = self.do_up(server)
         seen: list[cmd.Command] = []
@@ -504,10 +513,12 @@ def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | 
         heard = {"notifications": message["params"]["notifications"], "_meta": about}
         return _line("notifications/subscriptions/acknowledged", heard)
     result: dict[str, Any] = dict(lists.get(message["method"], {}))
+    version = next((kind for kind in kinds if kind[:2] == "20"), "2025-11-25")
+    kinds = tuple(kind for kind in kinds if kind != version)
     if message["method"] in ("initialize", "server/discover"):
         has = {name: value for name, value in CAPABILITIES.items() if not kinds or name in kinds}
         info = {"name": server, "version": "1"}
-        result = {"protocolVersion": "2025-11-25", "capabilities": has, "serverInfo": info}
+        result = {"protocolVersion": version, "capabilities": has, "serverInfo": info}
     if message["method"] == "server/discover":
         about = {modern.SERVER_INFO_KEY: info}
         result = {"supportedVersions": [modern.VERSION], "capabilities": has, "_meta": about}

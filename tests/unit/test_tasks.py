@@ -83,3 +83,44 @@ async def test_a_step_may_drop_the_rest() -> None:
     peer.turns.take(work())
     assert peer.done == []
     assert not peer.turns.is_behind
+
+
+async def test_work_that_is_put_in_front_waits_for_a_turn() -> None:
+    """
+    The elements of an array come before the frames that follow it.
+    """
+    peer = Peer()
+    peer.turns.first(peer.work(10, 3))
+    assert peer.done == [] and peer.said == ["pause"]
+    peer.turns.take(peer.work(30, 2))
+    await wait_until_async(lambda: not peer.turns.is_behind, what="the work")
+    assert peer.done == [10, 11, 12, 30, 31]
+    assert peer.said == ["pause", "resume"]
+
+
+async def test_a_step_may_put_work_before_the_next_steps() -> None:
+    peer = Peer()
+
+    def array() -> Iterator[None]:
+        peer.turns.first(peer.work(10, 3, TURN_S))
+        yield
+        peer.done.append(20)
+        yield
+
+    peer.turns.take(array())
+    peer.turns.take(peer.work(30, 2))
+    await wait_until_async(lambda: not peer.turns.is_behind, what="the work")
+    assert peer.done == [10, 11, 12, 20, 30, 31]
+    assert peer.said == ["pause", "resume"]
+
+
+async def test_work_that_is_put_in_front_in_a_last_step_is_not_lost() -> None:
+    peer = Peer()
+
+    def array() -> Iterator[None]:
+        yield
+        peer.turns.first(peer.work(1, 2))
+
+    peer.turns.take(array())
+    await wait_until_async(lambda: not peer.turns.is_behind, what="the work")
+    assert peer.done == [1, 2]

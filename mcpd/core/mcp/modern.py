@@ -5,7 +5,6 @@ The only module that knows what a request says of itself in ``_meta``, and what 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -18,7 +17,7 @@ from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introd
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MODERN, Era
 from mcpd.core.wire import splice
-from mcpd.core.wire.envelope import object_from, object_of, quote, text
+from mcpd.core.wire.envelope import elements_of, object_from, object_of, quote, text
 
 ERA: Final = Era.MODERN
 VERSION: Final = MODERN[-1]
@@ -462,26 +461,12 @@ def _without_meta(
     return None if splice.is_empty(left) else left, taken
 
 
-@functools.cache
-def _first_names() -> Callable[[Raw | bytes], msgspec.Struct]:
-    """Return a decoder of the first elements; the others are skipped without an object for each."""
-    names = [f"name_{number}" for number in range(MOST_NAMES + 1)]
-    fields = [(name, Raw | msgspec.UnsetType, msgspec.UNSET) for name in names]
-    first = msgspec.defstruct("_First", fields, array_like=True, gc=False)
-    return msgspec.json.Decoder(first).decode
-
-
 def _texts(raw: Raw | bytes) -> list[str] | None:
     """Read the first strings of an array; ``None`` where it is something else."""
     try:
-        first = msgspec.structs.astuple(_first_names()(raw))
-        found = [text(element) for element in first if element is not msgspec.UNSET]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        try:
-            elements = splice.elements(bytes(raw))
-            found = [text(element) for element in elements[: MOST_NAMES + 1]]
-        except ValueError:
-            return None
+        found = [text(element) for element in splice.elements(bytes(raw), MOST_NAMES + 1)]
+    except ValueError:
+        return None
     read = [one for one in found if one is not None]
     return read if len(read) == len(found) else None
 

@@ -147,7 +147,7 @@ def supported_versions(error: Raw | bytes | None) -> tuple[str, ...]:
     """Return the revisions that an error names in ``data.supported`` (2024-11-05, lifecycle)."""
     members = (envelope.object_of(error) if error is not None else None) or {}
     data = envelope.object_of(members["data"]) if "data" in members else None
-    found = envelope.batch_of(bytes((data or {}).get("supported", Raw(b"[]")))) or ()
+    found = envelope.elements_of((data or {}).get("supported", Raw(b"[]"))) or ()
     return tuple(text for text in map(envelope.text, found) if text is not None)
 
 

@@ -20,6 +20,9 @@ MODERN: Final = ("2026-07-28",)
 """Oldest first: the revisions whose requests each carry their own version and capabilities."""
 
 NEWEST_LEGACY: Final = LEGACY[-1]
+HAS_BATCHES: Final = "2025-03-26"
+"""The one revision in which messages may come in arrays."""
+
 MAY_OMIT_ID: Final = "2025-11-25"
 """From here on an error whose request is unknown has no id at all; before, the id is null."""
 

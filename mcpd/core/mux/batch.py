@@ -10,13 +10,24 @@ from mcpd.core.wire.memory import Share
 class Batch:
     """What is owed for one array of messages; nothing where it held no request."""
 
-    def __init__(self, send: Callable[[bytes], None], share: Share) -> None:
-        """``send`` takes the line of answers, once; until then they count in ``share``."""
+    def __init__(self, send: Callable[[bytes], None], share: Share, size: int) -> None:
+        """``send`` takes the line of answers, once; until then they count in ``share``.
+
+        ``size`` is the number of messages.
+        """
         self._send = send
         self._share = share
+        self._unread = size
         self._answers: list[bytes] = []
         self._kept_bytes = 0
         self._owed = 1  # one for the reading of it
+
+    def read(self) -> bool:
+        """Count a message that has been read; return whether it was the last."""
+        self._unread -= 1
+        if not self._unread:
+            self.settle(None)
+        return not self._unread
 
     def expect(self) -> None:
         """A request of it is owed an answer."""

@@ -31,6 +31,23 @@ class ToServer(msgspec.Struct, frozen=True, gc=False):
     wire_id: int = 0
 
 
+class SessionElements(msgspec.Struct, frozen=True, gc=False):
+    """Bring each element of an array that a client sent, as ``FrameFromSession``.
+
+    They come before anything else of that client, and others have their turns in between.
+    """
+
+    session: SessionId
+    elements: list[bytes]
+
+
+class ServerElements(msgspec.Struct, frozen=True, gc=False):
+    """Bring each element of an array that a server sent, as ``FrameFromServer``, in that way."""
+
+    slot: SlotId
+    elements: list[bytes]
+
+
 class CloseSession(msgspec.Struct, frozen=True):
     """End a connection, after what is queued for it was written."""
 
@@ -166,6 +183,8 @@ class Tell(msgspec.Struct, frozen=True):
 Command = (
     ToSession
     | ToServer
+    | SessionElements
+    | ServerElements
     | CloseSession
     | OpenSlot
     | CloseSlot

@@ -20,6 +20,7 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.wishes import Wishes
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
+from mcpd.core.wire.scan import MOST_PARTS
 
 _TOOLS_CALL: Final = CLIENT_REQUESTS["tools/call"]
 _NOTHING: Final = Params()
@@ -46,7 +47,10 @@ class Downstream:
         if params is not None:
             looked = envelope.params_of(params)
             if looked is None:
-                self._tables.reject(session, owed, codes.INVALID_PARAMS, "params must be an object")
+                why = "params must be an object"
+                if len(params) > envelope.LARGE_BYTES:  # it may be one
+                    why += f" of at most {MOST_PARTS} members"
+                self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
                 return
             found = looked
             if (

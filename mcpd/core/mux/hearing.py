@@ -10,8 +10,9 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import ServerNoise
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.versions import MODERN
+from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
 from mcpd.core.mux import progress
+from mcpd.core.mux.commands import ServerElements
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import invalid_answer, too_large
@@ -23,6 +24,7 @@ from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.ids import SlotId
 
 _CHANGES: Final = {
     "notifications/tools/list_changed": (Kind.TOOLS,),
@@ -41,6 +43,7 @@ _PIECE: Final = re.compile(rb'\s*(?:[{}\]],?|"(?:jsonrpc|id|result|error|method)
 class Speaker(Protocol):
     """The server that speaks."""
 
+    slot: SlotId
     requests: Requests
     lists: Lists
     heard_at: float
@@ -51,6 +54,8 @@ class Speaker(Protocol):
     def entry(self) -> Entry: ...
     @property
     def is_modern(self) -> bool: ...
+    @property
+    def version(self) -> str | None: ...
     def answer(
         self, ident: bytes, *, result: Raw | bytes | None, error: Raw | bytes | None
     ) -> None: ...
@@ -171,10 +176,12 @@ class Hearing(Generic[S]):
             return
         if not problem.is_json and self._hear_glued(frame):
             return
-        batch = envelope.batch_of(frame) if problem.is_json else None
-        if batch and all(element.startswith(b"{") for element in batch):
-            for element in batch:  # 2025-03-26 allows it
-                self.hear(element)
+        reason = "not JSON-RPC" if problem.reason != envelope.TOO_MANY else problem.reason
+        elements = problem.elements or []
+        if elements and self._upstream.version != HAS_BATCHES:
+            reason = f"an array of messages, which revision {HAS_BATCHES} alone has"
+        elif elements and all(element.startswith(b"{") for element in elements):
+            self._fx.emit(ServerElements(self._upstream.slot, elements))
             return
         ident = envelope.find_id(bytes(frame[:4096]), bytes(frame[-4096:]), of_answer=True)
         wire_id = None if ident is None else wire_id_of(Raw(ident))
@@ -183,7 +190,6 @@ class Hearing(Generic[S]):
             why = f"its answer cannot be read: {problem.reason}"
             self._requests.spoil(pending, invalid_answer(self._name, why))
             return
-        reason = "not JSON-RPC"
         if frame[:15].lower() == _CONTENT_LENGTH:
             reason = LSP
         elif _PIECE.match(frame[:2000]):

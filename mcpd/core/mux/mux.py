@@ -10,10 +10,18 @@ from msgspec import UNSET
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, FrameRejected, ServerWarning, SessionClosed
 from mcpd.core.mcp import codes
+from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.mux import events
 from mcpd.core.mux.audience import Hearers
 from mcpd.core.mux.batch import Batch
-from mcpd.core.mux.commands import CloseSession, Command, Control, ControlCancelled, ToSession
+from mcpd.core.mux.commands import (
+    CloseSession,
+    Command,
+    Control,
+    ControlCancelled,
+    SessionElements,
+    ToSession,
+)
 from mcpd.core.mux.control import ControlDesk
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
@@ -38,7 +46,6 @@ _CONTROL = "mcpd/"
 NO_SESSION = "all connections for sessions are taken; this one is for control requests alone"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
-_HAS_BATCHES = "2025-03-26"
 
 
 class Mux:
@@ -83,7 +90,10 @@ class Mux:
             case events.FrameFromSession():
                 session = self._tables.sessions.get(event.session)
                 if session is not None:
-                    self._hear_session(session, event.frame)
+                    batch = session.batch
+                    self._hear_session(session, event.frame, batch)
+                    if batch is not None and batch.read():
+                        session.batch = None
             case events.FrameFromServer():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
@@ -233,11 +243,9 @@ class Mux:
         try:
             message = envelope.decode(frame)
         except envelope.Malformed as problem:
-            if batch is None and problem.is_json and session.version == _HAS_BATCHES:
-                elements = envelope.batch_of(frame)
-                if elements:
-                    self._hear_batch(session, elements)
-                    return
+            if batch is None and problem.elements and session.version == HAS_BATCHES:
+                self._begin_batch(session, problem.elements)
+                return
             if self._spoil_answer(session, frame[:4096], frame[-4096:], problem.reason):
                 return
             code = codes.INVALID_REQUEST if problem.is_json else codes.PARSE_ERROR
@@ -271,12 +279,15 @@ class Mux:
         method = str(message.method)
         self._hear_request(session, ident, method, message.params, len(frame), batch)
 
-    def _hear_batch(self, session: Session, elements: list[bytes]) -> None:
-        """Take an array of messages, one by one; what it is owed goes out as one array."""
-        batch = Batch(lambda line: self.effects.emit(ToSession(session.id, line)), session.share)
-        for element in elements:
-            self._hear_session(session, element, batch)
-        batch.settle(None)
+    def _begin_batch(self, session: Session, elements: list[bytes]) -> None:
+        """Have the messages of an array brought one by one; its answers go out as one array."""
+        emit = self.effects.emit
+
+        def send(line: bytes) -> None:
+            emit(ToSession(session.id, line))
+
+        session.batch = Batch(send, session.share, len(elements))
+        emit(SessionElements(session.id, elements))
 
     def _hear_request(
         self,

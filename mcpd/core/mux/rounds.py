@@ -338,7 +338,7 @@ def _sends_to(error: Raw) -> list[bytes]:
     if bytes(members.get("code", b"")) != b"%d" % _URL_NEEDED:
         return []
     data = envelope.object_of(members.get("data", Raw(b"null"))) or {}
-    listed = envelope.batch_of(bytes(data.get("elicitations", b"[]"))) or []
+    listed = envelope.elements_of(bytes(data.get("elicitations", b"[]"))) or []
     needed = questions.needed_for
     return [each for each in listed if needed(questions.ELICITATION, each) == "elicitation.url"]
 

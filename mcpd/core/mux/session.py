@@ -114,6 +114,8 @@ class Session:
         self._levels: dict[str, int] = {}
         """Log levels that its modern requests want, and how many of them each."""
         self.owed: dict[bytes, Owed] = {}
+        self.batch: Batch | None = None
+        """The array that is being read: each frame that comes is one of its elements."""
         self.streams: set[bytes] = set()
         """Keys of control requests that go on as notifications."""
         self.upstreams: dict[str, Upstream] = {}

@@ -184,6 +184,11 @@ class Upstream:
         """Whether requests are sent at once."""
         return self.requests.is_ready
 
+    @property
+    def version(self) -> str | None:
+        """The revision of the last handshake, ``None`` before the first."""
+        return None if self.introduction is None else self.introduction.version
+
     def has(self, capability: str) -> bool:
         """Tell whether the server declared a capability."""
         return self.introduction is not None and self.introduction.has(capability)

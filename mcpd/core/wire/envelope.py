@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from mcpd.core.wire import scan
 from mcpd.core.wire.framing import Frame
 
 Bytes = Raw | UnsetType
@@ -52,20 +53,27 @@ class Malformed(Exception):
     """A frame that is no JSON-RPC message.
 
     ``is_json`` tells a bad message (-32600) from bytes that could not be read at all (-32700);
-    ``id`` is the frame's id where it has a usable one.
+    ``id`` is the frame's id where it has a usable one. ``elements`` are those of an array.
     """
 
-    def __init__(self, reason: str, *, is_json: bool, id: bytes | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        is_json: bool,
+        id: bytes | None = None,
+        elements: list[bytes] | None = None,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_json = is_json
         self.id = id
+        self.elements = elements
 
 
 _decode_message = msgspec.json.Decoder(Message).decode
 _decode_params = msgspec.json.Decoder(Params).decode
 _decode_object = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode_array = msgspec.json.Decoder(list[Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
 
@@ -76,8 +84,11 @@ ID_BYTES: Final = 1024
 """The longest id, or progress token. They are kept until what they belong to is over."""
 
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)\Z")
-_SPACE: Final = " \t\n\r"
+TOO_MANY: Final = f"an array has at most {scan.MOST_PARTS} messages"
+"""Why a longer one is refused: ``Malformed.reason``."""
+
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
+_PARAMS: Final = msgspec.structs.fields(Params)
 
 
 def decode(frame: Frame) -> Message:
@@ -99,157 +110,103 @@ def decode(frame: Frame) -> Message:
 def _decode_tolerantly(frame: Frame) -> Message:
     """Take what msgspec refuses and JSON allows: lone surrogate escapes, oddly typed members."""
     try:
-        members = members_of(frame)
-    except TooDeep as error:
+        found = {text(name): value for name, value in _members(frame)}
+    except (scan.TooDeep, scan.TooMany) as error:
         ident = find_id(bytes(frame[:4096]), bytes(frame[-4096:]))
         raise Malformed(str(error), is_json=False, id=ident) from None
     except ValueError as error:
-        if frame.lstrip()[:1] != b"{" and _is_json(frame):
-            raise Malformed("a message is a JSON object", is_json=True) from None
-        raise Malformed(f"not JSON: {error}", is_json=False) from None
-    ident = members.get("id")
+        raise _no_object(frame, str(error)) from None
+    ident = found.get("id")
     for name in ("jsonrpc", "method"):
-        if name in members and not members[name].startswith(b'"'):
+        if name in found and not found[name].startswith(b'"'):
             usable = ident if ident is not None and is_id(ident) else None
             raise Malformed(f"{name} must be a string", is_json=True, id=usable)
     message = Message()
     for name in _MEMBERS:
-        if name in members:
-            value = members[name]
+        if name in found:
+            value = found[name]
             setattr(message, name, Raw(value) if name not in ("jsonrpc", "method") else text(value))
     return message
 
 
-def _is_json(frame: Frame) -> bool:
+def _no_object(frame: Frame, problem: str) -> Malformed:
+    """Say what a frame is that is no JSON object."""
+    elements = _elements(frame)
+    if elements is not None:
+        if len(elements) > scan.MOST_PARTS:
+            return Malformed(TOO_MANY, is_json=True)
+        return Malformed("a message is a JSON object", is_json=True, elements=elements)
     try:
-        json.loads(frame, parse_int=_as_it_is, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        scan.check(frame)
+    except ValueError:
+        return Malformed(f"not JSON: {problem}", is_json=False)
+    return Malformed("a message is a JSON object", is_json=True)
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _as_it_is(number: str) -> str:
-    return number  # Python would refuse one of more than 4300 digits
-
-
-class TooDeep(ValueError):
-    """JSON, perhaps, but nested deeper than we look."""
-
-
-_scan = json.JSONDecoder(
-    parse_int=_as_it_is, parse_float=_as_it_is, parse_constant=_refuse_constant
-).raw_decode
-
-
-def members_of(data: Frame) -> dict[str, bytes]:
-    """Return the members of a JSON object with their values' own bytes.
-
-    Of equal names the last wins. The slow path: it takes every JSON that the standard library does.
+def _members(data: Frame) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each member's name, as it is written, and its value.
 
     Raises:
-        ValueError: not a JSON object; ``TooDeep`` where it may be one.
+        ValueError: see ``scan.members``.
     """
-    source = data.decode()
-    found: dict[str, bytes] = {}
-    try:
-        for name, value in _members(source):
-            found[name] = value.encode()
-    except RecursionError:
-        raise TooDeep("nested too deep") from None
-    return found
-
-
-def _members(source: str) -> Iterator[tuple[str, str]]:
-    at = _skip(source, 0, "{")
-    if source[at : at + 1] == "}":
-        at = _skip(source, at, "}")
-    else:
-        while True:
-            if source[at : at + 1] != '"':
-                raise ValueError(f"expected a member name at character {at}")
-            name, at = _scan(source, at)
-            at = _skip(source, at, ":")
-            end = _scan(source, at)[1]
-            yield name, source[at:end]
-            at = _after_space(source, end)
-            if source[at : at + 1] == "}":
-                at = _skip(source, at, "}")
-                break
-            at = _skip(source, at, ",")
-    if at != len(source):
-        raise ValueError(f"something follows the object at character {at}")
-
-
-def _skip(source: str, at: int, mark: str) -> int:
-    at = _after_space(source, at)
-    if source[at : at + 1] != mark:
-        raise ValueError(f"expected {mark!r} at character {at}")
-    return _after_space(source, at + 1)
-
-
-def _after_space(source: str, at: int) -> int:
-    while at < len(source) and source[at] in _SPACE:
-        at += 1
-    return at
+    for member in scan.members(data):
+        yield bytes(data[member.start : member.name_end]), bytes(data[member.value : member.end])
 
 
 def params_of(params: Raw | bytes) -> Params | None:
-    """Look into ``params``; ``None`` where they are no object."""
-    try:
-        return _decode_params(params)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    """Look into ``params``; ``None`` where ``object_of`` has none."""
+    if len(params) <= LARGE_BYTES:
         try:
-            members = members_of(bytes(params))
-        except ValueError:
-            return None
+            return _decode_params(params)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            pass
+    members = object_of(params)
+    if members is None:
+        return None
     found = Params()
-    for field in msgspec.structs.fields(Params):
+    for field in _PARAMS:
         if field.encode_name in members:
-            setattr(found, field.name, Raw(members[field.encode_name]))
+            setattr(found, field.name, members[field.encode_name])
     return found
 
 
 def object_of(value: Raw | bytes) -> dict[str, Raw] | None:
-    """Split an object into its members, each as it came; ``None`` where it is no object."""
-    try:
-        return _decode_object(value)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    """Split an object into its members, each as it came; of equal names the last wins.
+
+    Returns ``None`` where it is no object, and for a large one of too many members
+    (``scan.MOST_PARTS``): to make a dictionary of millions takes seconds.
+    """
+    if len(value) <= LARGE_BYTES:
         try:
-            return {name: Raw(member) for name, member in members_of(bytes(value)).items()}
-        except ValueError:
-            return None
-
-
-def batch_of(frame: Frame) -> list[bytes] | None:
-    """Split a JSON array into its elements' bytes; ``None`` where the frame is no array."""
+            return _decode_object(value)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            pass
+    view = memoryview(value)
     try:
-        return [bytes(element) for element in _decode_array(frame)]
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        try:
-            return [element.encode() for element in _elements(frame.decode())]
-        except (ValueError, RecursionError):
-            return None
+        found = scan.members(value)
+    except ValueError:
+        return None
+    members: dict[str, Raw] = {}
+    for start, name_end, at, end in found:
+        name = text(bytes(view[start:name_end]))
+        if name is not None:
+            members[name] = Raw(view[at:end])
+    return members
 
 
-def _elements(source: str) -> Iterator[str]:
-    at = _skip(source, 0, "[")
-    if source[at : at + 1] == "]":
-        at = _skip(source, at, "]")
-    else:
-        while True:
-            end = _scan(source, at)[1]
-            yield source[at:end]
-            at = _after_space(source, end)
-            if source[at : at + 1] == "]":
-                at = _skip(source, at, "]")
-                break
-            at = _skip(source, at, ",")
-    if at != len(source):
-        raise ValueError(f"something follows the array at character {at}")
+def elements_of(value: Raw | bytes) -> list[bytes] | None:
+    """Split an array into its elements, ``None`` where it is none, or has too many."""
+    found = _elements(value)
+    return None if found is None or len(found) > scan.MOST_PARTS else found
+
+
+def _elements(value: Raw | Frame) -> list[bytes] | None:
+    """Return one element more than may be taken where there are too many."""
+    view = memoryview(value)
+    try:
+        return [bytes(view[at:end]) for at, end in scan.elements(value, scan.MOST_PARTS + 1)]
+    except ValueError:
+        return None
 
 
 def text(value: Raw | bytes | UnsetType) -> str | None:

@@ -1,42 +1,20 @@
-"""Where the members of a JSON object lie in its bytes, and changing some of them alone."""
+"""Changing some members of a JSON object alone, in its bytes."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Collection
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.wire.envelope import encode, object_from
+from mcpd.core.wire import scan
+from mcpd.core.wire.envelope import LARGE_BYTES, encode, object_from, text
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
-
-def _as_it_is(number: str) -> str:
-    return number  # Python would refuse one of more than 4300 digits
-
-
-_raw_decode: Final = json.JSONDecoder(parse_int=_as_it_is, parse_float=_as_it_is).raw_decode
-
-# The pattern of a string has no alternatives that could both match: no backtracking.
-_MEMBER: Final = re.compile(
-    rb'[ \t\r\n]*[{,][ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*:[ \t\r\n]*'
-)
-_END: Final = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*\Z")
-_EMPTY: Final = re.compile(rb"[ \t\r\n]*\{[ \t\r\n]*\}[ \t\r\n]*\Z")
-_SPACE: Final = frozenset(" \t\r\n")
-
-
-class _Member(NamedTuple):
-    """Where a member begins, where its value does, and where both end."""
-
-    name: str
-    start: int
-    value: int
-    end: int
+_EMPTY: Final = re.compile(rb"[ \t\r\n]*+\{[ \t\r\n]*+\}[ \t\r\n]*+\Z")
 
 
 def replace(item: Raw | bytes, member: str, value: Raw | bytes) -> bytes:
@@ -53,7 +31,7 @@ def replace(item: Raw | bytes, member: str, value: Raw | bytes) -> bytes:
         if _is_compact(item, found):
             found[member] = Raw(value)
             return object_from(found)
-    return _exchange(bytes(item), found, member, bytes(value))
+    return _exchange(bytes(item), member, bytes(value))
 
 
 def without(item: Raw | bytes, names: Collection[str]) -> bytes:
@@ -70,7 +48,7 @@ def without(item: Raw | bytes, names: Collection[str]) -> bytes:
             for name in present:
                 del found[name]
             return object_from(found)
-    return _cut(bytes(item), found, names)
+    return _cut(bytes(item), names)
 
 
 def in_front(item: Raw | bytes, members: bytes) -> bytes:
@@ -94,20 +72,19 @@ def is_empty(item: Raw | bytes) -> bool:
     return _EMPTY.match(item) is not None
 
 
-def elements(array: bytes) -> list[bytes]:
-    """Split a JSON array into its elements, each with its own bytes: the tolerant second path.
+def elements(array: bytes, most: int = 10_001) -> list[bytes]:
+    """Return the first ``most`` elements of a JSON array, each with its own bytes.
 
     Raises:
         ValueError: not a JSON array, or nested too deep.
     """
-    source = array.decode()
-    try:
-        return [source[start:end].encode() for start, end in _elements(source)]
-    except RecursionError:
-        raise ValueError("nested too deep") from None
+    return [array[start:end] for start, end in scan.elements(array, most)]
 
 
 def _decoded(item: Raw | bytes) -> dict[str, Raw] | None:
+    """Take a small object apart; a large one is not, for it may have millions of members."""
+    if len(item) > LARGE_BYTES:
+        return None
     try:
         return _decode_object(item)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -125,109 +102,40 @@ def _is_compact(item: Raw | bytes, members: dict[str, Raw]) -> bool:
     return size == len(item)
 
 
-def _exchange(item: bytes, known: dict[str, Raw] | None, name: str, value: bytes) -> bytes:
-    for found in reversed(_members(item, known)):
-        if found.name == name:
-            item = b"".join((item[: found.value], value, item[found.end :]))
-    return item
-
-
-def _cut(item: bytes, known: dict[str, Raw] | None, names: Collection[str]) -> bytes:
-    members = _members(item, known)
-    kept = [index for index, found in enumerate(members) if found.name not in names]
-    if len(kept) == len(members):
-        return item
-    if not kept:
-        return item[: members[0].start] + item[members[-1].end :]
-    last = kept[-1]
-    item = item[: members[last].end] + item[members[-1].end :]
-    for index in range(last - 1, -1, -1):
-        if members[index].name in names:
-            after = item.index(b",", members[index].end) + 1
-            item = item[: members[index].start] + item[after:]
-    return item
-
-
-def _members(item: bytes, known: dict[str, Raw] | None) -> list[_Member]:
-    """Find the members of an object; none in bytes that are no object."""
-    found = None if known is None else _fast_members(item, known)
-    if found is not None:
-        return found
-    try:
-        source = item.decode()
-        return _in_bytes(source, list(_slow_members(source)))
-    except (ValueError, RecursionError):
-        return []
-
-
-def _in_bytes(source: str, members: list[_Member]) -> list[_Member]:
-    if source.isascii():
-        return members
-    found: list[_Member] = []
-    char = byte = 0
-    for name, *places in members:
-        moved: list[int] = []
-        for place in places:
-            byte += len(source[char:place].encode())
-            char = place
-            moved.append(byte)
-        found.append(_Member(name, *moved))
-    return found
-
-
-def _fast_members(item: bytes, members: dict[str, Raw]) -> list[_Member] | None:
-    """Find members by walking over the values that msgspec found; ``None`` where they disagree.
-
-    They disagree when a member occurs twice: the decoder tells only the last. A value's length is
-    known without looking into it, so that the walk costs a few steps for each member however
-    large the schema is.
-    """
-    found: list[_Member] = []
+def _exchange(item: bytes, name: str, value: bytes) -> bytes:
+    parts: list[bytes] = []
     at = 0
-    for name, value in members.items():
-        head = _MEMBER.match(item, at)
-        if head is None or head[1] != encode(name):
-            return None
-        start = head.end()
-        if not item.startswith(value, start):
-            return None
-        at = start + len(value)
-        found.append(_Member(name, head.start(1), start, at))
-    return found if not members or _END.match(item, at) else None
+    for found in _members(item):
+        if _name(item, found) == name:
+            parts += (item[at : found.value], value)
+            at = found.end
+    return b"".join((*parts, item[at:])) if parts else item
 
 
-def _slow_members(source: str) -> Iterator[_Member]:
-    at = _past(source, 0, "{")
-    while source[at : at + 1] != "}":
-        start = at
-        name, at = _raw_decode(source, at)
-        at = _past(source, at, ":")
-        end = _raw_decode(source, at)[1]
-        yield _Member(name, start, at, end)
-        at = _next(source, end, "}")
+def _cut(item: bytes, names: Collection[str]) -> bytes:
+    members = _members(item)
+    is_kept = [_name(item, found) not in names for found in members]
+    if all(is_kept):
+        return item
+    if not any(is_kept):
+        return item[: members[0].start] + item[members[-1].end :]
+    last = max(index for index, kept in enumerate(is_kept) if kept)
+    parts: list[bytes] = []
+    at = 0
+    for index in range(last):
+        if not is_kept[index]:
+            parts.append(item[at : members[index].start])
+            at = item.index(b",", members[index].end) + 1
+    return b"".join((*parts, item[at : members[last].end], item[members[-1].end :]))
 
 
-def _elements(source: str) -> Iterator[tuple[int, int]]:
-    at = _past(source, 0, "[")
-    while source[at : at + 1] != "]":
-        end = _raw_decode(source, at)[1]
-        yield at, end
-        at = _next(source, end, "]")
+def _name(item: bytes, member: scan.Member) -> str | None:
+    return text(item[member.start : member.name_end])
 
 
-def _next(source: str, at: int, closing: str) -> int:
-    at = _after_space(source, at)
-    return at if source[at : at + 1] == closing else _past(source, at, ",")
-
-
-def _past(source: str, at: int, mark: str) -> int:
-    at = _after_space(source, at)
-    if source[at : at + 1] != mark:
-        raise ValueError(f"expected {mark!r} at character {at}")
-    return _after_space(source, at + 1)
-
-
-def _after_space(source: str, at: int) -> int:
-    while source[at : at + 1] in _SPACE:
-        at += 1
-    return at
+def _members(item: bytes) -> list[scan.Member]:
+    """Find the members of an object; none in bytes that are no object, or one of too many."""
+    try:
+        return scan.members(item)
+    except ValueError:
+        return []

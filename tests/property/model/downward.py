@@ -71,7 +71,7 @@ class Downward(Ground):
 
     def hear_batch(self, client: Client, line: bytes) -> None:
         """All answers that an array is owed come in one, and there is nothing else in it."""
-        elements = envelope.batch_of(line)
+        elements = envelope.elements_of(line)
         assert elements
         keys = [envelope.id_key(bytes(envelope.decode(e).id)) for e in elements]  # type: ignore[arg-type]
         batch = client.owed[keys[0]].batch

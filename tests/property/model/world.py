@@ -22,6 +22,12 @@ class World(Downward, Upward):
                 self.to_session(command.session, command.data)
             case cmd.ToServer():
                 self.to_server(command.slot, command.data, command.wire_id)
+            case cmd.SessionElements():
+                for element in command.elements:
+                    self.send(command.session, element)
+            case cmd.ServerElements():
+                for element in command.elements:
+                    self.from_server(command.slot, element)
             case cmd.CloseSession():
                 raise AssertionError(f"a session was closed: {command.reason}")
             case cmd.OpenSlot():

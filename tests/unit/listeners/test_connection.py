@@ -10,6 +10,7 @@ from mcpd.core.wire.framing import Oversized
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
+from tests.support.waiting import wait_until_async
 
 
 class FakeTransport(asyncio.Transport):
@@ -22,6 +23,7 @@ class FakeTransport(asyncio.Transport):
         self.kept = bytearray()
         self.written = bytearray()
         self.closing = False
+        self.is_paused = False
         self.aborted = False
         protocol.connection_made(self)
 
@@ -41,15 +43,15 @@ class FakeTransport(asyncio.Transport):
     def close(self) -> None:
         self.closing = True
 
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
     def abort(self) -> None:
         self.closing = self.aborted = True
         self.kept.clear()
-
-    def pause_reading(self) -> None:
-        """Bring on what the test brings: it is the one that reads."""
-
-    def resume_reading(self) -> None:
-        """Nothing was held back."""
 
     def take_all(self) -> None:
         """Let the client read everything."""
@@ -107,6 +109,42 @@ async def test_a_line_over_the_limit_is_one_frame_that_was_not_kept(
     made.data_received(b"x" * 80 + b"\nfine\n")
     assert isinstance(heard.frames[0], Oversized)
     assert heard.frames[1] == b"fine"
+
+
+async def test_the_elements_of_an_array_come_before_what_follows_it_and_not_at_once(
+    heard: Heard, outboxes: Outboxes
+) -> None:
+    """
+    A thousand of them in one go would keep everybody else waiting.
+    """
+    made = connection(heard, outboxes)
+    transport = FakeTransport(made)
+
+    def frame(session: SessionId, frame: bytes | Oversized) -> None:
+        heard.frame(session, frame)
+        if frame == b"[1,2]":
+            made.bring([b"1", b"2"])
+
+    made._on_frame = frame
+    made.data_received(b"[1,2]\n3\n4\n")
+    assert heard.frames == [b"[1,2]"] and transport.is_paused
+    made.data_received(b"5\n" * 40)
+    await wait_until_async(lambda: not transport.is_paused)
+    assert heard.frames == [b"[1,2]", b"1", b"2", b"3", b"4", *[b"5"] * 40]
+    made.data_received(b"6\n[1,2]\n" * 40)
+    await wait_until_async(lambda: not transport.is_paused and len(heard.frames) > 160)
+    assert heard.frames[45:] == [b"6", b"[1,2]", b"1", b"2"] * 40
+
+
+async def test_of_a_client_that_is_gone_no_element_is_heard(
+    heard: Heard, outboxes: Outboxes
+) -> None:
+    made = connection(heard, outboxes)
+    FakeTransport(made)
+    made.bring([b"1", b"2"])
+    made.connection_lost(None)
+    await asyncio.sleep(0)
+    assert heard.frames == []
 
 
 async def test_the_end_of_input_ends_the_session_and_delivers_what_is_queued(

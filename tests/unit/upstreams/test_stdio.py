@@ -104,6 +104,31 @@ def test_a_line_over_the_limit_is_skipped(loop: str) -> None:
 
 
 @both
+def test_the_elements_of_an_array_come_before_what_follows_it_and_not_at_once(loop: str) -> None:
+    """
+    An array of 16 MiB, taken apart in one go, kept everybody waiting until the watchdog came.
+    """
+    at_once: list[int] = []
+
+    async def scenario(far: Far) -> None:
+        def frame(frame: bytes | Oversized) -> None:
+            far.frames.append(frame)
+            if frame == b"[1,2]":
+                far.pipes.bring([b"1", b"2"])
+                at_once.append(len(far.frames))
+
+        far.pipes._stdout.on_frame = frame
+        os.write(far.stdout, b"[1,2]\n3\n4\n")
+        await wait_until_async(lambda: len(far.frames) == 5)
+        os.write(far.stdout, b"6\n[1,2]\n" * 40)
+        await wait_until_async(lambda: len(far.frames) == 5 + 160)
+
+    far = play(loop, scenario)
+    assert at_once[0] == 1
+    assert far.frames == [b"[1,2]", b"1", b"2", b"3", b"4", *[b"6", b"[1,2]", b"1", b"2"] * 40]
+
+
+@both
 def test_a_last_line_without_an_end_counts(loop: str) -> None:
     async def scenario(far: Far) -> None:
         os.write(far.stdout, b'{"last":1}')

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mcpd.core.facts import Failure
+from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.mux import Mux
@@ -163,3 +166,54 @@ def test_noise_is_counted_with_what_was_wrong_with_it():
     report = made.mux.report("echo")
     assert report.noise == 2
     assert report.noise_reason and report.noise_reason.startswith("Content-Length framing")
+
+
+def batch(count: int, method: str = "ping") -> bytes:
+    elements = ({"jsonrpc": "2.0", "id": n, "method": method} for n in range(count))
+    return json.dumps(list(elements)).encode()
+
+
+def test_the_elements_of_an_array_are_asked_for_one_by_one():
+    """
+    In one event they would all be heard in one go.
+    """
+    made = world("!! join 2 echo 2025-03-26")
+    asked = made.mux.handle(ev.FrameFromSession(SessionId(2), batch(3)), made.now)
+    assert len(asked) == 1 and isinstance(asked[0], cmd.SessionElements)
+    *others, last = asked[0].elements
+    for element in others:
+        assert made.mux.handle(ev.FrameFromSession(SessionId(2), element), made.now) == []
+    (answer,) = made.mux.handle(ev.FrameFromSession(SessionId(2), last), made.now)
+    assert isinstance(answer, cmd.ToSession) and isinstance(answer.data, bytes)
+    assert [each["id"] for each in json.loads(answer.data)] == [0, 1, 2]
+    made.request(2, 7, "ping")
+    (answer,) = made.mux.handle(ev.FrameFromSession(SessionId(2), b"{"), made.now)[-1:]
+    assert isinstance(answer, cmd.ToSession) and answer.data[:1] == b"{", "no part of an array"
+
+
+def test_an_array_of_too_many_messages_gets_one_error():
+    made = world("!! join 2 echo 2025-03-26")
+    for frame in (batch(1001), b"[" + b"1," * 500_000 + b"1]", b"[" * 1_000_000):
+        (answer,) = [
+            command
+            for command in made.mux.handle(ev.FrameFromSession(SessionId(2), frame), made.now)
+            if isinstance(command, cmd.ToSession)
+        ]
+        assert isinstance(answer.data, bytes) and json.loads(answer.data)["error"]
+
+
+def test_an_array_of_too_many_messages_of_a_server_is_noise_once():
+    made = world()
+    for frame in (b"[" + b"{}," * 1000 + b"{}]", b"[" + b"1," * 500_000 + b"1]"):
+        before = made.mux.report("echo").noise
+        assert made.render(made.say("echo", frame))[0].startswith("-- server-noise")
+        report = made.mux.report("echo")
+        assert report.noise == before + 1
+        assert report.noise_reason == "an array has at most 1000 messages"
+
+
+def test_a_client_is_told_that_its_params_have_too_many_members():
+    made = world("!! join 2 echo")
+    many = {f"member-{n:060}": 1 for n in range(1001)}
+    (said,) = made.request(2, 1, "tools/call", name="write", arguments={}, **many)
+    assert "params must be an object of at most 1000 members" in said

@@ -92,7 +92,7 @@ def test_space_between_members_is_no_matter(space: str):
 
 def test_an_empty_object_is_a_message_of_nothing():
     assert envelope.decode(b"{}") == envelope.Message()
-    assert envelope.members_of(b" { } ") == {}
+    assert envelope.object_of(b" { } ") == {}
 
 
 @pytest.mark.parametrize("frame", [b"1", b"null", b'"x"', b"[]", b"[{}]", b"true", b"-0.5e3"])

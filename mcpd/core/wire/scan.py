@@ -1,0 +1,183 @@
+"""Where the members of a JSON object and the elements of an array lie in its bytes.
+
+The values are skipped by the decoder, in C, and no object is made of them: a pass over 64 MiB takes
+as long as it does to validate them, whatever they hold. Only the names and elements that are
+found cost more, so their number is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+MOST_PARTS: Final = 1000
+"""Members of an object, or elements of an array, that are looked for one by one."""
+
+_skip: Final = msgspec.json.Decoder(Raw).decode
+_PROBLEM: Final = re.compile(r"(?:JSON is malformed: )?(.+) \(byte ([0-9]+)\)\Z")
+_HARMLESS: Final = [
+    (b"\\u%c" % one, b"\\u%c" % other) for one, other in zip(b"dD", b"eE", strict=True)
+]
+_blanks: Final = re.compile(rb"[ \t\r\n]*").match
+_BLANKS: Final = b" \t\r\n"
+_COLON, _COMMA = b":,"
+_QUOTE: Final[bytes] = b'"'
+
+_Part = TypeVar("_Part")
+_Found = TypeVar("_Found")
+
+
+class TooDeep(ValueError):
+    """JSON, perhaps, but nested deeper than the decoder looks."""
+
+
+class TooMany(ValueError):
+    """JSON, perhaps, but of more parts than are looked for."""
+
+
+class _Refused(ValueError):
+    """The decoder took no value for JSON."""
+
+
+class Member(NamedTuple):
+    """Where the name of a member lies, quotes included, and where its value does."""
+
+    start: int
+    name_end: int
+    value: int
+    end: int
+
+
+def members(data: Raw | bytes | bytearray) -> list[Member]:
+    """Return where the members of an object lie, in their order, repeated names included.
+
+    Raises:
+        ValueError: this is no JSON object; ``TooDeep`` or ``TooMany`` where it may be one.
+    """
+    found = _tolerantly(lambda view: _split(view, b"{}", _member, MOST_PARTS + 1), data)
+    if len(found) > MOST_PARTS:
+        raise TooMany(f"more than {MOST_PARTS} members")
+    return found
+
+
+def elements(data: Raw | bytes | bytearray, most: int) -> list[tuple[int, int]]:
+    """Return where the first ``most`` elements of an array begin and end.
+
+    What follows them is not looked at.
+
+    Raises:
+        ValueError: this is no JSON array; ``TooDeep`` where it may be one.
+    """
+    return _tolerantly(lambda view: _split(view, b"[]", _element, most), data)
+
+
+def check(data: Raw | bytes | bytearray) -> None:
+    """Raise ``ValueError`` for bytes that are no JSON text, ``TooDeep`` where they may be one."""
+    _tolerantly(_check, data)
+
+
+def _tolerantly(find: Callable[[memoryview], _Found], data: Raw | bytes | bytearray) -> _Found:
+    """Call ``find``, once more without surrogates if it fails: JSON allows lone ones.
+
+    The decoder refuses them. In their place stand escapes of other characters, which are as long,
+    so that everything lies where it did.
+    """
+    try:
+        try:
+            return find(memoryview(data))
+        except _Refused:
+            text = without = bytes(data)
+            for one, other in _HARMLESS:
+                without = without.replace(one, other)
+            if without == text:
+                raise
+            return find(memoryview(without))
+    except RecursionError:
+        raise TooDeep("nested too deep") from None
+
+
+def _split(
+    view: memoryview,
+    brackets: bytes,
+    find: Callable[[memoryview, int], tuple[_Part, int]],
+    most: int,
+) -> list[_Part]:
+    opening, closing = brackets[:1], brackets[1:]
+    at = _past_blanks(view, 0)
+    if view[at : at + 1] != opening:
+        raise ValueError(f"expected {opening.decode()!r} at byte {at}")
+    at = _past_blanks(view, at + 1)
+    found: list[_Part] = []
+    if view[at : at + 1] != closing:
+        while True:
+            part, at = find(view, at)
+            found.append(part)
+            if len(found) == most:
+                return found
+            if view[at : at + 1] == closing:
+                break
+            if view[at] != _COMMA:
+                raise ValueError(f"expected ',' or {closing.decode()!r} at byte {at}")
+            at = _past_blanks(view, at + 1)
+    at = _past_blanks(view, at + 1)
+    if at != len(view):
+        raise ValueError(f"something follows at byte {at}")
+    return found
+
+
+def _check(view: memoryview) -> None:
+    try:
+        _skip(view)
+    except msgspec.MsgspecError as error:
+        raise _Refused(str(error)) from None
+
+
+def _member(view: memoryview, at: int) -> tuple[Member, int]:
+    if view[at : at + 1] != _QUOTE:
+        raise ValueError(f"expected a member name at byte {at}")
+    colon = _end_of(view, at)
+    if view[colon] != _COLON:
+        raise ValueError(f"expected ':' at byte {colon}")
+    value = _past_blanks(view, colon + 1)
+    then = _end_of(view, value)
+    name_end, end = _without_blanks(view, at, colon), _without_blanks(view, value, then)
+    return Member(at, name_end, value, end), then
+
+
+def _element(view: memoryview, at: int) -> tuple[tuple[int, int], int]:
+    then = _end_of(view, at)
+    return (at, _without_blanks(view, at, then)), then
+
+
+def _end_of(view: memoryview, at: int) -> int:
+    """Return where something follows the value that begins here, blanks skipped.
+
+    The decoder takes one value alone. Where it complains about something that follows it, that
+    is where the value has ended.
+    """
+    try:
+        _skip(view[at:])
+    except msgspec.MsgspecError as error:
+        found = _PROBLEM.match(str(error))
+        if found is None:
+            raise _Refused("it is cut off") from None
+        then = at + int(found[2]) - 1
+        if found[1] != "trailing characters":
+            raise _Refused(f"{found[1]} at byte {then}") from None
+        return then
+    raise ValueError("it is cut off")
+
+
+def _past_blanks(view: memoryview, at: int) -> int:
+    found = _blanks(view, at)
+    return at if found is None else found.end()
+
+
+def _without_blanks(view: memoryview, start: int, end: int) -> int:
+    if view[end - 1] not in _BLANKS:
+        return end
+    return start + len(bytes(view[start:end]).rstrip(_BLANKS))
