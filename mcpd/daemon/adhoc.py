@@ -37,6 +37,7 @@ _VERSION = re.compile(r"(?<=.)(@|==)[^/]*$")
 _ENDING = re.compile(r"\.(py|js|mjs|cjs|ts|sh)$")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_LENGTH = 40
+_LOOKED_AT = 1000  # characters of a word: a pattern may look at each from each before it
 _HASH_DIGITS = 4
 
 
@@ -166,7 +167,7 @@ def stem_of(command: str, args: tuple[str, ...]) -> str:
     words = [program]
     if program.partition(".")[0].rstrip("0123456789") in RUNNERS or program in RUNNERS:
         words = [word for word in args if not word.startswith("-") and word not in _VERBS] + words
-    last = _VERSION.sub("", words[0].rstrip("/"))
+    last = _VERSION.sub("", words[0].rstrip("/")[-_LOOKED_AT:])
     last = _ENDING.sub("", last.rpartition("/")[2])
     return _ODD.sub("-", last).strip("-.")[:_NAME_LENGTH] or "server"
 

@@ -39,6 +39,9 @@ STATEFUL: Final = frozenset({
 """Two clients of one such process would see, and change, each other's."""
 
 _VERSION: Final = re.compile(r"(?<=.)(?:@sha256:[^/]*|@[^/]*|[=<>~!]=.*|\[.*|:[^/:]*)$")
+_NAME_LENGTH: Final = 1000
+"""A longer word names no package; to look for the version in one of megabytes takes minutes."""
+
 _PROGRAM: Final = re.compile(r"\.(?:exe|cmd|js|mjs|cjs|py)$")
 
 
@@ -57,6 +60,8 @@ def known_stateful(command: str, args: Iterable[str]) -> str | None:
 
 
 def _package(word: str) -> str | None:
+    if len(word) > _NAME_LENGTH:
+        return None
     name = _VERSION.sub("", word)
     if name in STATEFUL:
         return name
