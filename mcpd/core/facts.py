@@ -167,6 +167,18 @@ class FrameRejected(msgspec.Struct, frozen=True):
     reason: str
 
 
+class FactsOmitted(msgspec.Struct, frozen=True):
+    """Within a second a peer caused more facts of one kind than are told one by one.
+
+    ``kind`` is the name of their type. They are of a server or of a session.
+    """
+
+    kind: str
+    count: int
+    server: str | None = None
+    session: SessionId | None = None
+
+
 Fact = (
     ServerStarting
     | ServerReady
@@ -185,4 +197,5 @@ Fact = (
     | SessionNamed
     | SessionClosed
     | FrameRejected
+    | FactsOmitted
 )

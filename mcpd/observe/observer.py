@@ -17,6 +17,15 @@ Mask = Callable[[str, str], str]
 """Takes a server's name and what it said, and returns that without its secrets."""
 
 
+_OMITTED = {
+    "ServerNoise": "lines on its stdout that are no messages",
+    "ServerWarning": "warnings",
+    "ServerLogged": "log messages",
+    "FrameRejected": "messages that were answered with an error",
+}
+"""What more came of within a second than is told one by one."""
+
+
 class Observer:
     """Hears of every fact; decides on names and levels, and on nothing else."""
 
@@ -64,6 +73,8 @@ class Observer:
                 self._event(
                     "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
                 )
+            case facts.FactsOmitted():
+                self._tell_of_omitted(fact)
             case facts.ServerOverMemory():
                 self._tell_of_memory(fact)
             case facts.StrayEnded():
@@ -90,6 +101,14 @@ class Observer:
                 self._log("debug", "frame.rejected", session=fact.session, reason=fact.reason)
             case _:
                 assert_never(fact)
+
+    def _tell_of_omitted(self, fact: facts.FactsOmitted) -> None:
+        what, count = _OMITTED[fact.kind], fact.count
+        if fact.server is None:
+            self._log("debug", "session.flooded", session=fact.session, what=what, count=count)
+            return
+        self._log("warning", "server.flooded", server=fact.server, what=what, count=count)
+        self._note(fact.server, "mcpd", f"{count} more {what} within a second")
 
     def _tell_of_memory(self, fact: facts.ServerOverMemory) -> None:
         then = "restarted when idle" if fact.is_busy else "restarted"

@@ -6,14 +6,28 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterable
+from typing import Final
 
-from mcpd.core.facts import Fact
+from mcpd.core.facts import (
+    Fact,
+    FactsOmitted,
+    FrameRejected,
+    ServerLogged,
+    ServerNoise,
+    ServerWarning,
+)
 from mcpd.core.mux.commands import Command, Tell
 from mcpd.core.mux.entries import Settings
 from mcpd.core.wire.memory import Memory
-from mcpd.ids import SlotId
+from mcpd.ids import SessionId, SlotId
 
 _FEW = 64  # timers that are not worth tidying up
+
+TOLD_PER_S: Final = 20
+"""Facts of one kind and of one peer that are told within a second. The rest is counted."""
+
+_ANY_NUMBER = (ServerNoise, ServerWarning, ServerLogged, FrameRejected)
+"""Facts that a peer can cause with every line that it writes."""
 
 
 class Timer:
@@ -53,14 +67,32 @@ class Effects:
         self._cancelled = 0
         self.soonest = math.inf
         """No timer is due before; moved on when somebody asks for the next deadline."""
+        self._told: dict[tuple[str, str | int], int] = {}
 
     def emit(self, command: Command) -> None:
         """Ask the outside to do something, after what was asked before."""
         self.commands.append(command)
 
     def tell(self, fact: Fact) -> None:
-        """Say that something happened."""
+        """Say that something happened; of what a peer can cause at any rate, only so much."""
+        if isinstance(fact, _ANY_NUMBER):
+            peer = fact.session if isinstance(fact, FrameRejected) else fact.server
+            key = type(fact).__name__, peer
+            count = self._told[key] = self._told.get(key, 0) + 1
+            if count == 1:
+                self.after(1.0, lambda: self._end_second(*key))
+            if count > TOLD_PER_S:
+                return
         self.commands.append(Tell(fact))
+
+    def _end_second(self, kind: str, peer: str | int) -> None:
+        omitted = self._told.pop((kind, peer)) - TOLD_PER_S
+        if omitted <= 0:
+            return
+        if isinstance(peer, str):
+            self.commands.append(Tell(FactsOmitted(kind, omitted, server=peer)))
+        else:
+            self.commands.append(Tell(FactsOmitted(kind, omitted, session=SessionId(peer))))
 
     def after(self, seconds: float, act: Callable[[], None]) -> Timer:
         """Do something later."""

@@ -114,6 +114,15 @@ def test_a_rejected_frame_is_a_line_for_whoever_looks_closely(seen: Seen) -> Non
     assert told == []
 
 
+def test_what_was_too_much_is_counted(seen: Seen) -> None:
+    lines, told = seen.tell(facts.FactsOmitted("ServerNoise", 980, server="x"))
+    assert "server.flooded" in lines[0] and "980" in lines[0]
+    assert seen.notes[-1][2] == "980 more lines on its stdout that are no messages within a second"
+    assert told == []
+    lines, _ = seen.tell(facts.FactsOmitted("FrameRejected", 3, session=SessionId(3)))
+    assert "session.flooded" in lines[1] and "session=3" in lines[1]
+
+
 def test_a_stray_is_a_line(seen: Seen) -> None:
     lines, _ = seen.tell(facts.StrayEnded(42))
     assert "pid=42" in lines[0]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mcpd.core.facts import ServerWarning
+from mcpd.core.facts import FactsOmitted, FrameRejected, ServerNoise, ServerWarning
 from mcpd.core.mux.commands import Tell, Want
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.effects import TOLD_PER_S, Effects
 from mcpd.core.mux.entries import Settings
-from mcpd.ids import SlotId
+from mcpd.ids import SessionId, SlotId
 
 
 def effects() -> Effects:
@@ -84,3 +84,36 @@ def test_a_timer_that_went_off_can_be_called_off():
     fx.after(1.0, lambda: None)
     assert fx.timer_count() == 1
     assert fx.next_deadline() == 1.0
+
+
+def test_what_a_peer_can_cause_at_any_rate_is_told_so_often_in_a_second_and_then_counted():
+    """
+    A server wrote a line of noise for each of a million lines of noise.
+    """
+    fx, noise = effects(), ServerNoise("a", "junk", "x", False)
+    for _ in range(1000):
+        fx.tell(noise)
+    fx.tell(ServerNoise("b", "junk", "x", False))
+    fx.tell(ServerWarning("a", "odd"))
+    assert len(fx.commands) == TOLD_PER_S + 2
+    fx.commands.clear()
+    fx.now = 1.0
+    fx.run_due()
+    assert fx.commands == [Tell(FactsOmitted("ServerNoise", 1000 - TOLD_PER_S, server="a"))]
+    assert fx.next_deadline() is None
+    fx.tell(noise)
+    assert fx.commands[1:] == [Tell(noise)]
+
+
+def test_rejected_frames_are_counted_for_each_session():
+    fx = effects()
+    for session in (SessionId(1), SessionId(2)):
+        for _ in range(TOLD_PER_S + session):
+            fx.tell(FrameRejected(session, "not JSON"))
+    fx.commands.clear()
+    fx.now = 1.0
+    fx.run_due()
+    assert fx.commands == [
+        Tell(FactsOmitted("FrameRejected", 1, session=SessionId(1))),
+        Tell(FactsOmitted("FrameRejected", 2, session=SessionId(2))),
+    ]
