@@ -13,6 +13,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.events import EntriesChanged
 from mcpd.core.mux.mux import Mux
+from mcpd.core.policy.stateful import known_stateful
 from mcpd.daemon import adhoc
 from mcpd.daemon.adhoc import AdHoc, stem_of
 from mcpd.daemon.cache import CatalogCache
@@ -178,3 +179,11 @@ async def test_status_says_which_variables_alone_make_the_difference(place: Plac
     assert said is not None
     assert said.endswith("in its environment: A, B")
     assert "secret" not in said
+
+
+def test_a_word_of_megabytes_has_a_name_at_once():
+    """
+    The search for its version was quadratic: minutes, for everybody.
+    """
+    assert stem_of("npx", ("@" * 2_000_000 + "/x",)) == "x"
+    assert known_stateful("npx", ["[" * 2_000_000 + "\n"]) is None
