@@ -5,7 +5,7 @@ The only module that knows what a request says of itself in ``_meta``, and what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +17,7 @@ from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introd
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MODERN, Era
 from mcpd.core.wire import splice
-from mcpd.core.wire.envelope import elements_of, object_from, object_of, quote, text
+from mcpd.core.wire.envelope import object_from, object_of, quote, text
 
 ERA: Final = Era.MODERN
 VERSION: Final = MODERN[-1]
