@@ -35,7 +35,7 @@ def test_an_error_names_the_entry_that_was_asked_and_not_its_twin(box: Box) -> N
     with pytest.raises(RpcError) as late:
         two.call("hang")
     assert late.value.data["server"] == "two"
-    assert late.value.message.startswith("two:")
+    assert late.value.message.startswith("two.hang:")
 
 
 def test_a_call_that_waited_for_a_start_in_vain_has_no_unknown_outcome(box: Box) -> None:
