@@ -15,7 +15,6 @@ from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import KeyPath, Problem
 from mcpd.config.schema import ResolvedLaunch, ServerConfig
 from mcpd.config.secrets import (
-    MASK,
     Shown,
     is_secret_name,
     secret_parts,
@@ -23,6 +22,7 @@ from mcpd.config.secrets import (
     show_arguments,
 )
 from mcpd.errors import ConfigError
+from mcpd.redact import Redactor
 
 NAME_LENGTH_MAX = 200
 
@@ -349,13 +349,8 @@ class _Resolving:
 
     def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownLaunch:
         """Mask each secret wherever else it is written out, and lay the parts out again."""
-        longest_first = sorted(secrets, key=len, reverse=True)
-        texts = []
-        for part in parts:
-            text = part.text
-            for secret in longest_first:
-                text = text.replace(secret, MASK)
-            texts.append(text)
+        redactor = Redactor(secrets)
+        texts = [redactor.mask(part.text) for part in parts]
         args_end = 1 + len(self._config.args)
         return ShownLaunch(
             command=texts[0],

@@ -12,7 +12,7 @@ from mcpd.config.entry import Entry, masked
 from mcpd.config.load import Loaded
 from mcpd.config.problems import printable
 from mcpd.config.schema import ServerConfig
-from mcpd.config.secrets import MASK
+from mcpd.redact import MASK
 
 _LAUNCH = ("command", "args", "env", "cwd")
 

@@ -16,6 +16,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon.assemble import Server, assemble
 from mcpd.daemon.registry import Registry
+from mcpd.redact import MASK
 
 KEPT_S = 60.0
 """How long one is kept after its last session."""
@@ -84,7 +85,7 @@ class AdHoc:
         if self._registry.ad_hoc_count() >= MOST and not self._forget_one():
             why = f"{MOST} servers that are in no configuration are in use: all there may be"
             return Failure("rate_limited", why, None, True)
-        name = self._free_name(configured.launch.command, configured.launch.args, server)
+        name = self._free_name(server)
         self._registry.add(_named(server, name))
         self._changed()
         self._keep(name)
@@ -147,8 +148,9 @@ class AdHoc:
             self._registry.remove(name)
             self._changed()
 
-    def _free_name(self, command: str, args: tuple[str, ...], server: Server) -> str:
-        stem = stem_of(command, args)
+    def _free_name(self, server: Server) -> str:
+        shown = server.configured.shown  # no secret becomes a name
+        stem = "server" if shown is None else stem_of(shown.command, shown.args)
         for digits in range(_HASH_DIGITS, len(server.entry.launch) + 1):
             name = f"{stem}-{server.entry.launch[:digits]}"
             if self._registry.get(name) is None:
@@ -166,7 +168,8 @@ def stem_of(command: str, args: tuple[str, ...]) -> str:
     program = os.path.basename(command.rstrip("/"))
     words = [program]
     if program.partition(".")[0].rstrip("0123456789") in RUNNERS or program in RUNNERS:
-        words = [word for word in args if not word.startswith("-") and word not in _VERBS] + words
+        named = [word for word in args if not word.startswith("-") and word not in _VERBS]
+        words = [word for word in named if MASK not in word] + words
     last = _VERSION.sub("", words[0].rstrip("/")[-_LOOKED_AT:])
     last = _ENDING.sub("", last.rpartition("/")[2])
     return _ODD.sub("-", last).strip("-.")[:_NAME_LENGTH] or "server"

@@ -19,6 +19,7 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.entries import Entry, Interactive, Sharing
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
+from mcpd.redact import Redactor
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
 
@@ -62,7 +63,12 @@ def assemble(
     config, resolved = configured.config, configured.launch
     unavailable = _unavailable(configured)
     if config is None or resolved is None or unavailable is not None:
-        entry = Entry(name=configured.name, launch="", unavailable=unavailable)
+        entry = Entry(
+            name=configured.name,
+            launch="",
+            unavailable=unavailable,
+            redactor=Redactor(configured.secrets),
+        )
         return Server(
             name=configured.name,
             configured=configured,
@@ -79,9 +85,7 @@ def assemble(
     return Server(
         name=configured.name,
         configured=configured,
-        entry=_entry(
-            configured.name, config, resolved, _digest(same, environment), sharing, is_ad_hoc
-        ),
+        entry=_entry(configured, config, resolved, _digest(same, environment), sharing, is_ad_hoc),
         spec=_spec(configured.name, config, resolved, base_env, is_ad_hoc),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
@@ -108,7 +112,7 @@ def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, s
 
 
 def _entry(
-    name: str,
+    configured: Configured,
     config: ServerConfig,
     resolved: ResolvedLaunch,
     digest: str,
@@ -116,7 +120,7 @@ def _entry(
     is_ad_hoc: bool,
 ) -> Entry:
     return Entry(
-        name=name,
+        name=configured.name,
         launch=digest,
         sharing=sharing,
         of_workspace=resolved.of_workspace,
@@ -139,6 +143,7 @@ def _entry(
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
+        redactor=Redactor(configured.secrets),
         is_listed=not is_ad_hoc,
     )
 

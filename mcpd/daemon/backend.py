@@ -13,7 +13,6 @@ import msgspec
 from mcpd import __version__, paths
 from mcpd.api.version import API
 from mcpd.config.entry import masked
-from mcpd.config.secrets import MASK
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
 from mcpd.core.mux.failures import with_details
@@ -27,6 +26,7 @@ from mcpd.daemon.reload import Reloader
 from mcpd.listeners.control import AttachParams, Send, Unsubscribe
 from mcpd.observe.journal import Journal
 from mcpd.observe.logs import DaemonLog
+from mcpd.redact import MASK
 from mcpd.supervise.supervisor import Supervisor
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from mcpd.core.catalog.model import Catalog
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.versions import LEGACY
-from mcpd.core.policy.redact import Redactor
+from mcpd.redact import Redactor
 from mcpd.supervise import files
 
 VERSION = 1

@@ -12,11 +12,11 @@ from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mux.entries import Entry
-from mcpd.core.policy.redact import Redactor
 from mcpd.daemon.assemble import Server, assemble
 from mcpd.daemon.cache import CatalogCache
 from mcpd.daemon.stamp import stamp_of
 from mcpd.ids import SlotId
+from mcpd.redact import Redactor
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.slot import Spec
 
@@ -44,6 +44,7 @@ class Registry:
         self._servers: dict[str, Server] = {}
         self._ad_hoc: dict[str, Server] = {}
         self._logs: dict[str, ServerLog] = {}
+        self._redactor: Redactor | None = None
 
     def __iter__(self) -> Iterator[Server]:
         yield from self._servers.values()
@@ -66,17 +67,22 @@ class Registry:
             server = assemble(
                 configured, base_env=self.environment, ignore_env=loaded.daemon.ignore_env
             )
-            self._servers[server.name] = self._remembering(server, before.get(server.name))
+            known = before.get(server.name)
+            if known is not None:
+                server = _with_secrets_of(known, server)
+            self._servers[server.name] = self._remembering(server, known)
         for name in [name for name in self._ad_hoc if name in self._servers]:
             del self._ad_hoc[name]
         for name, log in self._logs.items():
             log.limit(max_bytes=self.daemon.log_max_bytes, backups=self.daemon.log_backups)
-            if (known := self.get(name)) is not None:
-                log.set_secrets(known.configured.secrets)
+            if (owner := self.get(name)) is not None:
+                log.redactor = owner.entry.redactor
+        self._redactor = None
 
     def add(self, server: Server) -> None:
         """Add a server that a client brought."""
         self._ad_hoc[server.name] = self._remembering(server, None)
+        self._redactor = None
 
     def ad_hoc_count(self) -> int:
         """Return how many servers there are that clients brought."""
@@ -85,6 +91,7 @@ class Registry:
     def remove(self, name: str) -> None:
         """Forget a server that a client brought; its log stays until its process has ended."""
         self._ad_hoc.pop(name, None)
+        self._redactor = None
 
     def forget_logs(self, running: Container[str]) -> None:
         """Close the logs of servers that there are no more, unless something of them is left.
@@ -124,13 +131,12 @@ class Registry:
         """Return a server's log; its file is made at its first line."""
         log = self._logs.get(name)
         if log is None:
-            server = self.get(name)
             path = os.path.join(self._state_dir, "logs", _log_file(name))
             log = ServerLog(
                 path,
                 max_bytes=self.daemon.log_max_bytes,
                 backups=self.daemon.log_backups,
-                secrets=() if server is None else server.configured.secrets,
+                redactor=self.redactor(name),
                 on_growth=self._on_log_growth,
                 on_trouble=lambda error, lost: self._on_log_trouble(path, error, lost),
             )
@@ -142,10 +148,15 @@ class Registry:
         troubles = [(name, log.trouble) for name, log in self._logs.items()]
         return [(name, trouble) for name, trouble in troubles if trouble is not None]
 
-    def redactor(self, name: str) -> Redactor:
-        """Return what hides a server's secrets."""
-        server = self.get(name)
-        return Redactor(()) if server is None else Redactor(server.configured.secrets)
+    def redactor(self, name: str | None) -> Redactor:
+        """Return what hides a server's secrets, and with ``None`` those of all servers."""
+        if name is not None:
+            server = self.get(name)
+            return Redactor.NONE if server is None else server.entry.redactor
+        if self._redactor is None:
+            known = (server.entry.redactor.secrets for server in self)
+            self._redactor = Redactor(frozenset().union(*known))
+        return self._redactor
 
     def close(self) -> None:
         """Close the files of the logs."""
@@ -169,6 +180,15 @@ class Registry:
             verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )
         return msgspec.structs.replace(server, entry=entry)
+
+
+def _with_secrets_of(before: Server, now: Server) -> Server:
+    """Return a server that hides also what its entry held before: a process may still have it."""
+    older = before.configured.secrets - now.configured.secrets
+    if not older:
+        return now
+    redactor = Redactor(now.configured.secrets | older)
+    return msgspec.structs.replace(now, entry=msgspec.structs.replace(now.entry, redactor=redactor))
 
 
 def _log_file(name: str) -> str:

@@ -75,6 +75,9 @@ MOST_CONNECTIONS = 1000
 
 AT_LEAST_STARTS = 4
 
+LEFT_LENGTH = 300
+"""Characters told of what an engine of containers says of those of a dead daemon."""
+
 LEDGER_RETRY_S = 10.0
 """Between two tries to write what a full disk did not take."""
 
@@ -185,6 +188,7 @@ class Daemon:
             on_log_trouble=self._warn_of_log,
         )
         log.on_growth = self._room.grew
+        log.mask = lambda text: self._mask(None, text)
         self._reloader = Reloader(
             start.options.config,
             datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
@@ -216,7 +220,6 @@ class Daemon:
         )
         self._clock = Clock(loop, on_gap=self._note_gap)
         self._performer = Performer(mux, self._clock)
-        mux.effects.mask = self._mask
         mux.effects.unfinished = self._performer.unfinished
         self._supervisor = Supervisor(
             self,
@@ -408,13 +411,14 @@ class Daemon:
         """Clear up after daemons that died, then let servers start."""
         swept = await sweep_dead(self._state_dir, own=self._id)
         if swept.dead or swept.set_aside:
+            left = "; ".join(swept.containers_left).encode()
             self._log.log(
                 "warning",
                 "ledger.swept",
                 daemons=swept.dead,
                 processes=swept.reaped,
                 containers=swept.containers or None,
-                left="; ".join(swept.containers_left) or None,
+                left=self._registry.redactor(None).excerpt(left, LEFT_LENGTH) or None,
                 set_aside=", ".join(swept.set_aside) or None,
             )
         self._supervisor.allow_starts()
@@ -571,8 +575,10 @@ class Daemon:
     def _note(self, server: str, source: str, text: str) -> None:
         self._registry.log(server).add(source, text)
 
-    def _mask(self, server: str, text: str) -> str:
-        return self._registry.log(server).mask(text)
+    def _mask(self, server: str | None, text: str) -> str:
+        if server is None:
+            return self._registry.redactor(None).mask(text)
+        return self._registry.log(server).redactor.mask(text)  # it is kept longer than the entry
 
     def _note_gap(self, seconds: float) -> None:
         self._log.log("info", "clock.jumped", seconds=seconds)

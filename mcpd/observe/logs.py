@@ -68,6 +68,8 @@ class DaemonLog(logging.Handler):
         self.level_name = level
         self.on_growth: Callable[[int], object] = lambda _: None
         """Hears of bytes written to a file of its own."""
+        self.mask: Callable[[str], str] = lambda text: text
+        """Hides secrets in what others log; the daemon's own lines are masked before."""
         self._file = file if file is not None and _is_open_on(fd, file) else None
         self._fd = own_description(fd)
         self._max_bytes = max_bytes
@@ -98,8 +100,9 @@ class DaemonLog(logging.Handler):
             return
         keys: dict[str, Any] = dict(getattr(record, "keys", {}))
         if record.exc_info and record.exc_info[1] is not None:
-            keys["error"] = "".join(traceback.format_exception(record.exc_info[1])).strip()
-        self._write(NAMES.get(record.levelno, "info"), record.getMessage(), keys)
+            trace = "".join(traceback.format_exception(record.exc_info[1])).strip()
+            keys["error"] = self.mask(trace)
+        self._write(NAMES.get(record.levelno, "info"), self.mask(record.getMessage()), keys)
 
     def tail(self, count: int) -> list[LogLine]:
         """Return the newest lines, at most so many, the oldest first.

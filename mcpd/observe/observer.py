@@ -13,8 +13,11 @@ from mcpd.observe.logs import DaemonLog
 Note = Callable[[str, str, str], None]
 """Takes a server's name, a source and a text."""
 
-Mask = Callable[[str, str], str]
-"""Takes a server's name and what it said, and returns that without its secrets."""
+Mask = Callable[[str | None, str], str]
+"""Takes a server's name and what is told of it, and returns that without its secrets.
+
+What is of no server is told without the secrets of any.
+"""
 
 
 _OMITTED = {
@@ -98,7 +101,8 @@ class Observer:
                 self._log("debug", "session.closed", **of, reason=fact.reason)
                 self._event("session.closed", **of, reason=fact.reason)
             case facts.FrameRejected():
-                self._log("debug", "frame.rejected", session=fact.session, reason=fact.reason)
+                reason = self._mask(None, fact.reason)
+                self._log("debug", "frame.rejected", session=fact.session, reason=reason)
             case _:
                 assert_never(fact)
 
@@ -192,16 +196,16 @@ class Observer:
                 self._note(server, "mcpd", "failed too often, is not started any more by itself")
                 self._event("server.failed", server=server, message=said, kind=fact.failure.kind)
             case facts.ServerStopping():
-                self._log("info", "server.stopping", server=server, reason=fact.reason)
-                self._note(server, "mcpd", f"stopping: {fact.reason}")
-                self._event("server.stopping", server=server, reason=fact.reason)
+                said = self._mask(server, fact.reason)
+                self._log("info", "server.stopping", server=server, reason=said)
+                self._note(server, "mcpd", f"stopping: {said}")
+                self._event("server.stopping", server=server, reason=said)
             case facts.ServerStopped():
-                self._log(
-                    "info", "server.stopped", server=server, reason=fact.reason, step=fact.step
-                )
+                said = self._mask(server, fact.reason)
+                self._log("info", "server.stopped", server=server, reason=said, step=fact.step)
                 how = f" ({fact.step})" if fact.step else ""
-                self._note(server, "mcpd", f"stopped{how}: {fact.reason}")
-                self._event("server.stopped", server=server, reason=fact.reason, step=fact.step)
+                self._note(server, "mcpd", f"stopped{how}: {said}")
+                self._event("server.stopped", server=server, reason=said, step=fact.step)
             case _:
                 assert_never(fact)
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _MEMORY_BYTES: Final = 1024**3
+_MAX_REASON: Final = 4096  # it is cut again where its secrets are known
 _CACHED_SCHEMAS: Final = 256
 _CACHED_BYTES: Final = 4 * 1024 * 1024
 _PATTERN_BYTES: Final = 1024 * 1024  # of one compiled pattern
@@ -101,10 +102,10 @@ def _try_compile(schema: bytes) -> Validator | CannotCheck:
         )
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as error:
         if refused:
-            uri = cut(refused[0], 150)
+            uri = cut(refused[0], _MAX_REASON)
             return CannotCheck(f"its schema refers to {uri}, and nothing is fetched for a schema")
         message = getattr(error, "message", str(error))  # the library's is shorter than its str()
-        return CannotCheck(f"its schema cannot be used: {cut(message, 150)}")
+        return CannotCheck(f"its schema cannot be used: {cut(message, _MAX_REASON)}")
 
 
 def _depth(value: object) -> int:
@@ -137,7 +138,7 @@ def _read_arguments(data: bytes) -> Any:
         if _SURROGATE.search(data):
             json.dumps(value, ensure_ascii=False).encode()  # the library would alter half a pair
     except (ValueError, RecursionError) as error:
-        raise CannotCheck(f"the arguments cannot be read: {cut(str(error), 150)}") from None
+        raise CannotCheck(f"the arguments cannot be read: {cut(str(error), _MAX_REASON)}") from None
     return value
 
 
@@ -175,7 +176,7 @@ def check(schemas: Schemas, schema: bytes, arguments: bytes) -> None:
     except CannotCheck as reason:
         _answer(FINAL, {"unchecked": str(reason)})
     except (ValueError, MemoryError) as error:
-        _answer(FINAL, {"unchecked": f"the validator failed: {cut(str(error), 150)}"})
+        _answer(FINAL, {"unchecked": f"the validator failed: {cut(str(error), _MAX_REASON)}"})
 
 
 def _answer(kind: bytes, body: object) -> None:

@@ -133,7 +133,7 @@ class _Engine:
         wanted = f"label={self._container.label}"
         listed = self.ask("ps", "--all", "--quiet", "--no-trunc", "--filter", wanted)
         if not listed.is_done:  # an engine that cannot look has not said that there is none
-            raise _Trouble(f"its container may run on: {listed.complaint.strip()[:200]}")
+            raise _Trouble(f"its container may run on: {listed.complaint.strip()}")
         return [line for line in listed.text.split() if ID.fullmatch(line)]
 
     def state(self, ident: str) -> str:

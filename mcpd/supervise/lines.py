@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 LINE_BYTES = 64 * 1024
-"""Of a longer line the rest is dropped. Eight times what a log keeps of it, so that secrets are
-masked while they are still whole."""
+"""Of a longer line the rest is dropped; eight times what a log keeps of it."""
 
 
 class LineSplitter:
@@ -13,8 +14,12 @@ class LineSplitter:
     Invariant: never holds more than ``limit`` bytes, and looks at each byte once.
     """
 
-    def __init__(self, limit: int = LINE_BYTES) -> None:
+    def __init__(
+        self, limit: int = LINE_BYTES, *, mask_cut: Callable[[str], str] = lambda text: text
+    ) -> None:
+        """``mask_cut`` gets what is kept of a longer line and hides the secrets in it."""
         self._limit = limit
+        self._mask_cut = mask_cut
         self._parts: list[bytes] = []
         self._size = 0
         self._dropped = 0
@@ -43,6 +48,6 @@ class LineSplitter:
     def _take(self) -> str:
         text = b"".join(self._parts).removesuffix(b"\r").decode(errors="replace")
         if self._dropped:
-            text += f" […{self._dropped} more bytes]"
+            text = f"{self._mask_cut(text)} […{self._dropped} more bytes]"
         self._parts, self._size, self._dropped = [], 0, 0
         return text

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from mcpd.redact import Redactor
 from mcpd.supervise.logfile import LogFile
 
 LINE_BYTES = 8 * 1024
@@ -19,11 +20,6 @@ PIECE_LINES = 1000
 
 RING_LINES = 1000
 RING_BYTES = 256 * 1024
-
-SECRET_CHARACTERS = 8
-"""A line of a secret of several lines is masked from this length on."""
-
-MASK = "***"
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -52,7 +48,7 @@ class ServerLog:
         *,
         max_bytes: int = 5 * 1024 * 1024,
         backups: int = 3,
-        secrets: Iterable[str] = (),
+        redactor: Redactor = Redactor.NONE,
         ring_lines: int = RING_LINES,
         ring_bytes: int = RING_BYTES,
         on_growth: Callable[[int], object] = lambda _: None,
@@ -75,8 +71,8 @@ class ServerLog:
         """How many lines of the ring are in the file."""
         self._followers: list[Callable[[LogLine], None]] = []
         self._now = now
-        self._secrets: list[str] = []
-        self.set_secrets(secrets)
+        self.redactor = redactor
+        """What hides the server's secrets, from the next line on."""
         self.lost = 0
         """Lines that could not be written to the file."""
         self._missing = 0
@@ -97,40 +93,28 @@ class ServerLog:
         self._file.max_bytes, self._file.backups = max_bytes, backups
         self._line_bytes = _longest_line(max_bytes)
 
-    def set_secrets(self, secrets: Iterable[str]) -> None:
-        """Mask these values from now on; of one with several lines each line by itself too."""
-        known = {secret for secret in secrets if secret}
-        for secret in list(known):
-            known.update(part for part in secret.split("\n") if len(part) >= SECRET_CHARACTERS)
-        # The longest first: a secret that contains another leaves no rest of itself.
-        self._secrets = sorted(known, key=len, reverse=True)
-
     @property
     def trouble(self) -> OSError | None:
         """Return why the disk takes nothing, ``None`` where it does."""
         return self._file.trouble
 
-    def mask(self, text: str) -> str:
-        """Return ``text`` without the secrets that are known of this server."""
-        for secret in self._secrets:
-            text = text.replace(secret, MASK)
-        return text
-
     def add(self, source: str, text: str) -> None:
         """Add what ``source`` (``stderr``, ``stdout``, ``mcpd``) said."""
         self.add_lines(source, (text,))
 
-    def add_lines(self, source: str, texts: Iterable[str]) -> None:
-        """Add lines that came together: one time, one write. Never raises for the disk."""
+    def add_lines(self, source: str, texts: Iterable[str]) -> list[str]:
+        """Add lines that came together: one time, one write. Never raises for the disk.
+
+        They are masked together, as a secret may have several lines; then each is cut. Returns
+        what has become of them.
+        """
+        found = list(texts)
+        if not found:
+            return []
+        kept = [self._cut(part) for part in self.redactor.mask("\n".join(found)).split("\n")]
         time = self._now().astimezone(UTC).isoformat(timespec="milliseconds")
         time = time.removesuffix("+00:00") + "Z"
-        lines = [
-            LogLine(time, source, self._cut(part))
-            for text in texts
-            for part in self.mask(text).split("\n")
-        ]
-        if not lines:
-            return
+        lines = [LogLine(time, source, part) for part in kept]
         missing = self._missing
         if missing:
             lines.insert(0, LogLine(time, "mcpd", f"[{missing} lines are missing here]"))
@@ -148,6 +132,7 @@ class ServerLog:
             self._remember(line, len(data), number < stored)
             for follower in list(self._followers):
                 follower(line)
+        return kept
 
     def _count(self, lost: int) -> None:
         """Count lines that the disk did not take, and say so once."""

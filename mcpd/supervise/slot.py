@@ -125,19 +125,21 @@ class Run:
         self.recent: deque[str] = deque(maxlen=RECENT_LINES)
         """The last lines of its stderr, secrets masked."""
         self._log = log
-        self._splitter = LineSplitter()
+        self._splitter = LineSplitter(mask_cut=self._mask_cut)
 
     @property
     def tail(self) -> list[str]:
         """The last few of them."""
         return list(self.recent)[-LAST_LINES:]
 
+    def _mask_cut(self, text: str) -> str:
+        return self._log.redactor.mask_cut(text)  # a reload may have replaced it
+
     def hear(self, data: bytes) -> None:
         """Take what it wrote on stderr; nothing means that its last line is over."""
         lines = self._splitter.feed(data) if data else self._splitter.end()
         if lines:
-            self._log.add_lines("stderr", lines)
-            self.recent.extend(self._log.mask(line) for line in lines[-RECENT_LINES:])
+            self.recent.extend(self._log.add_lines("stderr", lines))
 
 
 class Slot:

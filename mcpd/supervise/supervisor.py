@@ -25,6 +25,7 @@ from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.core.policy.runners import broken_cache, mend_cache
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
+from mcpd.redact import Redactor
 from mcpd.supervise import ladder, spawn, tree
 from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginshell import LoginPath
@@ -51,6 +52,9 @@ STRAY_GRACE_S: Final = 1.0
 
 SHORTAGES: Final = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 """Why a spawn fails that is no fault of the server's."""
+
+TROUBLE_LENGTH: Final = 300
+"""Characters of what an engine of containers says that are told."""
 
 _UNREADY: Final = ("startup_timeout", "handshake_failed")
 
@@ -235,7 +239,8 @@ class Supervisor:
     def refuse_start(self, ident: SlotId, failure: Failure) -> None:
         """The process lives and cannot be used."""
         if slot := self._slots.get(ident):
-            failure = _masked(self._with_tail(slot, failure), self._host.log(slot.server))
+            failure = self._with_tail(slot, failure)
+            failure = _masked(failure, self._host.log(slot.server).redactor)
             self._input(slot, lambda now: slot.machine.start_refused(now, failure))
 
     # -- what people ask ---------------------------------------------------------------------------
@@ -542,7 +547,9 @@ class Supervisor:
         except SpawnFailed as error:
             if self.login is not None:
                 error = self.login.explain(spec, error)
-            failure = _masked(_spawn_failure(slot.server, error), self._host.log(slot.server))
+            failure = _masked(
+                _spawn_failure(slot.server, error), self._host.log(slot.server).redactor
+            )
             is_ours = error.details.get("errno") in SHORTAGES
             self._input(slot, lambda now: slot.machine.spawn_failed(now, failure, is_ours=is_ours))
             return
@@ -651,7 +658,8 @@ class Supervisor:
             return True
         left = await self._containers.end(child.container, grace=grace)
         if left is not None:
-            self._host.tell(facts.ServerWarning(server, left))
+            said = self._host.log(server).redactor.excerpt(left.encode(), TROUBLE_LENGTH)
+            self._host.tell(facts.ServerWarning(server, said))
         return left is None
 
     def _end_stray(self, stray: ProcId) -> None:
@@ -695,18 +703,18 @@ def _crash(server: str, run: Run, *, is_ready: bool) -> Failure:
     return Failure("server_crashed", message, server, True, hint, details)
 
 
-def _masked(failure: Failure, log: ServerLog) -> Failure:
+def _masked(failure: Failure, redactor: Redactor) -> Failure:
     """Return a failure without the secrets that what a server said, or a path, may hold."""
 
     def mask(value: object) -> object:
         if isinstance(value, str):
-            return log.mask(value)
+            return redactor.mask(value)
         return [mask(each) for each in value] if isinstance(value, list) else value
 
     return msgspec.structs.replace(
         failure,
-        message=log.mask(failure.message),
-        hint=None if failure.hint is None else log.mask(failure.hint),
+        message=redactor.mask(failure.message),
+        hint=None if failure.hint is None else redactor.mask(failure.hint),
         details={name: mask(value) for name, value in failure.details.items()},
     )
 

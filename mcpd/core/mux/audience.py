@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind, Listing
@@ -20,6 +22,8 @@ from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
+
+_LOG_LENGTH: Final = 2000  # characters of a log message for no session that are kept
 
 
 class Hearers:
@@ -108,7 +112,7 @@ class Hearers:
         given_up = upstream.turns.possible() if len(flying) < 2 else ()
         owners = flying | {pending.owner for pending in given_up}
         if len(owners) > 1 or (not owners and upstream.is_modern):
-            text = bytes(params).decode("utf-8", "replace")[:2000]
+            text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
             return
         for ident in owners or sorted(upstream.requests.users):

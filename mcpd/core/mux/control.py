@@ -23,6 +23,7 @@ from mcpd.ids import SessionId
 
 _KINDS = {kind.value: kind for kind in Kind}
 _NO_ARGUMENTS = b"{}"
+_REASON_LENGTH = 300  # characters of why arguments were not checked that are told
 
 
 class ControlDesk:
@@ -145,7 +146,8 @@ class ControlDesk:
         if session.owed.get(owed.key) is not owed:
             return
         if event.note is not None:
-            text = f"arguments of {pending.tool} were sent unchecked: {event.note}"
+            why = entry.redactor.excerpt(event.note.encode(errors="replace"), _REASON_LENGTH)
+            text = f"arguments of {pending.tool} were sent unchecked: {why}"
             self._tables.fx.tell(ServerWarning(entry.name, text))
         if not event.violations:
             usable = self._tables.entry(entry.name)

@@ -56,8 +56,6 @@ class Effects:
         self.settings = settings
         self.memory = Memory(settings.max_buffered_bytes)
         self.suggest = suggest
-        self.mask: Callable[[str, str], str] = lambda server, text: text
-        """Returns a text of a server without its secrets."""
         self.unfinished: Callable[[SlotId], tuple[bytes, int]] = lambda slot: (b"", 0)
         """Returns how a line begins that a process has not ended, and its bytes so far."""
         self.now = 0.0

@@ -12,6 +12,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
+from mcpd.redact import Redactor
 
 
 class Sharing(Enum):
@@ -78,6 +79,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     question_timeout: float = 300.0
     question_wait: float = 60.0
     parked_timeout: float = 600.0
+    redactor: Redactor = Redactor.NONE
+    """What hides its secrets in what is told of it."""
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()

@@ -31,6 +31,7 @@ _CHANGES: Final = {
     "notifications/prompts/list_changed": (Kind.PROMPTS,),
     "notifications/resources/list_changed": (Kind.RESOURCES, Kind.TEMPLATES),
 }
+_NOISE_LENGTH: Final = 2000
 _CONTENT_LENGTH: Final = b"content-length:"
 _BOM: Final = b"\xef\xbb\xbf"
 _CLIENTS: Final = ("notifications/cancelled", "notifications/initialized")
@@ -225,7 +226,7 @@ class Hearing(Generic[S]):
         """Count a line; ``quoted`` and ``said`` are its reason and text in errors, if others."""
         self._upstream.noise += 1
         self._upstream.noise_reason = reason
-        line = frame[:2000].decode("utf-8", "replace")
+        line = self._upstream.entry.redactor.excerpt(frame, _NOISE_LENGTH)
         self._requests.hear_noise(quoted or reason, said or line)
         self._fx.tell(ServerNoise(self._name, reason, line, self._upstream.noise == 1))
 

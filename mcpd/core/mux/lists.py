@@ -20,6 +20,7 @@ from mcpd.core.mux.requests import Requests
 from mcpd.core.wire import envelope
 
 _LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
+_ERROR_LENGTH: Final = 300  # characters of a list's error that are told
 _GATHER: Final = 0.02  # seconds in which a burst of list changes becomes one
 _REFRESH_EVERY: Final = 1.0
 """Seconds between two readings of a list: after changes, and where clients ask for it."""
@@ -241,7 +242,7 @@ class Lists:
             self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
             self._end_reading(kind)
         else:
-            said = bytes(error or b"null").decode("utf-8", "replace")[:300]
+            said = self._requests.entry.redactor.excerpt(error or b"null", _ERROR_LENGTH)
             self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
 
     def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:

@@ -29,8 +29,9 @@ from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
 from mcpd.core.mcp.offer import FULL, Capabilities, Offer, Offers, Verdict, supported_versions
 from mcpd.core.mcp.versions import MODERN, Era
 from mcpd.core.wire import envelope
+from mcpd.redact import Redactor
 
-_SAID_BYTES: Final = 500
+_SAID_LENGTH: Final = 500
 """How much of a server's error is quoted."""
 
 _MODERN_CODES: Final = (b"-32020", b"-32021")
@@ -100,11 +101,13 @@ class Opening:
         era: Era | None,
         verdict: Verdict | None,
         capabilities: Capabilities,
+        redactor: Redactor = Redactor.NONE,
     ) -> None:
         """``era`` is the one that the configuration names; it leaves no era to find out.
 
         ``capabilities`` are what ``initialize`` declares, unless the server refuses them.
         """
+        self._redactor = redactor
         self.verdict = verdict
         self._server = server
         self._capabilities = capabilities
@@ -149,7 +152,7 @@ class Opening:
                 self.verdict = Verdict(introduction.era, self._offers.offer if is_legacy else FULL)
                 return Use(introduction)
         else:
-            why = f"{self._server} answered the handshake with an error: {_said(error)}"
+            why = f"{self._server} answered the handshake with an error: {self._said(error)}"
             names_modern = _is_modern_error(error, of_initialize=self._era is Era.LEGACY)
         match self._step:
             case Step.RECALLED if self._era is Era.LEGACY:
@@ -200,13 +203,12 @@ class Opening:
         self._to(step)
         return Again(reason)
 
+    def _said(self, error: Raw | bytes | None) -> str:
+        return self._redactor.excerpt(error or b"null", _SAID_LENGTH)
+
     def _to(self, step: Step) -> None:
         self._step = step
         self._era = Era.MODERN if step in (Step.PROBE, Step.CORRECTED) else Era.LEGACY
-
-
-def _said(error: Raw | bytes | None) -> str:
-    return bytes(error or b"null").decode("utf-8", "replace")[:_SAID_BYTES]
 
 
 def _is_modern_error(error: Raw | bytes | None, *, of_initialize: bool) -> bool:

@@ -494,7 +494,7 @@ class Requests:
 
     def hear_noise(self, reason: str, text: str) -> None:
         """The process wrote a line that is no message."""
-        text = self._fx.mask(self.entry.name, text)
+        text = self.entry.redactor.mask(text)
         self._noise.note(self._fx.now, reason, text, self._inflight.sole_owner())
 
     def meanwhile(self, pending: Pending) -> str:
@@ -513,8 +513,9 @@ class Requests:
         begun, size = self._fx.unfinished(self.slot)
         if not size or self._inflight.sole_owner() not in (OURS, owner):
             return ""
-        text = self._fx.mask(self.entry.name, begun.decode("utf-8", "replace"))
-        return unfinished(text, size)
+        redactor, text = self.entry.redactor, begun.decode("utf-8", "replace")
+        whole = redactor.mask(text) if len(begun) == size else redactor.mask_cut(text)
+        return unfinished(whole, size)
 
     def was_used(self, wire_id: int) -> bool:
         """Tell a late or second answer from one to a request that was never made."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from mcpd.config.load import Loaded
 from mcpd.config.problems import Problem, printable
-from mcpd.config.secrets import MASK, is_secret_name
+from mcpd.config.secrets import is_secret_name
 from mcpd.core.policy import containers
 from mcpd.doctor.facts import Command, Files, Talk
 from mcpd.doctor.finding import Finding, error, fine, note, warning
+from mcpd.redact import MASK
 from mcpd.supervise.refusals import counted
 
 _TYPE = re.compile(r"[;:] (?:(if [^,;]*), )?type:? (.+)$", re.DOTALL)

@@ -11,9 +11,9 @@ import msgspec
 from mcpd.config.entry import Entry, masked
 from mcpd.config.load import load
 from mcpd.config.schema import ResolvedLaunch
-from mcpd.config.secrets import MASK
 from mcpd.doctor.facts import Command, Files
 from mcpd.errors import SpawnFailed
+from mcpd.redact import Redactor
 from mcpd.supervise.refusals import cwd_missing
 from mcpd.supervise.spawn import build_environment, resolve
 
@@ -63,12 +63,7 @@ def _command(server: str, launch: ResolvedLaunch, base: Mapping[str, str]) -> Co
 
 def _masked(command: Command, entry: Entry) -> Command:
     """Return what was found without the secrets that a variable has brought into it."""
-
-    def mask(text: str) -> str:
-        for secret in sorted(entry.secrets, key=len, reverse=True):
-            text = text.replace(secret, MASK)
-        return text
-
+    mask = Redactor(entry.secrets).mask
     return Command(
         server=command.server,
         command=mask(command.command),

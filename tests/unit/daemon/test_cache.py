@@ -11,8 +11,8 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, merge_pages, parse_page
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.core.policy.redact import Redactor
 from mcpd.daemon.cache import CatalogCache, Remembered
+from mcpd.redact import Redactor
 
 TOOLS = b'{"tools":[{"name":"echo","n":1.0,"key":"hunter22-and-more"}]}'
 INTRODUCTION = Introduction("2025-11-25", {"tools": Raw(b"{}")}, b'{"name":"x"}', b'"be kind"')

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcpd.redact import Redactor
 from mcpd.supervise.logs import LogLine, ServerLog
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, tzinfo=UTC)
@@ -98,7 +99,7 @@ def test_a_long_line_is_cut(tmp_path: Path):
 
 def test_secrets_are_masked_in_memory_in_the_file_and_for_followers(tmp_path: Path):
     """B139."""
-    made = log(tmp_path, secrets={"sentinel-1234", "sentinel-1234-and-more", ""})
+    made = log(tmp_path, redactor=Redactor(["sentinel-1234", "sentinel-1234-and-more", ""]))
     heard: list[LogLine] = []
     made.follow(heard.append)
     made.add("stderr", "token=sentinel-1234, key=sentinel-1234-and-more.")
@@ -108,21 +109,32 @@ def test_secrets_are_masked_in_memory_in_the_file_and_for_followers(tmp_path: Pa
 
 def test_a_secret_across_the_cut_of_a_long_line_is_masked(tmp_path: Path):
     """B139: masked first, then cut."""
-    made = log(tmp_path, secrets={"sentinel-1234"})
+    made = log(tmp_path, redactor=Redactor(["sentinel-1234"]))
     made.add("stderr", "x" * 8188 + "sentinel-1234")
     assert "sent" not in stored(tmp_path)
 
 
 def test_a_secret_of_several_lines_is_masked_line_by_line(tmp_path: Path):
     """B139: a private key is printed a line at a time."""
-    made = log(tmp_path, secrets={"-----BEGIN KEY-----\nMIIEvQIBADANBg\n-----END KEY-----"})
-    made.add_lines("stderr", ["-----BEGIN KEY-----", "MIIEvQIBADANBg", "-----END KEY-----"])
+    lines = ["-----BEGIN KEY-----", "MIIEvQIBADANBg", "Qw==", "-----END KEY-----"]
+    made = log(tmp_path, redactor=Redactor(["\n".join(lines)]))
+    for line in (lines[0], lines[1], lines[3]):
+        made.add("stderr", line)
     assert said(made.tail(9)) == ["***"] * 3
 
 
+def test_the_short_last_line_of_a_secret_is_masked_with_the_others(tmp_path: Path):
+    """
+    By itself it would be too short to be looked for.
+    """
+    lines = ["-----BEGIN KEY-----", "MIIEvQIBADANBg", "Qw==", "-----END KEY-----"]
+    made = log(tmp_path, redactor=Redactor(["\n".join(lines)]))
+    assert made.add_lines("stderr", ["before", *lines, "after"]) == ["before", "***", "after"]
+
+
 def test_secrets_may_change(tmp_path: Path):
-    made = log(tmp_path, secrets={"old-secret"})
-    made.set_secrets({"new-secret"})
+    made = log(tmp_path, redactor=Redactor(["old-secret"]))
+    made.redactor = Redactor(["new-secret"])
     made.add("stderr", "old-secret new-secret")
     assert said(made.tail(1)) == ["old-secret ***"]
 
