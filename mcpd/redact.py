@@ -20,10 +20,14 @@ MIN_SECRET: Final = 8
 _WINDOW: Final = 1024 * 1024
 """Characters searched in one call, which no other thread interrupts."""
 
-_ESCAPED: Final = 14
-"""Characters that one character takes at most: ``\\\\\\\\\\\\\\\\u00e4``, and a few more."""
+_LEVELS: Final = 2**5
+"""Backslashes that stand for one: JSON within a string of JSON, five times over at most. A catalog
+on disk has two of these levels."""
 
-_BACKSLASH: Final = r"(?:\\{1,8}+u005[cC]|\\|%(?:25){0,2}5[cC])"
+_ESCAPED: Final = _LEVELS + 8
+"""Characters that one character takes at most, with a few to spare."""
+
+_BACKSLASH: Final = rf"(?:\\{{1,{_LEVELS}}}+u005[cC]|\\|%(?:25){{0,2}}5[cC])"
 _SHORT: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a"}
 _HTML: Final = {
     '"': "&quot;|&#34;",
@@ -138,8 +142,10 @@ class _Needle:
     ``anchor`` is a text that all of them hold, empty if there is none.
     """
 
-    def __init__(self, plain: str, source: Callable[[], str]) -> None:
+    def __init__(self, plain: str, reach: int, source: Callable[[], str]) -> None:
+        """``reach`` is how long a form may be."""
         self.anchor = _anchor(plain)
+        self._reach = reach
         self._source = source
 
     @cached_property
@@ -149,10 +155,24 @@ class _Needle:
     def occurrences(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where the secret begins and ends in ``text``, also where it overlaps itself."""
         search = self._pattern.search
-        found = search(text)
-        while found is not None:
-            yield found.span()
-            found = search(text, found.start() + 1)
+        for start, end in self._regions(text):
+            found = search(text, start, end)
+            while found is not None:
+                yield found.span()
+                found = search(text, found.start() + 1, end)
+
+    def _regions(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield what lies around the anchors: a server may write these, and no secret."""
+        if not self.anchor:
+            yield 0, len(text)
+            return
+        at = text.find(self.anchor)
+        while at >= 0:
+            start, end = max(0, at - self._reach), at
+            while 0 <= at <= end + 2 * self._reach:
+                end = at
+                at = text.find(self.anchor, at + 1)
+            yield start, end + self._reach
 
 
 def _parts(secret: str) -> Iterator[str]:
@@ -163,12 +183,13 @@ def _parts(secret: str) -> Iterator[str]:
 
 
 def _needles(secret: str) -> Iterator[_Needle]:
-    yield _Needle(secret, lambda: _escaped(secret))
+    reach = _longest_form(secret)
+    yield _Needle(secret, reach, lambda: _escaped(secret))
     in_json = (json.dumps(secret, ensure_ascii=flag)[1:-1] for flag in (True, False))
     for form in dict.fromkeys((secret, *in_json)):
         data = _utf8(form)
         for offset in range(3):
-            yield _encoded(data, offset)
+            yield _encoded(data, offset, reach)
 
 
 def _utf8(text: str) -> bytes:
@@ -179,11 +200,12 @@ def _utf8(text: str) -> bytes:
 
 
 def _longest_form(secret: str) -> int:
-    in_text = sum(1 if _is_plain(char) else _ESCAPED * len(_utf8(char)) for char in secret)
+    odd = sum(1 + (char > "\uffff") for char in secret if not _is_plain(char))
+    in_text = len(secret) + _ESCAPED * odd
     return in_text * 4 // 3 + 4
 
 
-def _encoded(data: bytes, offset: int) -> _Needle:
+def _encoded(data: bytes, offset: int, reach: int) -> _Needle:
     """Return the needle for the base64 of a longer text in which ``data`` has this offset.
 
     Its first and its last character may hold bits of what stands around it.
@@ -193,7 +215,7 @@ def _encoded(data: bytes, offset: int) -> _Needle:
     before = _ANY_DIGIT if offset else ""
     after = f"{_ANY_DIGIT}?(?:=|%3[dD]){{0,2}}" if (offset + len(data)) % 3 else ""
     return _Needle(
-        core, lambda: before + "".join(_DIGIT.get(digit, digit) for digit in core) + after
+        core, reach, lambda: before + "".join(_DIGIT.get(digit, digit) for digit in core) + after
     )
 
 
@@ -202,7 +224,7 @@ def _escaped(secret: str) -> str:
 
     Every repetition is bounded or possessive, so a search takes time in proportion to the text.
     """
-    parts = []
+    parts = [r"(?<!\\)"] if secret.startswith("\\") else []  # in a long row of them, look once
     backslashes = 0
     before = ""
     for char in secret:
@@ -214,7 +236,7 @@ def _escaped(secret: str) -> str:
             backslashes = 0
         before = char
     if backslashes:
-        parts.append(f"{_BACKSLASH}{{{backslashes},{8 * backslashes}}}+")
+        parts.append(f"{_BACKSLASH}{{{backslashes},{_LEVELS * backslashes}}}+")
     return "".join(parts)
 
 
@@ -230,8 +252,8 @@ def _character(char: str, backslashes: int = 0) -> str:
 
 
 def _backslashes(least: int) -> str:
-    """Return a pattern for backslashes, each of them escaped up to three times over."""
-    return f"{_BACKSLASH}{{{least},{8 * least + 7}}}+"
+    """Return a pattern for backslashes, each of them escaped or not."""
+    return f"{_BACKSLASH}{{{least},{_LEVELS * (least + 1) - 1}}}+"
 
 
 def _forms(char: str) -> Iterator[str]:
@@ -255,7 +277,7 @@ def _forms(char: str) -> Iterator[str]:
 
 def _letters(char: str) -> Iterator[str]:
     """Yield patterns for what follows the backslash where a character is escaped with one."""
-    again = _BACKSLASH + "{1,8}+"
+    again = f"{_BACKSLASH}{{1,{_LEVELS}}}+"
     if char in _SHORT:
         yield f"(?:r{again})?n" if char == "\n" else _SHORT[char]
     units = char.encode("utf-16-be", "surrogatepass").hex()

@@ -102,7 +102,7 @@ class Snapshot:
             "interactive": _interactive(server, report),
             "era": None if report.era is None else report.era.value,
             "protocol_version": _version(report),
-            "server_info": _info(report),
+            "server_info": _info(server, report),
             "left_out": list(report.left_out),
             "pid": self._pid(main) if is_shared else None,
             "pids": [pid for child in children for pid in self._pids(child)],
@@ -248,8 +248,10 @@ def _version(report: EntryReport) -> str | None:
     return None if report.introduction is None else report.introduction.version
 
 
-def _info(report: EntryReport) -> Any:
-    return None if report.introduction is None else Raw(report.introduction.info)
+def _info(server: Server, report: EntryReport) -> Any:
+    if report.introduction is None:
+        return None
+    return Raw(server.entry.redactor.mask_bytes(report.introduction.info))
 
 
 class _LastError(NamedTuple):

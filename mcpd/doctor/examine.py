@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
@@ -18,6 +20,7 @@ from mcpd.doctor.look.ledgers import ledgers
 from mcpd.doctor.look.machine import machine as look_around
 from mcpd.doctor.look.patience import Looks
 from mcpd.doctor.look.talk import talk
+from mcpd.redact import Redactor
 from mcpd.supervise import procfs
 
 PATIENCE_S = 4.7
@@ -37,7 +40,8 @@ def examine(
     ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``PATIENCE_S`` seconds
     at most; starts nothing, signals nobody and writes nothing.
     """
-    return ordered(judge(gather(socket, config_file, env)))
+    facts = gather(socket, config_file, env)
+    return ordered(_masked(judge(facts), facts))
 
 
 def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
@@ -107,6 +111,23 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from servers.check(facts.talk, explained)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
+
+
+def _masked(findings: Iterable[Finding], facts: Facts) -> Iterator[Finding]:
+    """Yield findings without the secrets of their server, or of all where they are about none.
+
+    What they quote may hold some: commands, names of tools, last words of servers.
+    """
+    entries = {} if facts.files is None else facts.files.loaded.entries
+    redactors = {name: Redactor(entry.secrets) for name, entry in entries.items()}
+    every = Redactor(frozenset[str]().union(*(entry.secrets for entry in entries.values())))
+    for finding in findings:
+        mask = redactors.get(finding.server or "", every).mask
+        yield msgspec.structs.replace(
+            finding,
+            message=mask(finding.message),
+            remedy=None if finding.remedy is None else mask(finding.remedy),
+        )
 
 
 def _with_limits(found: Daemon | None, said: Talk | None) -> Daemon | None:

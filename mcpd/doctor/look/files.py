@@ -8,12 +8,11 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import Entry, masked
+from mcpd.config.entry import masked
 from mcpd.config.load import load
 from mcpd.config.schema import ResolvedLaunch
 from mcpd.doctor.facts import Command, Files
 from mcpd.errors import SpawnFailed
-from mcpd.redact import Redactor
 from mcpd.supervise.refusals import cwd_missing
 from mcpd.supervise.spawn import build_environment, resolve
 
@@ -33,8 +32,7 @@ def files(
         if entry.enabled and entry.config is not None and launch is not None:
             if launch.of_workspace:  # where its program is depends on who uses it
                 continue
-            command = _command(entry.name, launch, base)
-            commands.append(_masked(command, entry))
+            commands.append(_command(entry.name, launch, base))
     values = {name: _plain(masked(entry)) for name, entry in loaded.entries.items()}
     return Files(loaded=loaded, is_daemons=is_daemons, commands=tuple(commands), masked=values)
 
@@ -59,19 +57,6 @@ def _command(server: str, launch: ResolvedLaunch, base: Mapping[str, str]) -> Co
     if os.path.isabs(command):
         path = f"{path or os.defpath}{os.pathsep}{os.path.dirname(program)}"
     return Command(server=server, command=command, lacks=_lacking(program, path, launch.cwd))
-
-
-def _masked(command: Command, entry: Entry) -> Command:
-    """Return what was found without the secrets that a variable has brought into it."""
-    mask = Redactor(entry.secrets).mask
-    return Command(
-        server=command.server,
-        command=mask(command.command),
-        trouble=None if command.trouble is None else mask(command.trouble),
-        hint=None if command.hint is None else mask(command.hint),
-        searched=tuple(map(mask, command.searched)),
-        lacks=command.lacks,
-    )
 
 
 def _lacking(program: str, path: str | None, cwd: str) -> str | None:

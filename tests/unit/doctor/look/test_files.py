@@ -93,9 +93,3 @@ def test_an_interpreter_beside_a_script_is_found(look: Any, tmp_path: Path) -> N
     assert look(command=str(script)).lacks == "node"
     program(tmp_path / "other" / "node")
     assert look(command=str(script)).lacks is None
-
-
-def test_what_a_variable_brought_into_a_command_is_masked(look: Any) -> None:
-    found = look(command="/opt/${SECRET}/run")
-    assert "sentinel-value" not in repr(found)
-    assert "***" in found.trouble
