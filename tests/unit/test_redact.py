@@ -101,7 +101,7 @@ ODD = [
 @pytest.mark.parametrize("secret", ODD)
 def test_a_secret_is_found_however_it_is_written(secret: str):
     """
-    A server that logs a request as JSON, or a URL, writes another text than its environment has.
+    B139: a server that logs a request as JSON, or a URL, writes another text than its environment has.
     """
     redactor = Redactor([secret])
     for form in forms(secret):

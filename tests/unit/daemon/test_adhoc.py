@@ -187,3 +187,13 @@ def test_a_word_of_megabytes_has_a_name_at_once():
     """
     assert stem_of("npx", ("@" * 2_000_000 + "/x",)) == "x"
     assert known_stateful("npx", ["[" * 2_000_000 + "\n"]) is None
+
+
+async def test_no_secret_becomes_a_name(place: Place) -> None:
+    """
+    B139: the first argument that is no option may be the value of one.
+    """
+    for args in (["--pat", "sentinel-1234"], ["-H", "Authorization: sentinel-1234"]):
+        name = place.bring(command="node", args=[*args, "server.js"])
+        assert isinstance(name, str)
+        assert "sentinel" not in name

@@ -88,3 +88,26 @@ def test_logs_of_servers_that_are_there_are_kept_and_take_over_other_limits(
     assert len(sizes) == 2
     assert max(sizes) <= 1024
     log.close()
+
+
+def test_after_a_reload_the_secrets_before_it_are_hidden_too(registry: Registry):
+    """
+    A process that was started before has them until it is stopped, and says something then.
+    """
+    for secret in ("the-first-secret", "the-second-secret"):
+        configured = entry("a", env={"API_TOKEN": secret})
+        registry.apply(Loaded(entries={"a": configured}))
+        registry.log("a")
+    log = registry.log("a")
+    log.add("stderr", "the-first-secret, the-second-secret")
+    assert log.tail(1)[0].text == "***, ***"
+    registry.apply(Loaded(entries={"a": entry("a", env={"API_TOKEN": "the-third-secret"})}))
+    assert registry.redactor("a").secrets == {"the-second-secret", "the-third-secret"}
+
+
+def test_what_is_of_no_server_is_told_without_the_secrets_of_any(registry: Registry):
+    registry.apply(Loaded(entries={"a": entry("a", env={"API_TOKEN": "the-first-secret"})}))
+    assert registry.redactor(None).mask("the-first-secret") == "***"
+    add(registry, "brought")
+    assert registry.redactor(None).mask(f"the-first-secret {SECRET}") == "*** ***"
+    assert registry.redactor("no-such").mask(SECRET) == SECRET

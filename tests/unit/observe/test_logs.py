@@ -17,6 +17,7 @@ import pytest
 
 from mcpd.observe import logs
 from mcpd.observe.logs import DaemonLog, LogLine, install
+from mcpd.redact import Redactor
 from mcpd.supervise.logfile import last_lines
 
 
@@ -310,3 +311,18 @@ def test_what_libraries_and_crashed_tasks_log_is_in_it(log_file: tuple[Path, int
     (line,) = path.read_text().splitlines()
     assert "error   task.crashed task=t" in line
     assert "ValueError: oops" in line
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_what_others_log_is_masked(log_file: tuple[Path, int]) -> None:
+    """
+    B139: nobody knows what stands in the exception of a library.
+    """
+    path, fd = log_file
+    log = DaemonLog(fd)
+    log.mask = Redactor(['sentinel"-1234']).mask
+    install(log)
+    logging.getLogger("other").error('saw sentinel"-1234', exc_info=ValueError('sentinel"-1234'))
+    assert "saw ***" in path.read_text()
+    assert "ValueError: ***" in path.read_text()
+    assert "sentinel" not in path.read_text()

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpd.redact import Redactor
 from mcpd.supervise.lines import LineSplitter
 
 
@@ -43,3 +45,25 @@ def test_where_the_stream_is_cut_makes_no_difference(data: bytes, cuts: list[int
     for start, end in itertools.pairwise(edges):
         found += pieces.feed(data[start:end])
     assert found + pieces.end() == expected
+
+
+@pytest.mark.parametrize("before", range(-2, 22))
+def test_a_secret_across_the_limit_leaves_neither_head_nor_tail(before: int):
+    secret = "Zqj-0123456789-jqZ"
+    splitter = LineSplitter(limit=1000, mask_cut=Redactor([secret]).mask_cut)
+    for byte in b"." * (1000 - before) + secret.encode() + b"." * 50 + b"\n":
+        (lines,) = [splitter.feed(bytes([byte]))]
+    (text,) = lines
+    assert not any(secret[at : at + 3] in text for at in range(len(secret) - 2))
+    assert text.startswith("." * 800)
+    assert "more bytes]" in text
+
+
+def test_a_line_of_nothing_but_secrets_does_not_end_in_half_of_one():
+    """
+    It gets shorter as it is masked, so what stood at the cut would be among what is kept.
+    """
+    secret = "Zqj-0123456789-jqZ"
+    splitter = LineSplitter(limit=1000, mask_cut=Redactor([secret]).mask_cut)
+    (text,) = splitter.feed(secret.encode() * 100 + b"\n")
+    assert "Zqj" not in text
