@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -40,8 +40,7 @@ def examine(
     ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``PATIENCE_S`` seconds
     at most; starts nothing, signals nobody and writes nothing.
     """
-    facts = gather(socket, config_file, env)
-    return ordered(_masked(judge(facts), facts))
+    return ordered(findings(gather(socket, config_file, env)))
 
 
 def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
@@ -113,21 +112,42 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from machine.check(facts.machine, facts.daemon, settings)
 
 
-def _masked(findings: Iterable[Finding], facts: Facts) -> Iterator[Finding]:
-    """Yield findings without the secrets of their server, or of all where they are about none.
+def findings(facts: Facts) -> Iterator[Finding]:
+    """Judge, and yield findings without the secrets of their server, or of all where there is none.
 
-    What they quote may hold some: commands, names of tools, last words of servers.
+    What they quote may hold some: commands, tools, last words. Tools are masked before, as what
+    is quoted of them is cut.
     """
     entries = {} if facts.files is None else facts.files.loaded.entries
     redactors = {name: Redactor(entry.secrets) for name, entry in entries.items()}
     every = Redactor(frozenset[str]().union(*(entry.secrets for entry in entries.values())))
-    for finding in findings:
+    if facts.talk is not None:
+        tools = {
+            name: _hidden(listed, redactors.get(name, every).mask)
+            for name, listed in facts.talk.tools.items()
+        }
+        said = msgspec.structs.replace(facts.talk, tools=tools)
+        facts = msgspec.structs.replace(facts, talk=said)
+    for finding in judge(facts):
         mask = redactors.get(finding.server or "", every).mask
         yield msgspec.structs.replace(
             finding,
             message=mask(finding.message),
             remedy=None if finding.remedy is None else mask(finding.remedy),
         )
+
+
+def _hidden(value: Any, mask: Callable[[str], str]) -> Any:
+    """Return data with all its texts masked."""
+    match value:
+        case str():
+            return mask(value)
+        case list():
+            return [_hidden(each, mask) for each in value]
+        case dict():
+            return {mask(name): _hidden(each, mask) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _with_limits(found: Daemon | None, said: Talk | None) -> Daemon | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mcpd.config.entry import entry_from_json
 from mcpd.config.load import Loaded
-from mcpd.doctor.examine import _with_limits, examine, judge
+from mcpd.doctor.examine import _with_limits, examine, findings, judge
 from mcpd.doctor.facts import Command, Daemon, Facts, Files, Talk
 
 NOTHING = Facts(
@@ -60,3 +61,26 @@ def test_limits_that_cannot_be_seen_are_those_that_the_daemon_tells() -> None:
     assert _with_limits(seen, said) is seen
     assert _with_limits(None, said) is None
     assert _with_limits(Daemon(pid=1), Talk(status={"daemon": {}})) == Daemon(pid=1)
+
+
+def test_what_is_quoted_is_masked_before_it_is_cut() -> None:
+    """
+    B139: whoever asks for help pastes what the doctor says.
+    """
+    secret = "Zqj0-Sentinel/12345-jqZ"
+    mine = entry_from_json(
+        {"command": f"/opt/{secret}/run", "env": {"API_KEY": secret}}, name="s", env={}, cwd="/"
+    )
+    for length in range(10, 45):
+        tool = {"name": f"t {secret}", "inputSchema": "." * length + secret}
+        command = Command(server="s", command=f"/opt/{secret}/run", trouble=f"no {secret}")
+        loaded = Loaded(entries={"s": mine})
+        facts = Facts(
+            version="1.0", place=None, talk=Talk(tools={"s": [tool], "t": [tool]}), daemon=None,
+            files=Files(loaded=loaded, is_daemons=True, commands=(command,)), machine=None,
+            ledgers=None,
+        )  # fmt: skip
+        told = [f"{each.message} {each.remedy}" for each in findings(facts)]
+        assert any("no ***" in text for text in told)
+        assert any("no object" in text for text in told)
+        assert not [text for text in told if "Zqj" in text or "jqZ" in text]
