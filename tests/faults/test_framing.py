@@ -32,7 +32,7 @@ NO_ID = '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no licence"}}\\
 UNREADABLE = {
     "both a result and an error": '"result":{},"error":{"code":1,"message":"e"}',
     "neither a result nor an error": '"x":1',
-    "NaN is not JSON": '"result":{"structuredContent":{"x":NaN}}',
+    "invalid character at byte": '"result":{"structuredContent":{"x":NaN}}',
 }
 
 

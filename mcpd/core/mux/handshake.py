@@ -65,9 +65,7 @@ class Handshake:
         entry = self._requests.entry
         if self._opening is None:
             declared = ourselves.declared_to_legacy(self._requests.ours, entry)
-            self._opening = Opening(
-                entry.name, entry.era, self.verdict, declared, entry.redactor
-            )
+            self._opening = Opening(entry.name, entry.era, self.verdict, declared, entry.redactor)
         self._is_ending = False
         self._ask(self._opening.up())
         if not entry.is_fetched:  # else to kill it before it has read anything undoes what it did

@@ -16,6 +16,7 @@ from mcpd.client import process as module
 from mcpd.client.process import Process, lock_holder
 from mcpd.errors import DaemonUnavailable
 from tests.support.daemon import is_alive
+from tests.support.waiting import wait_until
 
 READY = "print('up', flush=True); "
 LOCK = "import fcntl, sys; lock = open(sys.argv[1], 'w'); fcntl.flock(lock, fcntl.LOCK_EX); "
@@ -120,6 +121,8 @@ def test_who_clears_up_is_waited_for(
     child = f"subprocess.Popen([sys.executable, {str(guardian)!r}], stdin=subprocess.PIPE)"
     code = STUBBORN.replace(READY, f"import subprocess; kept = {child}; {READY}")
     process = Process(start(named_mcpd, tmp_path, "mcpd", code))
+    # What a process is called can be read a moment after it was started.
+    wait_until(lambda: module._guardians(process.pid))
     (keeper,) = module._guardians(process.pid)
     process.end(str(tmp_path / "s"))
     process.close()
