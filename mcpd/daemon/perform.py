@@ -131,8 +131,9 @@ class Performer:
 
     def _to_server(self, command: cmd.ToServer) -> None:
         pipes = self.pipes.get(command.slot)
-        if pipes is not None and not pipes.write(command.data) and command.wire_id:
-            self.dispatch(WriteRefused(command.slot, command.wire_id, not pipes.is_open))
+        wire_id = command.wire_id
+        if pipes is not None and not pipes.write(command.data, wire_id, cancels=command.cancels):
+            self.dispatch(WriteRefused(command.slot, wire_id, not pipes.is_open))
 
     def _session_elements(self, command: cmd.SessionElements) -> None:
         connection = self.connections.get(command.session)

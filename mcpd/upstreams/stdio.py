@@ -9,6 +9,7 @@ import io
 import os
 import sys
 import termios
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
@@ -19,6 +20,9 @@ from mcpd.core.wire.memory import Memory, Share
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
+
+HIGH_WATER_BYTES = 64 * 1024
+"""As much is left to the transport; a cancellation overtakes the lines that wait after that."""
 
 FEW_LINES = 32
 """Of what is read at a time, so many are done at once; more of them take turns with others."""
@@ -64,7 +68,14 @@ class Pipes:
         self._stdin_file: io.FileIO | None = None
         self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_end)
         self._stderr = _Stderr(on_stderr)
-        self._sink = _Sink(on_end, Share(memory))
+        self._sink = _Sink(on_end, self._hand_on)
+        self._urgent: deque[bytes] = deque()
+        """Cancellations, which are written before ``_queue``."""
+        self._queue: OrderedDict[int, bytes] = OrderedDict()
+        """Whole lines that wait until it reads: requests by id, others by numbers below 0."""
+        self._queued_bytes = 0
+        self._others = 0
+        self._unsent = Share(memory)
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
         """Take over three descriptors, which are closed with us."""
@@ -73,6 +84,7 @@ class Pipes:
         await loop.connect_read_pipe(lambda: self._stderr, self._stderr.file)
         self._stdin_file = os.fdopen(stdin, "wb", 0)
         self._stdin, _ = await loop.connect_write_pipe(lambda: self._sink, self._stdin_file)
+        self._stdin.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._stdout.file = os.fdopen(stdout, "rb", 0)
         await loop.connect_read_pipe(lambda: self._stdout, self._stdout.file)
 
@@ -94,7 +106,8 @@ class Pipes:
         stdin, file = self._stdin, self._stdin_file
         if stdin is None or file is None or stdin.is_closing() or file.closed:
             return 0
-        return stdin.get_write_buffer_size() + (_unread(file) if TELLS_UNREAD else 0)
+        unsent = stdin.get_write_buffer_size() + self._queued_bytes
+        return unsent + (_unread(file) if TELLS_UNREAD else 0)
 
     def unfinished(self) -> tuple[bytes, int]:
         """Return how a line of stdout begins that has no end yet, and its bytes so far."""
@@ -105,24 +118,76 @@ class Pipes:
         """Whether there is a stdin to write to."""
         return self._stdin is not None and not self._stdin.is_closing()
 
-    def write(self, data: bytes) -> bool:
+    def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
         """Write a line; ``False`` when its bound is reached, or its stdin is closed.
 
-        Never blocks.
+        Never blocks. ``wire_id`` is 0 for what is no request; half as much again is kept of that.
+        The cancellation of the request ``cancels`` overtakes the lines that are queued; where the
+        request is one of them, it is taken out, and neither is written.
         """
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
             return False
-        if not self._sink.is_full:
+        if not (self._sink.is_full or self._queue or self._urgent):
             stdin.write(data)
             return True
-        size = stdin.get_write_buffer_size() + len(data)
-        unsent = self._sink.unsent
-        unsent.set(size - len(data))
-        if size > self._max_unsent or not unsent.take(len(data)):
+        withdrawn = self._queue.pop(cancels, None) if cancels else None
+        if withdrawn is not None:
+            self._queued_bytes -= len(withdrawn)
+            self._count_unsent(stdin)
+            return True
+        most = self._max_unsent if wire_id else self._max_unsent * 3 // 2
+        waiting = self._count_unsent(stdin)
+        if waiting + len(data) > most or not self._unsent.take(len(data)):
             return False
-        stdin.write(data)
+        self._queued_bytes += len(data)
+        if cancels:
+            self._urgent.append(data)
+        else:
+            self._others -= 1
+            self._queue[wire_id or self._others] = data
         return True
+
+    def _next(self) -> bytes | None:
+        """Take out the line that is written next."""
+        if self._urgent:
+            line = self._urgent.popleft()
+        elif self._queue:
+            line = self._queue.popitem(last=False)[1]
+        else:
+            return None
+        self._queued_bytes -= len(line)
+        return line
+
+    def _hand_on(self) -> None:
+        """Write what is queued, as far as there is room; drop it where nobody will read it."""
+        stdin = self._stdin
+        if stdin is None or stdin.is_closing() or self._sink.is_lost:
+            self._drop_queue()
+            return
+        while not self._sink.is_full:
+            if stdin.get_write_buffer_size() > HIGH_WATER_BYTES:
+                # uvloop writes, and pauses, at the end of an iteration
+                asyncio.get_running_loop().call_soon(self._hand_on)
+                break
+            line = self._next()
+            if line is None:
+                break
+            stdin.write(line)
+        self._count_unsent(stdin)
+
+    def _count_unsent(self, stdin: asyncio.WriteTransport) -> int:
+        """Count what waits for the process to read; return its bytes, 0 while it keeps up."""
+        is_behind = self._sink.is_full or self._queue or self._urgent
+        waiting = stdin.get_write_buffer_size() + self._queued_bytes if is_behind else 0
+        self._unsent.set(waiting)
+        return waiting
+
+    def _drop_queue(self) -> None:
+        self._urgent.clear()
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._unsent.set(0)
 
     def close_stdin(self) -> None:
         """Let the server see the end of its input, soon even if it does not read."""
@@ -130,6 +195,8 @@ class Pipes:
         if stdin is None or self._sink.is_lost:
             return
         self._sink.is_ours = True
+        while (line := self._next()) is not None:
+            stdin.write(line)
         stdin.close()
         asyncio.get_running_loop().call_later(FLUSH_S, self._abort_stdin, stdin)
 
@@ -165,6 +232,7 @@ class Pipes:
         """Close all three, whoever still holds the other ends."""
         self.mute()
         self._sink.is_ours = True
+        self._drop_queue()
         for transport in (self._stdin, self._stdout.transport, self._stderr.transport):
             if transport is not None and not transport.is_closing():
                 if isinstance(transport, asyncio.WriteTransport):
@@ -357,22 +425,22 @@ class _Stderr(_End):
 class _Sink(asyncio.Protocol):
     """The writing end: whether it is backed up, and whether it is gone."""
 
-    def __init__(self, on_end: Callable[[], None], unsent: Share) -> None:
+    def __init__(self, on_end: Callable[[], None], on_room: Callable[[], None]) -> None:
         self.is_full = False
-        self.unsent = unsent
         self.is_lost = False
         self.is_ours = False  # the end, when it comes
         self._on_end = on_end
+        self._on_room = on_room
 
     def pause_writing(self) -> None:
         self.is_full = True
 
     def resume_writing(self) -> None:
         self.is_full = False
-        self.unsent.set(0)
+        self._on_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-        self.unsent.set(0)
+        self._on_room()
         if not self.is_ours:
             self._on_end()

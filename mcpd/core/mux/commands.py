@@ -24,11 +24,15 @@ class ToSession(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToServer(msgspec.Struct, frozen=True, gc=False):
-    """Write to a server; ``wire_id`` is 0 for what is no request. ``is_urgent`` overtakes."""
+    """Write to a server; ``wire_id`` is 0 for what is no request.
+
+    The cancellation of the request ``cancels`` overtakes what its stdin has not taken.
+    """
 
     slot: SlotId
     data: bytes
     wire_id: int = 0
+    cancels: int = 0
 
 
 class SessionElements(msgspec.Struct, frozen=True, gc=False):

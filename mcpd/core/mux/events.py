@@ -78,7 +78,9 @@ class ServerDown(msgspec.Struct, frozen=True):
 
 
 class WriteRefused(msgspec.Struct, frozen=True):
-    """A request was not written: the server does not read, and its bound is reached.
+    """A line was not written: the server does not read, and its bound is reached.
+
+    ``wire_id`` is 0 where it was no request.
 
     ``is_gone``: its stdin is closed, so its end is about to be reported.
     """

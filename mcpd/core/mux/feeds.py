@@ -224,7 +224,7 @@ class Feeds:
         if self._open.pop(feed.wire_id, None) is not None:
             params = b'{"requestId":%d}' % feed.wire_id
             line = envelope.notification(b'"notifications/cancelled"', params)
-            self._fx.emit(ToServer(self._requests.slot, line))
+            self._fx.emit(ToServer(self._requests.slot, line, cancels=feed.wire_id))
         feed.wire_id, feed.stands = 0, False
 
     def _forget(self, feed: _Feed) -> None:

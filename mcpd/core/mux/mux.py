@@ -131,7 +131,7 @@ class Mux:
                         self._tables.tidy(upstream)
             case events.WriteRefused():
                 upstream = self._tables.at(event.slot)
-                if upstream is not None and event.wire_id:
+                if upstream is not None:
                     upstream.requests.refuse_write(event.wire_id, is_gone=event.is_gone)
             case events.ProbeRead():
                 upstream = self._tables.at(event.slot)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, KeysView
 from typing import Final, Protocol
 
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Item
-from mcpd.core.facts import Failure
+from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.asker import NOBODY, Asker
 from mcpd.core.mcp.methods import Method, Route
@@ -112,6 +113,9 @@ class Requests:
         self._waiting: dict[Pending, None] = {}
         self._on_ready: dict[Waiter, None] = {}
         self._has_answered = False
+        self._refused = 0
+        """Lines that are no requests, that were not written and not told of yet."""
+        self._refusals_told_at = -math.inf
         self._is_busy = False
         self._when_free: Callable[[], None] | None = None
 
@@ -211,7 +215,7 @@ class Requests:
                 why = b',"reason":' + reason if reason else b""
                 params = b'{"requestId":%d%b}' % (pending.wire_id, why)
                 line = envelope.notification(b'"notifications/cancelled"', params)
-                self._fx.emit(ToServer(self.slot, line))
+                self._fx.emit(ToServer(self.slot, line, cancels=pending.wire_id))
             if pending.owner and self.gate is not None:
                 self.gate.given_up(pending)
             self._next_from_queue()
@@ -449,6 +453,10 @@ class Requests:
 
         Nor is one where it closed its stdin; its end, or the start-up time, tells why.
         """
+        if not wire_id:
+            if not is_gone:
+                self._tell_refused()
+            return
         pending = self._inflight.get(wire_id)
         if pending is not None and is_gone:
             pending.is_written = False
@@ -464,6 +472,15 @@ class Requests:
     def _does_not_read(self, name: str) -> Failure:
         why = f"{name} does not read its input"
         return Failure("server_busy", why, name, True, f"mcpctl restart {name}")
+
+    def _tell_refused(self) -> None:
+        """Log how many lines that are no requests were not written, once a second."""
+        self._refused += 1
+        if self._fx.now < self._refusals_told_at + 1.0:
+            return
+        text = f"does not read its input: answers and notifications not written: {self._refused}"
+        self._fx.tell(ServerLogged(self.entry.name, "warning", text))
+        self._refused, self._refusals_told_at = 0, self._fx.now
 
     def _fail(self, pending: Pending, failure: Failure) -> None:
         if pending.is_over:

@@ -122,8 +122,7 @@ def test_who_clears_up_is_waited_for(
     code = STUBBORN.replace(READY, f"import subprocess; kept = {child}; {READY}")
     process = Process(start(named_mcpd, tmp_path, "mcpd", code))
     # What a process is called can be read a moment after it was started.
-    wait_until(lambda: module._guardians(process.pid))
-    (keeper,) = module._guardians(process.pid)
+    (keeper,) = wait_until(lambda: module._guardians(process.pid))
     process.end(str(tmp_path / "s"))
     process.close()
     assert not is_alive(keeper)

@@ -385,3 +385,93 @@ def test_a_process_that_has_written_anything_has_spoken(loop: str, end: str) -> 
         await wait_until_async(lambda: far.pipes.has_spoken)
 
     play(loop, scenario)
+
+
+async def fill(far: Far) -> int:
+    """Write requests until its stdin takes no more; return how many it took."""
+    count = 0
+    while far.pipes.write(b"%d %s\n" % (count + 1, b"x" * 65536), count + 1):
+        count += 1
+        await asyncio.sleep(0)
+    return count
+
+
+async def rest_of(far: Far) -> list[bytes]:
+    """Read all that is left for the process, and return its lines without their filling."""
+    got = bytearray()
+    os.set_blocking(far.stdin, False)
+
+    def read() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while piece := far.read():
+                got.extend(piece)
+        return not far.pipes.unread_bytes()
+
+    await wait_until_async(read)
+    read()
+    return [line.split(b" ")[0] for line in bytes(got).splitlines()]
+
+
+@both
+def test_a_cancellation_overtakes_queued_lines_but_not_a_half_written_one(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        count = await fill(far)
+        assert far.pipes.write(b"cancel-1\n", cancels=1)
+        lines = await rest_of(far)
+        assert lines.index(b"1") < lines.index(b"cancel-1") < lines.index(b"%d" % count)
+        lines.remove(b"cancel-1")
+        assert lines == [b"%d" % (at + 1) for at in range(count)]
+
+    play(loop, scenario)
+
+
+@both
+def test_a_request_that_is_still_queued_is_withdrawn_with_its_cancellation(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        count = await fill(far)
+        unread = far.pipes.unread_bytes()
+        assert far.pipes.write(b"cancel\n", cancels=count)
+        assert far.pipes.unread_bytes() < unread - 65536
+        assert await rest_of(far) == [b"%d" % (at + 1) for at in range(count - 1)]
+
+    play(loop, scenario)
+
+
+@both
+def test_what_is_no_request_is_kept_where_requests_are_refused(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        count = await fill(far)
+        assert far.pipes.write(b"answer " + b"x" * 65536 + b"\n")
+        assert not far.pipes.write(b"x" * 65536 + b"\n", count + 1)
+        assert far.pipes.write(b"ping\n")
+        assert (await rest_of(far))[-2:] == [b"answer", b"ping"]
+        assert far.pipes.write(b"later\n", count + 2)
+        assert await rest_of(far) == [b"later"]
+
+    play(loop, scenario)
+
+
+@both
+def test_what_is_no_request_has_a_bound_too(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        await fill(far)
+        kept = 0
+        while far.pipes.write(b"x" * 65536):
+            kept += 1
+            assert kept < 100, "there is a bound"
+        assert kept
+
+    play(loop, scenario)
+
+
+@both
+def test_what_is_queued_goes_out_before_stdin_is_closed(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        count = await fill(far)
+        far.pipes.close_stdin()
+        got = bytearray()
+        while piece := await asyncio.to_thread(far.read):
+            got.extend(piece)
+        assert got.count(b"\n") == count
+
+    play(loop, scenario)

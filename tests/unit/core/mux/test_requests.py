@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
+from mcpd.core.mux.commands import Answered, Busy, Idle, Tell, ToServer, Want
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.inflight import Pending
@@ -381,3 +381,13 @@ def test_a_handshake_that_could_not_be_written_is_left_to_the_start_up_time():
     box.submit("a")
     box.requests.refuse_write(2)
     assert box.outcomes == {"a": "server_busy"}
+
+
+def test_lines_that_were_not_taken_are_told_of_once_a_second():
+    box = Box()
+    for now in (5.0, 5.1, 5.9, 6.0, 6.5):
+        box.fx.now = now
+        box.requests.refuse_write(0)
+    box.requests.refuse_write(0, is_gone=True)
+    facts = [c.fact for c in box.fx.commands if isinstance(c, Tell)]
+    assert [fact.text.rsplit(" ", 1)[1] for fact in facts] == ["1", "3"]
