@@ -104,6 +104,7 @@ class Hearers:
     def heard_log(self, upstream: Upstream, params: Raw) -> None:
         """A log message goes to the one session in flight, or if none is to all that want it.
 
+        In the second after a call that is its session alone: the message may tell of the call.
         A modern server, and for a modern client, logs for requests alone.
         """
         found = envelope.params_of(params)
@@ -111,17 +112,24 @@ class Hearers:
         flying = upstream.requests.owners_in_flight()
         given_up = upstream.turns.possible() if len(flying) < 2 else ()
         owners = flying | {pending.owner for pending in given_up}
-        if len(owners) > 1 or (not owners and upstream.is_modern):
+        lately = set() if owners else upstream.requests.lately()
+        is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
+        if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
             return
-        for ident in owners or sorted(upstream.requests.users):
+        for ident in owners or lately or sorted(upstream.requests.users):
             session = self._session(ident)
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
                 is_named = session.server is None and name is not None
                 told = _from(name, params) if is_named and name is not None else params
                 self._tables.notify_modern(session, "notifications/message", told)
+
+    def _hears_logs(self, ident: int) -> bool:
+        """Tell whether a session hears of what is logged for no request."""
+        session = self._session(SessionId(ident))
+        return session is not None and session.is_initialized
 
     def _wants_log(
         self, session: Session, upstream: Upstream, level: str, is_in_flight: bool

@@ -28,6 +28,9 @@ from mcpd.ids import SlotId
 OURS: Final = 0
 """The owner of requests that no session made."""
 
+LATELY_S: Final = 1.0
+"""How long what a process logs without a call in flight may belong to one that ended."""
+
 _EDGE: Final = 65536  # bytes of an answer in which `isError` is looked for
 _OWN_TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription of ours
 
@@ -113,6 +116,11 @@ class Requests:
         self._waiting: dict[Pending, None] = {}
         self._on_ready: dict[Waiter, None] = {}
         self._has_answered = False
+        self._last_owner = OURS
+        """Whose request was the last to end, of those that sessions made."""
+        self._ended_at = -math.inf
+        self._others_ended_at = -math.inf
+        """When a request of another session was the last to end."""
         self._refused = 0
         """Lines that are no requests, that were not written and not told of yet."""
         self._refusals_told_at = -math.inf
@@ -210,7 +218,7 @@ class Requests:
             return
         pending.is_over = pending.is_given_up = True
         pending.drop_timers()
-        if pending.wire_id and self._inflight.close(pending.wire_id) is not None:
+        if pending.wire_id and self._close(pending.wire_id) is not None:
             if pending.method.route is not Route.INITIALIZE:
                 why = b',"reason":' + reason if reason else b""
                 params = b'{"requestId":%d%b}' % (pending.wire_id, why)
@@ -496,14 +504,30 @@ class Requests:
 
     def take(self, wire_id: int) -> Pending | None:
         """Take a request out that the process has answered; ``None`` where nobody waits for it."""
-        pending = self._inflight.close(wire_id)
+        pending = self._close(wire_id)
         if pending is not None and self.gate is not None:
             self.gate.answered(wire_id)
+        return pending
+
+    def _close(self, wire_id: int) -> Pending | None:
+        """Take a request out that is answered or given up, and remember whose it was."""
+        pending = self._inflight.close(wire_id)
+        if pending is not None and pending.owner:
+            if pending.owner != self._last_owner:
+                self._others_ended_at, self._last_owner = self._ended_at, pending.owner
+            self._ended_at = self._fx.now
         return pending
 
     def detach(self, wire_id: int) -> None:
         """Take a request out whose answer is expected elsewhere."""
         self._inflight.close(wire_id)
+
+    def lately(self) -> set[int]:
+        """Return whose requests ended within the last second: one owner, two for several."""
+        since = self._fx.now - LATELY_S
+        if self._ended_at <= since:
+            return set()
+        return {self._last_owner} if self._others_ended_at <= since else {self._last_owner, OURS}
 
     def get(self, wire_id: int) -> Pending | None:
         """Return a request that is in flight."""
@@ -648,6 +672,7 @@ class Requests:
         """A new process is there; ids begin anew."""
         self._inflight = Inflight()
         self._noise = Noise()
+        self._ended_at = self._others_ended_at = -math.inf
         self._has_answered = False
 
     def open(self) -> None:
