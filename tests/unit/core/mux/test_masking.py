@@ -76,7 +76,7 @@ def test_the_error_of_a_list_is_masked_before_it_is_cut(before: int):
 
 @pytest.mark.parametrize("before", AROUND)
 def test_the_error_of_a_handshake_is_masked_before_it_is_cut(before: int):
-    opening = Opening("echo", Era.LEGACY, None, REDACTOR)
+    opening = Opening("echo", Era.LEGACY, None, {}, REDACTOR)
     opening.up()
     error = f'{{"code":-1,"message":"{"." * (500 - 22 - before)}{SECRET}{"." * 500}"}}'
     move = opening.answered(None, error.encode())
