@@ -104,7 +104,7 @@ class Hearers:
     def heard_log(self, upstream: Upstream, params: Raw) -> None:
         """A log message goes to the one session in flight, or if none is to all that want it.
 
-        In the second after a call that is its session alone: the message may tell of the call.
+        A moment after a call that is its session alone: the message may tell of the call.
         A modern server, and for a modern client, logs for requests alone.
         """
         found = envelope.params_of(params)

@@ -28,7 +28,7 @@ from mcpd.ids import SlotId
 OURS: Final = 0
 """The owner of requests that no session made."""
 
-LATELY_S: Final = 1.0
+LATELY_S: Final = 0.1
 """How long what a process logs without a call in flight may belong to one that ended."""
 
 _EDGE: Final = 65536  # bytes of an answer in which `isError` is looked for
@@ -523,7 +523,7 @@ class Requests:
         self._inflight.close(wire_id)
 
     def lately(self) -> set[int]:
-        """Return whose requests ended within the last second: one owner, two for several."""
+        """Return whose requests ended within ``LATELY_S``: one owner, two for several."""
         since = self._fx.now - LATELY_S
         if self._ended_at <= since:
             return set()
