@@ -24,7 +24,7 @@ KEPT_S = 60.0
 MOST = 200
 """Servers that clients have brought, at a time. One more replaces one without sessions."""
 
-MOST_WORDS = 10_000
+MOST_WORDS = 1000
 """Arguments, and variables, of a command: more than the kernel takes are never looked at."""
 
 RUNNERS = frozenset({
