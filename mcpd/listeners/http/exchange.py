@@ -1,0 +1,157 @@
+"""One HTTP request and its response, over ASGI: a bounded body, JSON or an event stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from typing import Any, Final
+
+from mcpd.core.wire import envelope
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+PIECE_BYTES: Final = 65536
+"""A response is written in pieces of this size, so that other connections get their turn."""
+
+Pairs = Iterable[tuple[bytes, bytes]]
+
+_STREAM_HEADERS: Final = (
+    (b"Content-Type", b"text/event-stream; charset=utf-8"),
+    (b"Cache-Control", b"no-cache, no-transform"),
+    (b"X-Accel-Buffering", b"no"),
+)
+
+
+class Headers:
+    """The headers of a request. Names are in lower case; values are trimmed."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in pairs:
+            text = value.decode("latin-1").strip(" \t")
+            self._values.setdefault(name.decode("latin-1").lower(), []).append(text)
+
+    def get(self, name: str) -> str | None:
+        """Return the value of a header, the last where it was sent several times."""
+        found = self._values.get(name)
+        return found[-1] if found else None
+
+    def joined(self, name: str) -> str | None:
+        """Return the values of a header that is a list, separated by commas."""
+        found = self._values.get(name)
+        return ", ".join(found) if found else None
+
+    def count(self, name: str) -> int:
+        """Return how many times a header was sent."""
+        return len(self._values.get(name, ()))
+
+
+class TooLarge(Exception):
+    """The body of a request is over its limit: the client's fault."""
+
+
+class Disconnected(Exception):
+    """The client has closed the connection."""
+
+
+class Exchange:
+    """A request that is being answered."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: Final[str] = scope["method"]
+        self.raw_path: Final[bytes] = scope["raw_path"]
+        self.headers: Final = Headers(scope["headers"])
+        self.connection: Final[object] = scope.get("state", {}).get("connection")
+        """What stands for the client's connection; requests on it are counted together."""
+        self.extra: list[tuple[bytes, bytes]] = []
+        """Headers that every response gets: those of CORS."""
+        self.has_started = False
+        """Whether the head of the response has been sent."""
+        self._receive = receive
+        self._send = send
+
+    async def body(self, most_bytes: int) -> bytes:
+        """Return the body.
+
+        Raises:
+            TooLarge: it has more than ``most_bytes``; the rest was not read.
+            Disconnected: the client closed the connection before its end.
+        """
+        length = self.headers.get("content-length")
+        if length is not None and length.isdigit() and int(length) > most_bytes:
+            raise TooLarge
+        parts: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            part = message.get("body", b"")
+            size += len(part)
+            if size > most_bytes:
+                raise TooLarge
+            parts.append(part)
+            more = message.get("more_body", False)
+        return b"".join(parts)
+
+    async def disconnected(self) -> None:
+        """Return when the client has closed the connection, or the response is complete."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def reply(
+        self,
+        status: int,
+        body: bytes | tuple[bytes | memoryview, ...] = b"",
+        headers: Pairs = (),
+        *,
+        content_type: bytes = b"application/json",
+    ) -> None:
+        """Send a whole response; one without a body has no ``Content-Type`` either."""
+        parts = body if isinstance(body, tuple) else (body,)
+        size = sum(map(len, parts))
+        sent = [*headers, *self.extra, (b"Content-Length", b"%d" % size)]
+        if size:
+            sent.append((b"Content-Type", content_type))
+        if status in (413, 408):
+            sent.append((b"Connection", b"close"))  # the rest of the request is not read
+        await self._start(status, sent)
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(view), PIECE_BYTES):
+                await self._write(bytes(view[at : at + PIECE_BYTES]))
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def reply_json(self, status: int, value: Mapping[str, Any], headers: Pairs = ()) -> None:
+        """Send a JSON object."""
+        await self.reply(status, json.dumps(value).encode(), headers)
+
+    async def reply_error(
+        self, status: int, error: bytes, ident: bytes | None = None, headers: Pairs = ()
+    ) -> None:
+        """Send a JSON-RPC error; ``error`` is its member, ``ident`` the request's id as it came."""
+        await self.reply(status, envelope.error(ident, error).rstrip(b"\n"), headers)
+
+    async def start_stream(self, headers: Pairs = ()) -> None:
+        """Send the head of an event stream."""
+        await self._start(200, [*headers, *self.extra, *_STREAM_HEADERS])
+
+    async def write(self, data: bytes) -> None:
+        """Send a part of a stream, and wait until the client takes it."""
+        view = memoryview(data)
+        for at in range(0, len(view), PIECE_BYTES):
+            await self._write(bytes(view[at : at + PIECE_BYTES]))
+
+    async def end_stream(self) -> None:
+        """Send the end of a stream."""
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.has_started = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _write(self, data: bytes) -> None:
+        if data:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})

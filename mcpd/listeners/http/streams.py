@@ -1,0 +1,240 @@
+"""Event streams: messages on their way to a client, and those that a client may ask for again.
+
+A ``Stream`` outlives the connections that carry it. Each event has an id, and a client that lost a
+connection continues after the last one that it saw (2025-11-25, basic/transports, "Resumability
+and Redelivery"). An ``Outbox`` is one connection that a stream is written to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final, NamedTuple
+
+from msgspec import Raw
+
+from mcpd.core.wire.memory import Share
+
+Line = bytes | tuple[bytes | Raw, ...]
+"""One message, or the parts of a large one; it ends with a newline."""
+
+MOST_HELD_BYTES: Final = 1024 * 1024
+"""Bytes of a stream that are held for clients which resume it, its response not counted."""
+
+KEEPALIVE: Final = b": keep-alive\n\n"
+RETRY_MS: Final = 1000
+
+
+class Event(NamedTuple):
+    """One message of a stream; ``ident`` is its event id, ``None`` where none can be resumed."""
+
+    number: int
+    ident: str | None
+    line: Line
+    is_response: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the length of the message."""
+        return len(self.line) if isinstance(self.line, bytes) else sum(map(len, self.line))
+
+    def written(self) -> bytes:
+        """Return it as the event of a stream.
+
+        A carriage return can only stand between the parts of a JSON text, where a blank says the
+        same.
+        """
+        data = self.line if isinstance(self.line, bytes) else b"".join(self.line)
+        if b"\r" in data:
+            data = data.replace(b"\r", b" ")
+        head = b"" if self.ident is None else b"id: %b\n" % self.ident.encode()
+        return b"".join((head, b"event: message\ndata: ", data, b"\n"))
+
+
+Queued = Event | bytes
+"""A message, or a part of the stream that is none: a comment, a ``retry``, a priming event."""
+
+
+class Outbox:
+    """What one connection is about to be sent.
+
+    A connection that does not read is given up once ``most_bytes`` wait for it.
+    """
+
+    def __init__(self, most_bytes: int, share: Share) -> None:
+        self._most_bytes = most_bytes
+        self._share = share
+        self._queue: deque[Queued] = deque()
+        self._waiting_bytes = 0
+        self._wake = asyncio.Event()
+        self.is_closed = False
+
+    def put(self, queued: Queued) -> bool:
+        """Queue an event; return ``False``, and close, where too much waits already."""
+        if self.is_closed:
+            return False
+        size = _size(queued)
+        waits = self._waiting_bytes > 0
+        if waits and (
+            self._waiting_bytes + size > self._most_bytes or not self._share.has_room(size)
+        ):
+            self.drop()
+            return False
+        self._share.add(size)
+        self._waiting_bytes += size
+        self._queue.append(queued)
+        self._wake.set()
+        return True
+
+    def close(self, last: bytes = b"") -> None:
+        """End the connection after what is queued, and after ``last``."""
+        if last and not self.is_closed:
+            self.put(last)
+        self.is_closed = True
+        self._wake.set()
+
+    def drop(self) -> None:
+        """End the connection, and forget what is queued."""
+        self._queue.clear()
+        self._share.add(-self._waiting_bytes)
+        self._waiting_bytes = 0
+        self.close()
+
+    async def get(self) -> Queued | None:
+        """Return what is to be sent next; ``None`` at the end."""
+        while not self._queue:
+            if self.is_closed:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        queued = self._queue.popleft()
+        size = _size(queued)
+        self._share.add(-size)
+        self._waiting_bytes -= size
+        return queued
+
+
+class Stream:
+    """The messages of one request, or those that belong to none, in their order.
+
+    ``number`` is the stream's in its session. An event is held until the stream is forgotten, or
+    until newer ones need its room; a response is always held.
+    """
+
+    def __init__(self, number: int, most_events: int, share: Share) -> None:
+        """``share`` is where what is held counts."""
+        self.number: Final = number
+        self.outbox: Outbox | None = None
+        """The connection that carries it now."""
+        self.ended_at: float | None = None
+        """When its response came, or it was given up, in monotonic seconds."""
+        self._most_events = most_events
+        self._share = share
+        self._held: deque[Event] = deque()
+        self._held_bytes = 0
+        self._counted = 0
+        self._next = 1
+        self._sent = 0
+        """The number of the last event that a connection was given."""
+        self._dropped = 0
+        """The number of the last event that is not held any more."""
+
+    def add(self, line: Line, *, is_response: bool = False) -> None:
+        """Add a message, and send it where there is a connection."""
+        number = self._next
+        self._next += 1
+        event = Event(number, self.event_id(number), line, is_response)
+        self._held.append(event)
+        self._count(event, 1)
+        self._share.add(event.size_bytes)
+        self._make_room()
+        if self.outbox is not None:
+            self._send(event)
+
+    def event_id(self, number: int) -> str:
+        """Return the id of an event, unique in its session."""
+        return f"{self.number}-{number}"
+
+    def prime(self) -> bytes:
+        """Return an event without data, whose id a client can resume after."""
+        number = self._next
+        self._next += 1
+        self._sent = number
+        return b"id: %b\ndata:\n\n" % self.event_id(number).encode()
+
+    def can_resume_after(self, number: int) -> bool:
+        """Tell whether every event after this one is still held."""
+        return self._dropped <= number < self._next and number > 0
+
+    def attach(self, outbox: Outbox, after: int | None = None) -> None:
+        """Send what comes from now on to a connection, and before it what it has not been sent.
+
+        With ``after`` that is every event after this number, else what no connection was given.
+        One that carried the stream before is closed.
+        """
+        if self.outbox is not None and self.outbox is not outbox:
+            self.outbox.close(retry())
+        self.outbox = outbox
+        first = self._sent if after is None else after
+        for event in [each for each in self._held if each.number > first]:
+            if not self._send(event):
+                return
+
+    def detach(self, outbox: Outbox) -> None:
+        """Keep what comes until there is another connection."""
+        if self.outbox is outbox:
+            self.outbox = None
+
+    def end(self, now: float) -> None:
+        """Note that nothing more comes, and close the connection after what is queued."""
+        self.ended_at = now
+        if self.outbox is not None:
+            self.outbox.close()
+            self.outbox = None
+
+    def forget(self) -> None:
+        """Give back what is counted."""
+        for event in self._held:
+            self._share.add(-event.size_bytes)
+        self._held.clear()
+
+    def _send(self, event: Event) -> bool:
+        outbox = self.outbox
+        if outbox is None or not outbox.put(event):
+            self.outbox = None
+            return False
+        self._sent = event.number
+        return True
+
+    def _count(self, event: Event, sign: int) -> None:
+        if not event.is_response:
+            self._counted += sign
+            self._held_bytes += sign * event.size_bytes
+
+    def _make_room(self) -> None:
+        while self._counted > self._most_events or self._held_bytes > MOST_HELD_BYTES:
+            event = next(each for each in self._held if not each.is_response)
+            self._held.remove(event)
+            self._count(event, -1)
+            self._share.add(-event.size_bytes)
+            self._dropped = event.number
+
+
+def _size(queued: Queued) -> int:
+    return len(queued) if isinstance(queued, bytes) else queued.size_bytes
+
+
+def retry() -> bytes:
+    """Return an event that says when to come back, for a stream that is closed on purpose."""
+    return b"retry: %d\n\n" % RETRY_MS
+
+
+def parse_event_id(text: str) -> tuple[int, int] | None:
+    """Return the stream and the number of an event id of ours, ``None`` for another text."""
+    stream, dash, number = text.partition("-")
+    digits = stream + number
+    if not dash or not stream or not number or not digits.isascii() or not digits.isdigit():
+        return None
+    if len(digits) > 30:
+        return None
+    return int(stream), int(number)

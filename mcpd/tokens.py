@@ -1,0 +1,205 @@
+"""Bearer tokens for HTTP: the file that keeps their hashes, and what each token may use."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from mcpd.errors import ConfigError
+
+FILE_NAME: Final = "tokens.json"
+"""In the state directory."""
+
+PREFIX: Final = "mcpd_"
+SECRET_BYTES: Final = 32
+
+MOST_FILE_BYTES: Final = 1024 * 1024
+
+_VERSION: Final = 1
+
+
+class TokensError(ConfigError):
+    """The file of tokens cannot be read or written, or a name is taken or unknown."""
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """One token, as it is kept: its text is known to whoever created it alone."""
+
+    name: str
+    sha256: str
+    """SHA-256 of the whole text, in hexadecimal."""
+    created: float
+    """Seconds since the epoch."""
+    expires: float | None = None
+    servers: tuple[str, ...] = ()
+    """Names of the servers that it may use; none means all."""
+    tools: tuple[str, ...] = ()
+    """Shell patterns of the tools that it may use, by a server's own names; none means all."""
+    read_only: bool = False
+    """Whether it may use only tools that say ``readOnlyHint``."""
+
+    def is_expired(self, now: float) -> bool:
+        """Tell whether its time is over; ``now`` is seconds since the epoch."""
+        return self.expires is not None and now >= self.expires
+
+
+class _File(msgspec.Struct):
+    version: int
+    tokens: tuple[Token, ...]
+
+
+_decode: Final = msgspec.json.Decoder(_File).decode
+
+
+def path_in(state_dir: str) -> str:
+    """Return the path of the file."""
+    return os.path.join(state_dir, FILE_NAME)
+
+
+def read(path: str) -> tuple[Token, ...]:
+    """Return all tokens, none where there is no file.
+
+    Raises:
+        TokensError: the file cannot be read, is not private, or is not what ``create`` writes.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise TokensError(f"cannot read {path}: {error.strerror}") from None
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise TokensError(f"{path} can be read or written by others", hint=f"chmod 600 {path}")
+        data = file.read(MOST_FILE_BYTES + 1)
+    try:
+        kept = _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise TokensError(f"{path} is not a file of tokens: {error}") from None
+    if kept.version != _VERSION:
+        raise TokensError(f"{path} was written by another version of mcpd ({kept.version})")
+    return kept.tokens
+
+
+def create(
+    path: str,
+    name: str,
+    *,
+    now: float,
+    lifetime: float | None = None,
+    servers: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    read_only: bool = False,
+) -> tuple[Token, str]:
+    """Add a token; return it with its text, which is kept nowhere.
+
+    ``lifetime`` is in seconds, ``None`` for ever.
+
+    Raises:
+        TokensError: the name is taken, or the file cannot be read or written.
+    """
+    text = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    token = Token(
+        name=name,
+        sha256=digest(text),
+        created=now,
+        expires=None if lifetime is None else now + lifetime,
+        servers=tuple(servers),
+        tools=tuple(tools),
+        read_only=read_only,
+    )
+
+    def add(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+        if any(other.name == name for other in tokens):
+            raise TokensError(
+                f"there is a token {name!r} already", hint=f"mcpctl token revoke {name}"
+            )
+        return (*tokens, token)
+
+    _change(path, add)
+    return token, text
+
+
+def revoke(path: str, name: str) -> Token:
+    """Remove a token, and return it.
+
+    Raises:
+        TokensError: there is no token of this name, or the file cannot be read or written.
+    """
+    removed: list[Token] = []
+
+    def remove(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
+        removed.extend(token for token in tokens if token.name == name)
+        if not removed:
+            raise TokensError(f"there is no token {name!r}", hint="mcpctl token list shows them")
+        return tuple(token for token in tokens if token.name != name)
+
+    _change(path, remove)
+    return removed[0]
+
+
+def digest(text: str) -> str:
+    """Return what is kept of a token's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def find(tokens: Iterable[Token], text: str, now: float) -> Token | None:
+    """Return the token with this text, ``None`` where there is none or its time is over.
+
+    Every token is compared, each in constant time.
+    """
+    wanted = digest(text)
+    found = None
+    for token in tokens:
+        if hmac.compare_digest(token.sha256, wanted) and not token.is_expired(now):
+            found = token
+    return found
+
+
+def _change(path: str, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
+    """Replace the file under a lock, so that two changes at once are both made."""
+    with _locked(path):
+        data = msgspec.json.format(
+            msgspec.json.encode(_File(version=_VERSION, tokens=change(read(path)))), indent=1
+        )
+        temporary = f"{path}.{os.getpid()}.tmp"
+        try:
+            _write(temporary, data)
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise TokensError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _write(path: str, data: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+        file.write(data + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    directory = os.path.dirname(path)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(f"{path}.lock", flags, 0o600)
+    except OSError as error:
+        raise TokensError(f"cannot write to {directory}: {error.strerror}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
