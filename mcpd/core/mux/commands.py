@@ -12,6 +12,21 @@ from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.ids import SessionId, SlotId
 
 
+class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes a session up that another daemon can take up again.
+
+    ``capabilities`` and ``info`` are JSON as its client wrote them in ``initialize``.
+    """
+
+    version: str
+    capabilities: bytes = b"{}"
+    info: bytes | None = None
+    level: str | None = None
+    subscribed: tuple[tuple[str, str], ...] = ()
+    """Resource URIs it is subscribed to, each with its server."""
+    is_initialized: bool = True
+
+
 class ToSession(msgspec.Struct, frozen=True, gc=False):
     """Write to a client. A notification is what a slow one loses first.
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any, Final
 
+from msgspec import Raw
+
 from mcpd.core.wire import envelope
 
 Scope = MutableMapping[str, Any]
@@ -63,8 +65,8 @@ class Exchange:
         self.method: Final[str] = scope["method"]
         self.raw_path: Final[bytes] = scope["raw_path"]
         self.headers: Final = Headers(scope["headers"])
-        self.connection: Final[object] = scope.get("state", {}).get("connection")
-        """What stands for the client's connection; requests on it are counted together."""
+        self.connection: Final[Any] = scope.get("state", {}).get("connection")
+        """The client's ``protocol.Connection``; ``None`` on another ASGI server."""
         self.extra: list[tuple[bytes, bytes]] = []
         """Headers that every response gets: those of CORS."""
         self.has_started = False
@@ -96,15 +98,18 @@ class Exchange:
             more = message.get("more_body", False)
         return b"".join(parts)
 
-    async def disconnected(self) -> None:
-        """Return when the client has closed the connection, or the response is complete."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    def when_lost(
+        self, lost: Callable[[], None], half_closed: Callable[[], None] | None = None
+    ) -> None:
+        """Call back once the client has closed the connection, or only its own side of it."""
+        if self.connection is not None:
+            self.connection.on_lost = lost
+            self.connection.on_half_closed = half_closed
 
     async def reply(
         self,
         status: int,
-        body: bytes | tuple[bytes | memoryview, ...] = b"",
+        body: bytes | tuple[bytes | Raw, ...] = b"",
         headers: Pairs = (),
         *,
         content_type: bytes = b"application/json",
@@ -115,8 +120,6 @@ class Exchange:
         sent = [*headers, *self.extra, (b"Content-Length", b"%d" % size)]
         if size:
             sent.append((b"Content-Type", content_type))
-        if status in (413, 408):
-            sent.append((b"Connection", b"close"))  # the rest of the request is not read
         await self._start(status, sent)
         for part in parts:
             view = memoryview(part)

@@ -80,8 +80,8 @@ class Accepted:
     def __init__(self, header: str | None) -> None:
         """Read a header; one that is absent takes everything."""
         ranges = _ranges(header) if header is not None else {"*/*": 1.0}
-        self.json: Final = _quality(ranges, JSON) > 0
-        self.stream: Final = _quality(ranges, STREAM) > 0
+        self.json = _quality(ranges, JSON) > 0
+        self.stream = _quality(ranges, STREAM) > 0
 
 
 def _ranges(header: str) -> dict[str, float]:

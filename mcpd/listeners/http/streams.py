@@ -21,6 +21,9 @@ Line = bytes | tuple[bytes | Raw, ...]
 MOST_HELD_BYTES: Final = 1024 * 1024
 """Bytes of a stream that are held for clients which resume it, its response not counted."""
 
+_FIRST: Final = 1
+"""The number of what is before the first event: a client can resume after it."""
+
 KEEPALIVE: Final = b": keep-alive\n\n"
 RETRY_MS: Final = 1000
 
@@ -100,6 +103,11 @@ class Outbox:
         self._waiting_bytes = 0
         self.close()
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is closed and nothing is queued."""
+        return self.is_closed and not self._queue
+
     async def get(self) -> Queued | None:
         """Return what is to be sent next; ``None`` at the end."""
         while not self._queue:
@@ -133,10 +141,12 @@ class Stream:
         self._held: deque[Event] = deque()
         self._held_bytes = 0
         self._counted = 0
-        self._next = 1
-        self._sent = 0
+        self._next = _FIRST + 1
+        self._sent = _FIRST
         """The number of the last event that a connection was given."""
-        self._dropped = 0
+        self._resumed = _FIRST
+        """The number of the event after which the present connection continues."""
+        self._dropped = _FIRST
         """The number of the last event that is not held any more."""
 
     def add(self, line: Line, *, is_response: bool = False) -> None:
@@ -156,15 +166,12 @@ class Stream:
         return f"{self.number}-{number}"
 
     def prime(self) -> bytes:
-        """Return an event without data, whose id a client can resume after."""
-        number = self._next
-        self._next += 1
-        self._sent = number
-        return b"id: %b\ndata:\n\n" % self.event_id(number).encode()
+        """Return an event without data, after which a client can resume this connection."""
+        return b"id: %b\ndata:\n\n" % self.event_id(self._resumed).encode()
 
     def can_resume_after(self, number: int) -> bool:
         """Tell whether every event after this one is still held."""
-        return self._dropped <= number < self._next and number > 0
+        return self._dropped <= number < self._next
 
     def attach(self, outbox: Outbox, after: int | None = None) -> None:
         """Send what comes from now on to a connection, and before it what it has not been sent.
@@ -175,7 +182,7 @@ class Stream:
         if self.outbox is not None and self.outbox is not outbox:
             self.outbox.close(retry())
         self.outbox = outbox
-        first = self._sent if after is None else after
+        self._resumed = first = self._sent if after is None else after
         for event in [each for each in self._held if each.number > first]:
             if not self._send(event):
                 return

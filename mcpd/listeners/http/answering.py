@@ -1,0 +1,112 @@
+"""Sending what comes for one request: as JSON where its response comes first, else as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from msgspec import UNSET
+
+from mcpd.core.wire import envelope
+from mcpd.listeners.http.exchange import Exchange, Pairs
+from mcpd.listeners.http.guards import Accepted
+from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.streams import Event, Outbox, Queued
+
+_ERROR_BYTES: Final = 65536
+"""The longest response that is looked into for the code of an error."""
+
+StatusOf = Callable[[int], int]
+"""Returns the HTTP status of a response with this JSON-RPC error."""
+
+
+def always_ok(_code: int) -> int:
+    """Return the status of errors on a session: the SDKs' clients read the body of a 200 alone."""
+    return 200
+
+
+class Manner(NamedTuple):
+    """How a request is answered. ``json_wait`` is in seconds."""
+
+    accepted: Accepted
+    json_wait: float
+    status_of: StatusOf = always_ok
+    headers: Pairs = ()
+    prime: Callable[[], bytes] | None = None
+    """Returns the event that a stream begins with."""
+
+
+async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: Keepalive) -> bool:
+    """Send everything up to the end of an outbox; return whether it was sent as JSON.
+
+    A response that comes before anything else, within ``json_wait``, is sent as JSON. A client that
+    takes no stream is sent its response alone.
+    """
+    if not manner.accepted.json:
+        await _stream(exchange, outbox, manner, keepalive, None)
+        return False
+    first = await _first(outbox, manner)
+    if isinstance(first, Event) and first.is_response:
+        await _json(exchange, first, manner)
+        return True
+    if first is None and outbox.is_finished:
+        await exchange.reply(202, headers=manner.headers)
+        return True
+    await _stream(exchange, outbox, manner, keepalive, first)
+    return False
+
+
+async def _first(outbox: Outbox, manner: Manner) -> Queued | None:
+    """Return what comes first, ``None`` where nothing came in time."""
+    if not manner.accepted.stream:
+        while True:
+            queued = await outbox.get()
+            if queued is None or (isinstance(queued, Event) and queued.is_response):
+                return queued
+    try:
+        async with asyncio.timeout(manner.json_wait):
+            return await outbox.get()
+    except TimeoutError:
+        return None
+
+
+async def _json(exchange: Exchange, event: Event, manner: Manner) -> None:
+    status = 200
+    if isinstance(event.line, bytes):
+        code = _error_code(event.line)
+        status = 200 if code is None else manner.status_of(code)
+    await exchange.reply(status, event.line, manner.headers)
+
+
+async def _stream(
+    exchange: Exchange,
+    outbox: Outbox,
+    manner: Manner,
+    keepalive: Keepalive,
+    first: Queued | None,
+) -> None:
+    await exchange.start_stream(manner.headers)
+    if manner.prime is not None:
+        await exchange.write(manner.prime())
+    with keepalive.watching(outbox):
+        queued = first or await outbox.get()
+        while queued is not None:
+            keepalive.written(outbox)
+            await exchange.write(queued if isinstance(queued, bytes) else queued.written())
+            queued = await outbox.get()
+    await exchange.end_stream()
+
+
+def _error_code(line: bytes) -> int | None:
+    """Return the code of an error response, ``None`` of any other."""
+    if len(line) > _ERROR_BYTES or b'"error"' not in line:
+        return None
+    try:
+        message = envelope.decode(line)
+    except envelope.Malformed:
+        return None
+    if message.error is UNSET:
+        return None
+    code = bytes((envelope.object_of(message.error) or {}).get("code", b""))
+    return int(code) if code.removeprefix(b"-").isdigit() else None

@@ -1,0 +1,355 @@
+"""Streamable HTTP of the handshake revisions: POST, GET and DELETE on sessions (2025-03-26 on)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.versions import HAS_BATCHES
+from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Share
+from mcpd.listeners.http import messages
+from mcpd.listeners.http.answering import Manner, answer
+from mcpd.listeners.http.core import Core
+from mcpd.listeners.http.exchange import Exchange
+from mcpd.listeners.http.guards import Accepted
+from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.messages import Batch, Message, Notification, Request, Response
+from mcpd.listeners.http.sessions import HttpSession, Sessions, digest_of, new_id
+from mcpd.listeners.http.settings import HttpSettings
+from mcpd.listeners.http.streams import Outbox, Stream, parse_event_id, retry
+from mcpd.tokens import Token
+
+SESSION: Final = "mcp-session-id"
+LAST_EVENT: Final = "last-event-id"
+
+PRIMES: Final = "2025-11-25"
+"""The first revision whose clients take an event without data."""
+
+_SWEEP_S: Final = 30.0
+_NO_SESSION: Final = "there is no such session: send initialize again"
+
+
+class LegacyFront:
+    """Serves sessions; it owns them, and closes those that nobody uses."""
+
+    def __init__(
+        self,
+        core: Core,
+        settings: Callable[[], HttpSettings],
+        share: Share,
+        keepalive: Keepalive,
+        saved: Callable[[HttpSession], None],
+        removed: Callable[[HttpSession], None],
+    ) -> None:
+        """``saved`` writes a session down for the next daemon, ``removed`` takes it out again."""
+        self.sessions: Final = Sessions()
+        self._core = core
+        self._settings = settings
+        self._share = share
+        self._keepalive = keepalive
+        self._saved = saved
+        self._removed = removed
+        self._sweep: asyncio.TimerHandle | None = None
+
+    # -- POST --------------------------------------------------------------------------------------
+
+    async def initialize(
+        self,
+        exchange: Exchange,
+        token: Token | None,
+        server: str | None,
+        request: Request,
+        body: bytes,
+    ) -> None:
+        """Open a session, and answer with its id."""
+        if not self._make_room():
+            await exchange.reply_json(503, {"error": "Too Many Sessions"}, [(b"Retry-After", b"5")])
+            return
+        ident = new_id()
+        session = self._new(digest_of(ident), token, server)
+        self.sessions.add(session)
+        session.core = self._core.open(token, server, session)
+        headers = [(b"Mcp-Session-Id", ident.encode())]
+        await self._answer(exchange, session, (request.key,), body, headers)
+        if session.has_failed:
+            self.end(session, "initialize failed")
+
+    async def post(
+        self,
+        exchange: Exchange,
+        token: Token | None,
+        server: str | None,
+        message: Message,
+        body: bytes,
+    ) -> None:
+        """Answer a POST that names a session."""
+        session = self._find(exchange, token, server)
+        if session is None:
+            if isinstance(message, Request) and message.method == "initialize":
+                await self.initialize(exchange, token, server, message, body)
+                return
+            ident = message.ident if isinstance(message, Request) else None
+            error = codes.plain_error(codes.INVALID_REQUEST, _NO_SESSION)
+            await exchange.reply_error(404, error, ident)
+            return
+        match message:
+            case Request(method="initialize"):
+                await self._refuse(exchange, "the session is initialized already", message.ident)
+            case Request() if session.has_request(message.key):
+                why = "a request with this id is in flight already"
+                await self._refuse(exchange, why, message.ident)
+            case Request():
+                await self._answer(exchange, session, (message.key,), body)
+            case Batch():
+                await self._post_batch(exchange, session, message, body)
+            case Notification(method="notifications/cancelled"):
+                self._take(session, body)
+                session.give_up(_cancelled(body))
+                await exchange.reply(202)
+            case Notification() | Response():
+                self._take(session, body)
+                await exchange.reply(202)
+
+    async def _post_batch(
+        self, exchange: Exchange, session: HttpSession, batch: Batch, body: bytes
+    ) -> None:
+        version = None if session.state is None else session.state.version
+        if version != HAS_BATCHES:
+            why = f"an array of messages, which revision {HAS_BATCHES} alone has"
+            await self._refuse(exchange, why)
+            return
+        keys = _keys_of(batch)
+        if any(session.has_request(key) for key in keys):
+            await self._refuse(exchange, "a request with this id is in flight already")
+        elif keys:
+            await self._answer(exchange, session, keys, body)
+        else:
+            self._take(session, body)
+            await exchange.reply(202)
+
+    async def _answer(
+        self,
+        exchange: Exchange,
+        session: HttpSession,
+        keys: tuple[bytes, ...],
+        body: bytes,
+        headers: list[tuple[bytes, bytes]] | None = None,
+    ) -> None:
+        accepted = Accepted(exchange.headers.joined("accept"))
+        if not accepted.json and not accepted.stream:
+            await exchange.reply_json(406, {"error": "Not Acceptable"})
+            if headers is not None:
+                self.end(session, "nothing was accepted")
+            return
+        settings = self._settings()
+        outbox = Outbox(settings.max_outbox_bytes, self._share)
+        stream = session.begin(keys, outbox)
+        exchange.when_lost(outbox.drop)
+        self._take(session, body)
+        if session.has_failed and headers is not None:
+            headers = []
+        manner = Manner(
+            accepted,
+            settings.json_wait,
+            headers=headers or (),
+            prime=stream.prime if _primes(session) else None,
+        )
+        with _Open(self, session):
+            was_json = await answer(exchange, outbox, manner, self._keepalive)
+        stream.detach(outbox)
+        if was_json:
+            session.forget(stream)
+
+    # -- GET and DELETE ----------------------------------------------------------------------------
+
+    async def get(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
+        """Send the stream of unasked messages, or the rest of the one that is resumed."""
+        session = self._find(exchange, token, server)
+        if session is None:
+            await self._unknown(exchange)
+            return
+        if not Accepted(exchange.headers.joined("accept")).stream:
+            await exchange.reply_json(406, {"error": "Not Acceptable"})
+            return
+        stream: Stream | None = session.unasked
+        after: int | None = None
+        last = exchange.headers.get(LAST_EVENT)
+        if last is not None:
+            found = parse_event_id(last)
+            stream = None if found is None else session.stream(found[0])
+            if found is None or stream is None or not stream.can_resume_after(found[1]):
+                await exchange.reply_json(404, {"error": "Unknown Event"})
+                return
+            after = found[1]
+        assert stream is not None
+        self._use(session)
+        outbox = Outbox(self._settings().max_outbox_bytes, self._share)
+        exchange.when_lost(outbox.drop, outbox.drop)
+        stream.attach(outbox, after)
+        if stream.ended_at is not None:
+            stream.detach(outbox)
+            outbox.close()
+        manner = Manner(
+            Accepted("text/event-stream"), 0.0, prime=stream.prime if _primes(session) else None
+        )
+        with _Open(self, session):
+            await answer(exchange, outbox, manner, self._keepalive)
+        stream.detach(outbox)
+
+    async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
+        """End a session."""
+        session = self._find(exchange, token, server)
+        if session is None:
+            await self._unknown(exchange)
+            return
+        self.end(session, "its client ended it")
+        await exchange.reply(204)
+
+    async def _unknown(self, exchange: Exchange) -> None:
+        error = codes.plain_error(codes.INVALID_REQUEST, _NO_SESSION)
+        await exchange.reply_error(404, error)
+
+    async def _refuse(self, exchange: Exchange, why: str, ident: bytes | None = None) -> None:
+        error = codes.plain_error(codes.INVALID_REQUEST, why)
+        await exchange.reply_error(400, error, ident)
+
+    # -- the life of a session ---------------------------------------------------------------------
+
+    def restore(self, session: HttpSession) -> None:
+        """Take in a session of an earlier daemon; it is opened at its first request."""
+        self.sessions.add(session)
+        self._arm()
+
+    def new(self, digest: str, token: str | None, server: str | None) -> HttpSession:
+        """Make a session that is not in the core yet."""
+        settings = self._settings()
+        return HttpSession(
+            digest,
+            token,
+            server,
+            self._share,
+            replay_events=settings.replay_events,
+            now=asyncio.get_running_loop().time,
+            changed=self._saved,
+        )
+
+    def end(self, session: HttpSession, reason: str) -> None:
+        """End a session: its requests are cancelled, and its streams end."""
+        self.sessions.remove(session)
+        self._removed(session)
+        core, session.core = session.core, None
+        if core is not None:
+            self._core.close(core, reason)
+        session.closed(reason)
+
+    def end_of_token(self, name: str | None) -> None:
+        """End the sessions of a token that is valid no more."""
+        for session in list(self.sessions):
+            if session.token == name:
+                self.end(session, "its token was revoked, or has expired")
+
+    def drain(self) -> None:
+        """End every stream, saying when to come back; the sessions go on with the next daemon."""
+        for session in list(self.sessions):
+            session.drain(retry())
+
+    def close(self) -> None:
+        """Stop looking for sessions that nobody uses."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+
+    def _new(self, digest: str, token: Token | None, server: str | None) -> HttpSession:
+        self._arm()
+        return self.new(digest, None if token is None else token.name, server)
+
+    def _find(
+        self, exchange: Exchange, token: Token | None, server: str | None
+    ) -> HttpSession | None:
+        """Return the session that a request names, opened in the core."""
+        ident = exchange.headers.get(SESSION)
+        session = None if ident is None else self.sessions.find(ident, token, server)
+        if session is not None:
+            self._use(session)
+            if session.core is None:
+                session.core = self._core.open(token, server, session, session.state)
+        return session
+
+    def _use(self, session: HttpSession) -> None:
+        session.used_at = asyncio.get_running_loop().time()
+
+    def _take(self, session: HttpSession, body: bytes) -> None:
+        if session.core is not None:
+            self._core.take(session.core, body)
+
+    def _make_room(self) -> bool:
+        """Tell whether one more session may be opened; close the one that is needed least."""
+        if len(self.sessions) < self._settings().max_sessions:
+            return True
+        least = self.sessions.least_needed()
+        if least is None:
+            return False
+        self.end(least, "another session needed its place (max_sessions)")
+        return True
+
+    def _arm(self) -> None:
+        if self._sweep is None:
+            idle = self._settings().session_idle or _SWEEP_S
+            wait = min(_SWEEP_S, idle / 2)
+            self._sweep = asyncio.get_running_loop().call_later(wait, self._sweep_all)
+
+    def _sweep_all(self) -> None:
+        """Close the sessions that were idle for too long, and forget streams that have ended."""
+        self._sweep = None
+        idle, now = self._settings().session_idle, asyncio.get_running_loop().time()
+        for session in list(self.sessions):
+            session.prune()
+            if idle > 0 and not session.open_count and now >= session.used_at + idle:
+                self.end(session, "it was idle (session_idle)")
+        if len(self.sessions):
+            self._arm()
+
+
+class _Open:
+    """Counts a request or a stream of a session while it is open."""
+
+    def __init__(self, front: LegacyFront, session: HttpSession) -> None:
+        self._front = front
+        self._session = session
+
+    def __enter__(self) -> None:
+        self._session.open_count += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._session.open_count -= 1
+        self._session.used_at = asyncio.get_running_loop().time()
+
+
+def _primes(session: HttpSession) -> bool:
+    version = None if session.state is None else session.state.version
+    return version is not None and version >= PRIMES
+
+
+def _keys_of(batch: Batch) -> tuple[bytes, ...]:
+    """Return the keys of the requests of a batch."""
+    keys = []
+    for element in batch.elements:
+        try:
+            message = messages.read(element)
+        except messages.Invalid:
+            continue
+        if isinstance(message, Request):
+            keys.append(message.key)
+    return tuple(keys)
+
+
+def _cancelled(body: bytes) -> tuple[bytes, ...]:
+    """Return the key of the request that a ``notifications/cancelled`` names."""
+    found = envelope.params_of(envelope.decode(body).params or b"{}")
+    raw = None if found is None else found.request_id
+    if not raw or not envelope.is_id(bytes(raw)):
+        return ()
+    return (envelope.id_key(bytes(raw)),)

@@ -1,0 +1,186 @@
+"""One client's connection: uvicorn's HTTP protocol, with limits on how a request may arrive."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+MOST_HEADER_BYTES: Final = 65536
+
+LINGER_S: Final = 1.0
+"""How long a connection that was refused is read, so that the client gets the answer."""
+
+_HEADER_OVERHEAD: Final = 4  # a colon, a blank and the end of the line
+
+
+class Connection(HttpToolsProtocol):
+    """Serves the requests of one connection, one after another.
+
+    A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. Whoever
+    answers it can be told when the client has closed the connection, or its own side of it.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        request_timeout: Callable[[], float],
+        admit: Callable[[Connection], bool],
+        closed: Callable[[Connection], None],
+    ) -> None:
+        """``admit`` tells whether there is room for one more connection; ``closed`` gets one that
+        was admitted and has ended."""
+        super().__init__(config, server_state, {"connection": self})
+        self.on_lost: Callable[[], None] | None = None
+        """Called once the client has closed the connection; set for each request anew."""
+        self.on_half_closed: Callable[[], None] | None = None
+        """Called once the client sends nothing more; it may have closed the connection."""
+        self._request_timeout = request_timeout
+        self._admit = admit
+        self._closed = closed
+        self._is_admitted = False
+        self._deadline: asyncio.TimerHandle | None = None
+        self._header_bytes = 0
+        self._has_headers = False
+        self._is_refused = False
+
+    # -- the life of a connection ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are too many connections."""
+        super().connection_made(transport)
+        self._is_admitted = self._admit(self)
+        if not self._is_admitted:
+            self._refuse(503)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell whoever answers the request."""
+        self._stop_deadline()
+        super().connection_lost(exc)
+        if self._is_admitted:
+            self._closed(self)
+        self._call(self.on_lost)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection open for the response: a client may close its own side first."""
+        if not self._is_answering:
+            return False
+        self._call(self.on_half_closed)
+        return True
+
+    def release(self) -> None:
+        """Forget who answers; the response is complete."""
+        self.on_lost = self.on_half_closed = None
+
+    @staticmethod
+    def _call(callback: Callable[[], None] | None) -> None:
+        if callback is not None:
+            callback()
+
+    # -- how a request arrives ---------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; count those of headers that are not complete."""
+        if self._is_refused:
+            return
+        if self._deadline is None and not self._is_answering:
+            self._start_deadline()
+        if not self._has_headers:
+            self._header_bytes += len(data)
+        super().data_received(data)
+        if not self._has_headers and self._header_bytes > MOST_HEADER_BYTES:
+            self._refuse(431)
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        super().on_message_begin()
+        self._has_headers = False
+        self._header_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Hand the request over, unless its headers are too large."""
+        self._has_headers = True
+        size = len(self.url) + sum(
+            len(name) + len(value) + _HEADER_OVERHEAD for name, value in self.headers
+        )
+        if size > MOST_HEADER_BYTES:
+            self._refuse(431)
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        if not self._is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the request is there."""
+        self._stop_deadline()
+        if not self._is_refused:
+            super().on_message_complete()
+
+    def _start_deadline(self) -> None:
+        seconds = self._request_timeout()
+        if seconds > 0:
+            self._deadline = self.loop.call_later(seconds, self._refuse, 408)
+
+    def _stop_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    # -- refusing ----------------------------------------------------------------------------------
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse bytes that are no HTTP request."""
+        del msg
+        self._refuse(400)
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request has been taken, and its response is not complete."""
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def _refuse(self, status: int) -> None:
+        """Answer with a status, unless an answer has begun, and close the connection.
+
+        What the client still sends is read for a moment: closing a socket with unread bytes would
+        take the answer from it.
+        """
+        self._stop_deadline()
+        self._is_refused = True
+        if self.transport.is_closing():
+            return
+        has_begun = self._is_answering and self.cycle.response_started
+        if self._is_answering:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if not has_begun:
+            self.transport.write(_whole(status))
+            if self.transport.can_write_eof():
+                self.transport.write_eof()
+                self.loop.call_later(LINGER_S, self.transport.close)
+                return
+        self.transport.close()
+
+
+def _whole(status: int) -> bytes:
+    phrase = HTTPStatus(status).phrase
+    body = json.dumps({"error": phrase}).encode()
+    head: dict[str, Any] = {
+        "Content-Type": "application/json",
+        "Content-Length": len(body),
+        "Connection": "close",
+    }
+    if status == 503:
+        head["Retry-After"] = 1
+    lines = "".join(f"{name}: {value}\r\n" for name, value in head.items())
+    return f"HTTP/1.1 {status} {phrase}\r\n{lines}\r\n".encode() + body

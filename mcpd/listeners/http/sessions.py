@@ -1,0 +1,193 @@
+"""Sessions of the handshake revisions over HTTP: their streams, and how many there may be."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from mcpd.core.mux.commands import SessionState
+from mcpd.core.wire.memory import Share
+from mcpd.ids import SessionId
+from mcpd.listeners.http.streams import Line, Outbox, Stream
+from mcpd.tokens import Token
+
+RETENTION_S: Final = 300.0
+"""How long a stream can be resumed after its end."""
+
+_ID_BYTES: Final = 32
+
+
+class HttpSession:
+    """One session: what identifies it, and the streams of its requests.
+
+    Each message goes to one stream: that of the request it belongs to, else that of unasked
+    messages, which a GET carries.
+    """
+
+    def __init__(
+        self,
+        digest: str,
+        token: str | None,
+        server: str | None,
+        share: Share,
+        *,
+        replay_events: int,
+        now: Callable[[], float],
+        changed: Callable[[HttpSession], None],
+    ) -> None:
+        """``digest`` is the hash of its id, ``token`` the name of the token that opened it.
+
+        ``now`` returns monotonic seconds; ``changed`` is called before a change is answered.
+        """
+        self.digest: Final = digest
+        self.token: Final = token
+        self.server: Final = server
+        self.core: SessionId | None = None
+        """Its session in the core; ``None`` for one of an earlier daemon until it is used."""
+        self.state: SessionState | None = None
+        """What the next daemon needs to take it up; ``None`` before ``initialize`` is answered."""
+        self.has_failed = False
+        """Whether ``initialize`` was answered with an error."""
+        self.request_count = 0
+        self.open_count = 0
+        """Requests and streams that are open."""
+        self.used_at = now()
+        self.unasked: Final = Stream(0, replay_events, share)
+        self._share = share
+        self._replay_events = replay_events
+        self._now = now
+        self._changed = changed
+        self._streams: dict[int, Stream] = {0: self.unasked}
+        self._requests: dict[bytes, Stream] = {}
+        self._next_stream = 1
+
+    # -- requests ----------------------------------------------------------------------------------
+
+    def has_request(self, key: bytes) -> bool:
+        """Tell whether a request with this id is in flight."""
+        return key in self._requests
+
+    def begin(self, keys: Iterable[bytes], outbox: Outbox) -> Stream:
+        """Open the stream of a request, or of the requests of a batch."""
+        stream = Stream(self._next_stream, self._replay_events, self._share)
+        self._next_stream += 1
+        self._streams[stream.number] = stream
+        for key in keys:
+            self._requests[key] = stream
+        stream.attach(outbox)
+        self.request_count += 1
+        return stream
+
+    def forget(self, stream: Stream) -> None:
+        """Forget a stream whose client cannot resume it: it was given no event id."""
+        stream.forget()
+        self._streams.pop(stream.number, None)
+
+    def give_up(self, keys: Iterable[bytes]) -> None:
+        """End the streams of requests that get no response: their client has cancelled them."""
+        for key in keys:
+            stream = self._requests.get(key)
+            if stream is not None:
+                self._end(stream)
+
+    def stream(self, number: int) -> Stream | None:
+        """Return a stream that can be resumed, ``None`` where it is not known any more."""
+        return self._streams.get(number)
+
+    def prune(self) -> None:
+        """Forget the streams that ended too long ago to be resumed."""
+        until = self._now() - RETENTION_S
+        for stream in list(self._streams.values()):
+            if stream.ended_at is not None and stream.ended_at <= until:
+                self.forget(stream)
+
+    # -- what the core sends -----------------------------------------------------------------------
+
+    def deliver(self, line: Line, request: bytes | None, *, is_response: bool) -> None:
+        """Put a message on the stream that it belongs to."""
+        stream = None if request is None else self._requests.get(request)
+        if stream is None:
+            if not is_response:
+                self.unasked.add(line)
+            return
+        stream.add(line, is_response=is_response)
+        if is_response:
+            if self.state is None:
+                self.has_failed = True
+            self._end(stream)
+
+    def changed(self, state: SessionState) -> None:
+        """Have the session saved."""
+        self.state = state
+        self._changed(self)
+
+    def closed(self, reason: str) -> None:
+        """End every stream: the session is over."""
+        del reason
+        self.core = None
+        for stream in self._streams.values():
+            stream.end(self._now())
+            stream.forget()
+        self._requests.clear()
+
+    def drain(self, last: bytes) -> None:
+        """Close every connection after what is queued, and after ``last``."""
+        for stream in self._streams.values():
+            if stream.outbox is not None:
+                stream.outbox.close(last)
+                stream.outbox = None
+
+    def _end(self, stream: Stream) -> None:
+        stream.end(self._now())
+        for key in [key for key, own in self._requests.items() if own is stream]:
+            del self._requests[key]
+
+
+class Sessions:
+    """The sessions that there are, by the hashes of their ids."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, HttpSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[HttpSession]:
+        return iter(list(self._all.values()))
+
+    def add(self, session: HttpSession) -> None:
+        """Take in a session."""
+        self._all[session.digest] = session
+
+    def remove(self, session: HttpSession) -> None:
+        """Forget a session; harmless where it is forgotten already."""
+        self._all.pop(session.digest, None)
+
+    def find(self, ident: str, token: Token | None, server: str | None) -> HttpSession | None:
+        """Return the session with this id, if it was opened with this token on this endpoint."""
+        session = self._all.get(digest_of(ident))
+        name = None if token is None else token.name
+        if session is None or session.token != name or session.server != server:
+            return None
+        return session
+
+    def least_needed(self) -> HttpSession | None:
+        """Return the session that makes room for another, ``None`` where all are in use.
+
+        That is one that never sent a second request, else the one that is idle longest; never one
+        with an open request or stream.
+        """
+        idle = [session for session in self._all.values() if not session.open_count]
+        return min(idle, key=lambda s: (s.request_count > 1, s.used_at), default=None)
+
+
+def new_id() -> str:
+    """Return a session id: 256 random bits, in characters that a header can hold."""
+    return secrets.token_urlsafe(_ID_BYTES)
+
+
+def digest_of(ident: str) -> str:
+    """Return what is kept of a session id."""
+    return hashlib.sha256(ident.encode("utf-8", "surrogateescape")).hexdigest()

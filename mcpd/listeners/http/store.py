@@ -1,0 +1,135 @@
+"""Sessions on disk, so that the next daemon takes them up: one private file each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from mcpd.core.mux.commands import SessionState
+
+DIRECTORY: Final = "http-sessions"
+"""In the state directory."""
+
+_SUFFIX: Final = ".json"
+_MOST_BYTES: Final = 1024 * 1024
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """One session. Its file is named by the hash of its id, which is written nowhere."""
+
+    token: str | None
+    server: str | None
+    state: SessionState
+    lists: str | None = None
+    """What stands for the lists that it may have seen."""
+    in_flight: tuple[str, ...] = ()
+    """Streams of requests that were in flight, with their ids: ``STREAM:ID`` as JSON."""
+
+
+class _File(msgspec.Struct):
+    token: str | None
+    server: str | None
+    version: str
+    capabilities: str
+    info: str | None
+    level: str | None
+    subscribed: list[tuple[str, str]]
+    is_initialized: bool
+    lists: str | None = None
+    in_flight: list[str] = []
+
+
+_decode: Final = msgspec.json.Decoder(_File).decode
+
+
+class SessionStore:
+    """Writes, removes and reads the files."""
+
+    def __init__(self, state_dir: str, on_trouble: Callable[[OSError], None]) -> None:
+        """``on_trouble`` is told of a file that could not be written."""
+        self._directory = os.path.join(state_dir, DIRECTORY)
+        self._on_trouble = on_trouble
+
+    def save(self, digest: str, saved: Saved) -> None:
+        """Write a session down, in place of what was written before."""
+        path = self._path(digest)
+        temporary = f"{path}.tmp"
+        try:
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(temporary, flags, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(_encoded(saved))
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            self._on_trouble(error)
+
+    def remove(self, digest: str) -> None:
+        """Remove a session's file; harmless where there is none."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(digest))
+
+    def load(self) -> Iterator[tuple[str, Saved]]:
+        """Yield every session by the hash of its id; what cannot be read is removed."""
+        try:
+            names = os.listdir(self._directory)
+        except OSError:
+            return
+        for name in names:
+            digest = name.removesuffix(_SUFFIX)
+            if digest == name or not digest.isalnum():
+                continue
+            saved = self._read(digest)
+            if saved is None:
+                self.remove(digest)
+            else:
+                yield digest, saved
+
+    def _read(self, digest: str) -> Saved | None:
+        try:
+            fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(fd, "rb") as file:
+                found = _decode(file.read(_MOST_BYTES + 1))
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+        return Saved(
+            token=found.token,
+            server=found.server,
+            state=SessionState(
+                version=found.version,
+                capabilities=found.capabilities.encode(),
+                info=None if found.info is None else found.info.encode(),
+                level=found.level,
+                subscribed=tuple(found.subscribed),
+                is_initialized=found.is_initialized,
+            ),
+            lists=found.lists,
+            in_flight=tuple(found.in_flight),
+        )
+
+    def _path(self, digest: str) -> str:
+        return os.path.join(self._directory, digest + _SUFFIX)
+
+
+def _encoded(saved: Saved) -> bytes:
+    state = saved.state
+    return msgspec.json.encode(
+        _File(
+            token=saved.token,
+            server=saved.server,
+            version=state.version,
+            capabilities=state.capabilities.decode("utf-8", "replace"),
+            info=None if state.info is None else state.info.decode("utf-8", "replace"),
+            level=state.level,
+            subscribed=list(state.subscribed),
+            is_initialized=state.is_initialized,
+            lists=saved.lists,
+            in_flight=list(saved.in_flight),
+        )
+    )
