@@ -43,8 +43,12 @@ class LegacyFront:
         keepalive: Keepalive,
         saved: Callable[[HttpSession], None],
         removed: Callable[[HttpSession], None],
+        life: str,
     ) -> None:
-        """``saved`` writes a session down for the next daemon, ``removed`` takes it out again."""
+        """``saved`` writes a session down for the next daemon, ``removed`` takes it out again.
+
+        ``life`` stands for this daemon in event ids: eight hexadecimal digits.
+        """
         self.sessions: Final = Sessions()
         self._core = core
         self._settings = settings
@@ -52,6 +56,7 @@ class LegacyFront:
         self._keepalive = keepalive
         self._saved = saved
         self._removed = removed
+        self._life = life
         self._sweep: asyncio.TimerHandle | None = None
 
     # -- POST --------------------------------------------------------------------------------------
@@ -73,7 +78,7 @@ class LegacyFront:
         self.sessions.add(session)
         session.core = self._core.open(token, server, session)
         headers = [(b"Mcp-Session-Id", ident.encode())]
-        await self._answer(exchange, session, (request.key,), body, headers)
+        await self._answer(exchange, session, (request.key,), body, request.ident, headers)
         if session.has_failed:
             self.end(session, "initialize failed")
 
@@ -102,7 +107,7 @@ class LegacyFront:
                 why = "a request with this id is in flight already"
                 await self._refuse(exchange, why, message.ident)
             case Request():
-                await self._answer(exchange, session, (message.key,), body)
+                await self._answer(exchange, session, (message.key,), body, message.ident)
             case Batch():
                 await self._post_batch(exchange, session, message, body)
             case Notification(method="notifications/cancelled"):
@@ -136,6 +141,7 @@ class LegacyFront:
         session: HttpSession,
         keys: tuple[bytes, ...],
         body: bytes,
+        ident: bytes | None = None,
         headers: list[tuple[bytes, bytes]] | None = None,
     ) -> None:
         accepted = Accepted(exchange.headers.joined("accept"))
@@ -146,7 +152,7 @@ class LegacyFront:
             return
         settings = self._settings()
         outbox = Outbox(settings.max_outbox_bytes, self._share)
-        stream = session.begin(keys, outbox)
+        stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
         if session.has_failed and headers is not None:
@@ -179,13 +185,11 @@ class LegacyFront:
         last = exchange.headers.get(LAST_EVENT)
         if last is not None:
             found = parse_event_id(last)
-            stream = None if found is None else session.stream(found[0])
-            if found is None or stream is None or not stream.can_resume_after(found[1]):
+            stream = None if found is None else session.resumed(found)
+            if found is None or stream is None:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
-            after = found[1]
-        assert stream is not None
-        self._use(session)
+            after = found.number if found.life == self._life else None
         outbox = Outbox(self._settings().max_outbox_bytes, self._share)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
@@ -231,6 +235,7 @@ class LegacyFront:
             token,
             server,
             self._share,
+            life=self._life,
             replay_events=settings.replay_events,
             now=asyncio.get_running_loop().time,
             changed=self._saved,

@@ -64,7 +64,7 @@ class HttpServer:
         open_unix: OpenUnix,
     ) -> None:
         self._config = Config(
-            application,  # type: ignore[arg-type]
+            application,
             loop="none",
             http="httptools",
             ws="none",

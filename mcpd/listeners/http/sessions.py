@@ -7,11 +7,22 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes
 from mcpd.core.mux.commands import SessionState
+from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SessionId
-from mcpd.listeners.http.streams import Line, Outbox, Stream
+from mcpd.listeners.http.streams import EventId, Line, Outbox, Stream
 from mcpd.tokens import Token
+
+LOST: Final = Failure(
+    "outcome_unknown",
+    "the daemon that served this request has ended",
+    hint="look whether it was carried out before you repeat it",
+    details={"outcome_unknown": True},
+)
+"""What a request gets that was in flight when the daemon was killed."""
 
 RETENTION_S: Final = 300.0
 """How long a stream can be resumed after its end."""
@@ -33,13 +44,14 @@ class HttpSession:
         server: str | None,
         share: Share,
         *,
+        life: str,
         replay_events: int,
         now: Callable[[], float],
         changed: Callable[[HttpSession], None],
     ) -> None:
         """``digest`` is the hash of its id, ``token`` the name of the token that opened it.
 
-        ``now`` returns monotonic seconds; ``changed`` is called before a change is answered.
+        ``life`` stands for the daemon; ``now`` returns monotonic seconds; ``changed`` is called before a change is answered.
         """
         self.digest: Final = digest
         self.token: Final = token
@@ -54,7 +66,10 @@ class HttpSession:
         self.open_count = 0
         """Requests and streams that are open."""
         self.used_at = now()
-        self.unasked: Final = Stream(0, replay_events, share)
+        self.is_restored = False
+        """Whether an earlier daemon opened it."""
+        self.unasked: Final = Stream(0, replay_events, share, life)
+        self._life = life
         self._share = share
         self._replay_events = replay_events
         self._now = now
@@ -69,9 +84,10 @@ class HttpSession:
         """Tell whether a request with this id is in flight."""
         return key in self._requests
 
-    def begin(self, keys: Iterable[bytes], outbox: Outbox) -> Stream:
+    def begin(self, keys: Iterable[bytes], outbox: Outbox, ident: bytes | None = None) -> Stream:
         """Open the stream of a request, or of the requests of a batch."""
-        stream = Stream(self._next_stream, self._replay_events, self._share)
+        number = self._next_stream
+        stream = Stream(number, self._replay_events, self._share, self._life, ident)
         self._next_stream += 1
         self._streams[stream.number] = stream
         for key in keys:
@@ -92,9 +108,26 @@ class HttpSession:
             if stream is not None:
                 self._end(stream)
 
-    def stream(self, number: int) -> Stream | None:
-        """Return a stream that can be resumed, ``None`` where it is not known any more."""
-        return self._streams.get(number)
+    def resumed(self, last: EventId) -> Stream | None:
+        """Return the stream that an event is of, if every later event of it is still held.
+
+        Of an earlier daemon's streams nothing is left. The response to a request that was in flight
+        there is an error, and what belonged to none begins again.
+        """
+        if last.life == self._life:
+            stream = self._streams.get(last.stream)
+            return stream if stream is not None and stream.can_resume_after(last.number) else None
+        if not self.is_restored:
+            return None
+        if last.ident is None:
+            return self.unasked
+        lost = Stream(self._next_stream, 0, self._share, self._life, last.ident)
+        self._next_stream += 1
+        error = codes.error_object(LOST)
+        lost.add(envelope.error(last.ident, error), is_response=True)
+        lost.ended_at = self._now()
+        self._streams[lost.number] = lost
+        return lost
 
     def prune(self) -> None:
         """Forget the streams that ended too long ago to be resumed."""

@@ -26,8 +26,6 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     state: SessionState
     lists: str | None = None
     """What stands for the lists that it may have seen."""
-    in_flight: tuple[str, ...] = ()
-    """Streams of requests that were in flight, with their ids: ``STREAM:ID`` as JSON."""
 
 
 class _File(msgspec.Struct):
@@ -40,7 +38,6 @@ class _File(msgspec.Struct):
     subscribed: list[tuple[str, str]]
     is_initialized: bool
     lists: str | None = None
-    in_flight: list[str] = []
 
 
 _decode: Final = msgspec.json.Decoder(_File).decode
@@ -110,7 +107,6 @@ class SessionStore:
                 is_initialized=found.is_initialized,
             ),
             lists=found.lists,
-            in_flight=tuple(found.in_flight),
         )
 
     def _path(self, digest: str) -> str:
@@ -130,6 +126,5 @@ def _encoded(saved: Saved) -> bytes:
             subscribed=list(state.subscribed),
             is_initialized=state.is_initialized,
             lists=saved.lists,
-            in_flight=list(saved.in_flight),
         )
     )

@@ -8,11 +8,15 @@ and Redelivery"). An ``Outbox`` is one connection that a stream is written to.
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import re
 from collections import deque
 from typing import Final, NamedTuple
 
 from msgspec import Raw
 
+from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 
 Line = bytes | tuple[bytes | Raw, ...]
@@ -23,6 +27,11 @@ MOST_HELD_BYTES: Final = 1024 * 1024
 
 _FIRST: Final = 1
 """The number of what is before the first event: a client can resume after it."""
+
+_EVENT_ID: Final = re.compile(
+    r"(?P<life>[0-9a-f]{8})\.(?P<stream>[0-9]{1,15})\.(?P<number>[0-9]{1,15})"
+    r"(?:\.(?P<ident>[A-Za-z0-9_-]{1,1400}))?"
+)
 
 KEEPALIVE: Final = b": keep-alive\n\n"
 RETRY_MS: Final = 1000
@@ -129,9 +138,17 @@ class Stream:
     until newer ones need its room; a response is always held.
     """
 
-    def __init__(self, number: int, most_events: int, share: Share) -> None:
-        """``share`` is where what is held counts."""
+    def __init__(
+        self, number: int, most_events: int, share: Share, life: str, ident: bytes | None = None
+    ) -> None:
+        """``share`` is where what is held counts.
+
+        ``life`` stands for the daemon in its event ids, and ``ident`` is the id of its request, so
+        that another daemon can tell what became of it.
+        """
         self.number: Final = number
+        self._prefix = f"{life}.{number}."
+        self._suffix = "" if ident is None else "." + _encoded(ident)
         self.outbox: Outbox | None = None
         """The connection that carries it now."""
         self.ended_at: float | None = None
@@ -163,7 +180,7 @@ class Stream:
 
     def event_id(self, number: int) -> str:
         """Return the id of an event, unique in its session."""
-        return f"{self.number}-{number}"
+        return f"{self._prefix}{number}{self._suffix}"
 
     def prime(self) -> bytes:
         """Return an event without data, after which a client can resume this connection."""
@@ -236,12 +253,30 @@ def retry() -> bytes:
     return b"retry: %d\n\n" % RETRY_MS
 
 
-def parse_event_id(text: str) -> tuple[int, int] | None:
-    """Return the stream and the number of an event id of ours, ``None`` for another text."""
-    stream, dash, number = text.partition("-")
-    digits = stream + number
-    if not dash or not stream or not number or not digits.isascii() or not digits.isdigit():
+class EventId(NamedTuple):
+    """An event id of a daemon; ``ident`` is the id of its stream's request, where it is of one."""
+
+    life: str
+    stream: int
+    number: int
+    ident: bytes | None
+
+
+def parse_event_id(text: str) -> EventId | None:
+    """Read an event id, ``None`` for another text."""
+    found = _EVENT_ID.fullmatch(text)
+    if found is None:
         return None
-    if len(digits) > 30:
-        return None
-    return int(stream), int(number)
+    ident: bytes | None = None
+    if found["ident"] is not None:
+        try:
+            ident = base64.urlsafe_b64decode(found["ident"] + "==")
+        except (binascii.Error, ValueError):
+            return None
+        if not envelope.is_id(ident):
+            return None
+    return EventId(found["life"], int(found["stream"]), int(found["number"]), ident)
+
+
+def _encoded(ident: bytes) -> str:
+    return base64.urlsafe_b64encode(ident).decode().rstrip("=")
