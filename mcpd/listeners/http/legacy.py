@@ -19,7 +19,7 @@ from mcpd.listeners.http.keepalive import Keepalive
 from mcpd.listeners.http.messages import Batch, Message, Notification, Request, Response
 from mcpd.listeners.http.sessions import HttpSession, Sessions, digest_of, new_id
 from mcpd.listeners.http.settings import HttpSettings
-from mcpd.listeners.http.streams import Outbox, Stream, parse_event_id, retry
+from mcpd.listeners.http.streams import Outbox, parse_event_id, retry
 from mcpd.tokens import Token
 
 SESSION: Final = "mcp-session-id"
@@ -180,16 +180,15 @@ class LegacyFront:
         if not Accepted(exchange.headers.joined("accept")).stream:
             await exchange.reply_json(406, {"error": "Not Acceptable"})
             return
-        stream: Stream | None = session.unasked
-        after: int | None = None
+        stream, after = session.unasked, None
         last = exchange.headers.get(LAST_EVENT)
         if last is not None:
-            found = parse_event_id(last)
-            stream = None if found is None else session.resumed(found)
-            if found is None or stream is None:
+            event = parse_event_id(last)
+            resumed = None if event is None else session.resumed(event)
+            if event is None or resumed is None:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
-            after = found.number if found.life == self._life else None
+            stream, after = resumed, event.number if event.life == self._life else None
         outbox = Outbox(self._settings().max_outbox_bytes, self._share)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)

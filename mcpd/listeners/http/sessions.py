@@ -51,7 +51,8 @@ class HttpSession:
     ) -> None:
         """``digest`` is the hash of its id, ``token`` the name of the token that opened it.
 
-        ``life`` stands for the daemon; ``now`` returns monotonic seconds; ``changed`` is called before a change is answered.
+        ``life`` stands for the daemon; ``now`` returns monotonic seconds; ``changed`` is called
+        before a change is answered.
         """
         self.digest: Final = digest
         self.token: Final = token
