@@ -46,6 +46,8 @@ class Hostile(Conversation):
         self.slowest: tuple[float, str] = (0.0, "")
         self.messages = 0
         self.seen = {name: Seen() for name in (*BAD, *SESSIONS)}
+        self.running: set[SlotId] = set()
+        """Places with a process: none is started there until it has ended."""
         self.places: dict[SlotId, str] = {}
         self.wanted: deque[SlotId] = deque()
         self._good: list[Any] = []
@@ -69,6 +71,10 @@ class Hostile(Conversation):
         waiting: deque[ev.Event] = deque([event])
         while waiting:
             event = waiting.popleft()
+            if isinstance(event, ev.ServerDown):
+                self.running.discard(event.slot)
+            elif isinstance(event, ev.ServerUp):
+                self.running.add(event.slot)
             began = time.perf_counter()
             commands = self.mux.handle(event, self.now)
             self.mux.next_deadline()
@@ -190,7 +196,7 @@ class Hostile(Conversation):
         """Let time pass; processes that are wanted come up and shake hands."""
         while self.wanted:
             slot = self.wanted.popleft()
-            if slot in self.places:
+            if slot in self.places and slot not in self.running:
                 self.handle(ev.ServerUp(slot))
                 self._greet(slot)
         until = self.now + seconds
