@@ -154,10 +154,16 @@ def daemon(place: str) -> Iterator[tuple[str, Path]]:
         yield path, label
 
 
-def write_config(place: str, **more: object) -> None:
+def reload(place: str, control: Peer) -> None:
+    """Change an entry of the configuration, and have it read again."""
+    write_config(place, CHANGED="1")
+    control.ask("mcpd/reload")
+
+
+def write_config(place: str, **variables: str) -> None:
     """Write the configuration: an echo server, and one that asks."""
     servers = {
-        "echo": {"command": ECHO[0], "args": [*ECHO[1:]], **more},
+        "echo": {"command": ECHO[0], "args": [*ECHO[1:]], "env": variables},
         "asks": {"command": sys.executable, "args": [str(ASKING)]},
     }
     path = Path(place, "mcp.json")
@@ -203,10 +209,7 @@ def table(*, shows_calls: bool) -> None:
             "restart (with its connection)": lambda: Peer(path).ask(
                 "mcpd/restart", servers=["echo"]
             ),
-            "reload, one entry changed": lambda: (
-                write_config(place, env={"CHANGED": "1"}),
-                control.ask("mcpd/reload"),
-            ),
+            "reload, one entry changed": lambda: reload(place, control),
         }
         for name, act in paths.items():
             if "restart" not in name and "reload" not in name:
