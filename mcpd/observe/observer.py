@@ -82,6 +82,8 @@ class Observer:
                 self._tell_of_memory(fact)
             case facts.StrayEnded():
                 self._log("warning", "stray.ended", pid=fact.pid)
+            case facts.CallStarted() | facts.CallWaited() | facts.CallEnded():
+                pass  # told to listeners of calls alone
             case _:
                 self._tell_of_life(fact)
 

@@ -19,11 +19,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mux import bridge
 from mcpd.core.mux.asking import Asking
-from mcpd.core.mux.inflight import Inflight, Pending
+from mcpd.core.mux.calls import Calls
+from mcpd.core.mux.inflight import End, Inflight, Outcome, UpstreamRequest
 from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.requests import Requests
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.session import ClientRequest
 from mcpd.core.mux.turns import Turns
 from tests.property.model.machine import Machine
 
@@ -52,12 +52,12 @@ def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
 def swap_two_sessions() -> Any:
     """The answer to one session's request goes to another's that is in flight as well."""
 
-    def close(original: Any, self: Inflight, wire_id: int) -> Pending | None:
+    def close(original: Any, self: Inflight, wire_id: int) -> UpstreamRequest | None:
         mine = self.get(wire_id)
         if mine is not None and mine.owner:
             for other in self.all():
                 if other.owner not in (0, mine.owner):
-                    mine.done, other.done = other.done, mine.done
+                    mine.recipient, other.recipient = other.recipient, mine.recipient
                     break
         return original(self, wire_id)  # type: ignore[no-any-return]
 
@@ -67,7 +67,7 @@ def swap_two_sessions() -> Any:
 def reuse_an_id() -> Any:
     """A wire id that is free again is given to the next request."""
 
-    def open_(original: Any, self: Inflight, pending: Pending) -> int:
+    def open_(original: Any, self: Inflight, pending: UpstreamRequest) -> int:
         taken = {other.wire_id for other in self.all()}
         self._next = next(n for n in range(1, self._next + 1) if n not in taken)
         return original(self, pending)  # type: ignore[no-any-return]
@@ -78,15 +78,13 @@ def reuse_an_id() -> Any:
 def drop_a_tombstone() -> Any:
     """A request that is given up is forgotten, with its number: the next one gets it."""
 
-    def cancel(
-        original: Any, self: Requests, pending: Pending, reason: bytes | None = None
-    ) -> None:
-        wire_id = pending.wire_id
-        original(self, pending, reason)
-        if wire_id and wire_id == self._inflight._next - 1:
+    def end(original: Any, self: Calls, leg: UpstreamRequest, outcome: Outcome) -> None:
+        wire_id = leg.wire_id
+        original(self, leg, outcome)
+        if outcome.how is End.CANCELLED and wire_id and wire_id == self._inflight._next - 1:
             self._inflight._next = wire_id
 
-    return replaced(Requests, "cancel", cancel)
+    return replaced(Calls, "end", end)
 
 
 # -- more ------------------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ def guess_whose_question_it_is() -> Any:
 def take_no_turns() -> Any:
     """Everybody's calls are sent at once, whoever asks."""
 
-    def admits(original: Any, self: Turns, pending: Pending) -> bool:
+    def admits(original: Any, self: Turns, pending: UpstreamRequest) -> bool:
         self._run(pending)
         return True
 
@@ -176,19 +174,15 @@ def leave_the_stamps() -> Any:
 
 
 def answer_twice() -> Any:
-    """A request stays owed when it has its answer."""
+    """A request is not over when it has its answer."""
 
-    def outcome(original: Any, self: Tables, session: Any, owed: Any) -> Any:
-        done = original(self, session, owed)
+    def take_outcome(original: Any, self: ClientRequest, *args: Any) -> None:
+        original(self, *args)
+        self.is_over = False
+        self.session.requests[self.key] = self
+        original(self, *args)
 
-        def twice(*args: Any) -> None:
-            done(*args)
-            session.owed[owed.key] = owed
-            done(*args)
-
-        return twice
-
-    return replaced(Tables, "outcome", outcome)
+    return replaced(ClientRequest, "take_outcome", take_outcome)
 
 
 NAMED: Final = (swap_two_sessions, reuse_an_id, drop_a_tombstone)

@@ -8,7 +8,7 @@ from mcpd.core.wire.memory import Share
 
 
 class Batch:
-    """What is owed for one array of messages; nothing where it held no request."""
+    """What is request for one array of messages; nothing where it held no request."""
 
     def __init__(self, send: Callable[[bytes], None], share: Share, size: int) -> None:
         """``send`` takes the line of answers, once; until then they count in ``share``.
@@ -30,7 +30,7 @@ class Batch:
         return not self._unread
 
     def expect(self) -> None:
-        """A request of it is owed an answer."""
+        """A request of it is request an answer."""
         self._owed += 1
 
     def has_room(self, line: bytes) -> bool:

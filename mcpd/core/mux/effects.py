@@ -65,6 +65,8 @@ class Effects:
         self._cancelled = 0
         self.soonest = math.inf
         """No timer is due before; moved on when somebody asks for the next deadline."""
+        self.tells_calls = False
+        """Whether something listens for the facts of calls."""
         self._told: dict[tuple[str, str | int], int] = {}
 
     def emit(self, command: Command) -> None:

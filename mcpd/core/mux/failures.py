@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.wire.memory import Share
 
@@ -63,3 +64,13 @@ def with_details(failure: Failure, more: str = "", **details: object) -> Failure
         failure.hint,
         {**failure.details, **details},
     )
+
+
+def not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Failure:
+    """Say that a server, or the aggregate, has no such tool or prompt, and what is like it."""
+    what = "tool" if kind is Kind.TOOLS else "prompt"
+    where = f"{server} has no {what}" if server is not None else f"there is no {what}"
+    hint = f"did you mean {' or '.join(near)}?" if near else None
+    if hint is None and server is not None:
+        hint = f"mcpctl {what}s {server}"
+    return Failure("tool_not_found", f"{where} {name!r}", server, False, hint, {"near": near})

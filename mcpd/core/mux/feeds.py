@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
-from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import ToServer
 from mcpd.core.mux.effects import Effects, Timer
-from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.requests import OURS, Requests
+from mcpd.core.mux.inflight import OURS, Recipient, UpstreamRequest
 from mcpd.core.mux.subscriptions import Task, Topic, Topics
 from mcpd.core.mux.wire_ids import wire_id_of
 from mcpd.core.wire import envelope
@@ -32,13 +31,6 @@ AGAIN_MOST_S: Final = 60.0
 """Seconds until a listen that the server ended is opened again: doubled each time, up to this."""
 
 _LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
-
-
-class FeedHost(Protocol):
-    """The server whose listens these are."""
-
-    def feed_reopened(self, listen: modern.Listen) -> None:
-        """There was a time in which nothing would have been heard of these lists."""
 
 
 class _Feed:
@@ -68,10 +60,13 @@ class Feeds:
     no server from being idle. One that the server ends is opened again while the process lives.
     """
 
-    def __init__(self, effects: Effects, requests: Requests, host: FeedHost) -> None:
+    def __init__(
+        self, effects: Effects, calls: Calls, reopened: Callable[[modern.Listen], None]
+    ) -> None:
+        """``reopened`` is called after a time in which the server told of no changes."""
         self._fx = effects
-        self._requests = requests
-        self._host = host
+        self._calls = calls
+        self._reopened = reopened
         self._open: dict[int, _Feed] = {}
         self._topics: dict[Topic, _Feed] = {}
         self._parents = Topics()
@@ -140,7 +135,7 @@ class Feeds:
             opened, feed.opened = feed.opened, None
             opened(None)
         elif is_again:
-            self._host.feed_reopened(feed.listen)
+            self._reopened(feed.listen)
 
     def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
         """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
@@ -197,15 +192,15 @@ class Feeds:
         self._send(feed)
 
     def _send(self, feed: _Feed) -> None:
-        pending = Pending(OURS, _LISTEN, modern.listen_params(feed.listen), _nobody)
+        leg = UpstreamRequest(OURS, _LISTEN, modern.listen_params(feed.listen), _NOBODY)
         if feed.listen.tasks:
-            pending.asker = _with_tasks(self._requests.ours)
-        self._requests.place(pending)
-        self._requests.detach(pending.wire_id)  # it is here that its answer is expected
-        if pending.is_over:
+            leg.asker = _with_tasks(self._calls.ours)
+        self._calls.place(leg)
+        self._calls.detach(leg.wire_id)  # it is here that its answer is expected
+        if leg.is_over:
             self._refused(feed, "it is too long to be sent")
             return
-        feed.wire_id = pending.wire_id
+        feed.wire_id = leg.wire_id
         self._open[feed.wire_id] = feed
 
     def _unacknowledged(self, feed: _Feed) -> None:
@@ -224,7 +219,7 @@ class Feeds:
         if self._open.pop(feed.wire_id, None) is not None:
             params = b'{"requestId":%d}' % feed.wire_id
             line = envelope.notification(b'"notifications/cancelled"', params)
-            self._fx.emit(ToServer(self._requests.slot, line, cancels=feed.wire_id))
+            self._fx.emit(ToServer(self._calls.slot, line, cancels=feed.wire_id))
         feed.wire_id, feed.stands = 0, False
 
     def _forget(self, feed: _Feed) -> None:
@@ -242,13 +237,8 @@ class Feeds:
         return None if ident is None else wire_id_of(ident) or 0
 
 
-def _nobody(
-    pending: Pending,
-    result: Raw | bytes | None,
-    error: Raw | bytes | None,
-    failure: Failure | None,
-) -> None:
-    """Nobody waits for what is looked up by its id."""
+_NOBODY: Final = Recipient()
+"""Takes no answer: that of a listen is found by its id."""
 
 
 def _code_of(error: Raw | bytes) -> int | None:

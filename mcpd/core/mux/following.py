@@ -9,6 +9,7 @@ from msgspec import Raw
 from mcpd.core.facts import Failure
 from mcpd.core.mux.entries import Entry, Sharing
 from mcpd.core.mux.listener import Listener
+from mcpd.core.mux.places import Places
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.subscriptions import Topic
 from mcpd.core.mux.tables import Tables
@@ -25,15 +26,16 @@ class Following:
     awaited, and for what is taken along from one that ran.
     """
 
-    def __init__(self, tables: Tables, followed: Followed) -> None:
+    def __init__(self, tables: Tables, places: Places, followed: Followed) -> None:
         self._tables = tables
+        self._places = places
         self._followed = followed
 
     def place(self, session: Session, entry: Entry) -> Upstream:
         """Return where a server speaks to a session."""
         if entry.sharing is Sharing.SHARED:
-            return self._tables.control_upstream(entry)
-        return self._tables.upstream_for(session, entry)
+            return self._places.control_upstream(entry)
+        return self._places.upstream_for(session, entry)
 
     def begin(self, session: Session, listener: Listener, topic: Topic, entry: Entry) -> None:
         """Follow something that is awaited."""
@@ -56,7 +58,7 @@ class Following:
             self._subscribe(session, listener, topic, place)
             was_up = before is not None and before.phase is not Phase.DOWN
             if was_up and not place.is_ready and server not in tables.held:
-                place.requests.when_ready(_nobody)
+                place.calls.when_ready(_nobody)
         elif topic in listener.awaited:
             self._followed(session, listener, topic, None, why)
         if before is not None:
@@ -75,14 +77,13 @@ class Following:
         is_awaited = topic in listener.awaited
 
         def told(error: Raw | bytes | None, failure: Failure | None) -> None:
-            is_open = session.listens.get(listener.key) is listener
-            if is_open and listener.places.get(topic) is place:
+            if not listener.is_over and listener.places.get(topic) is place:
                 self._followed(session, listener, topic, error, failure)
 
         who = (session.id, listener.key)
         place.subscriptions.add(topic, who, told if is_awaited else None, is_up=place.is_ready)
         if is_awaited and not place.is_ready:
-            place.requests.when_ready(_nobody)
+            place.calls.when_ready(_nobody)
 
 
 def _nobody(failure: Failure | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -12,24 +11,20 @@ from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.asker import Asker
-from mcpd.core.mcp.methods import Method
-from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import progress
+from mcpd.core.mux.admission import Admission
 from mcpd.core.mux.entries import Entry
-from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.failures import not_found
+from mcpd.core.mux.inflight import UpstreamRequest
 from mcpd.core.mux.parked import Parked
+from mcpd.core.mux.places import Places
 from mcpd.core.mux.served import Served
-from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.session import ClientRequest
 from mcpd.core.mux.tables import Tables
-from mcpd.core.mux.upstream import Upstream
-from mcpd.core.mux.wishes import Wishes
 from mcpd.core.wire import envelope
-from mcpd.core.wire.envelope import Params
 
 _PROMPT_REF: Final = "ref/prompt"
 _TEXTS: Final = ("name", "uri")
-
-CheckArguments = Callable[[Session, Owed, Entry, Upstream, Pending], None]
 
 
 class Forward:
@@ -38,350 +33,226 @@ class Forward:
     def __init__(
         self,
         tables: Tables,
-        check: CheckArguments,
+        places: Places,
+        admission: Admission,
         *,
         served: Served,
-        wishes: Wishes,
         parked: Parked,
     ) -> None:
         self._tables = tables
-        self._check = check
+        self._places = places
+        self._admission = admission
         self._served = served
-        self._wishes = wishes
         self._parked = parked
 
-    def call(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
+    # -- tools and prompts -----------------------------------------------------------------------
+
+    def call(self, request: ClientRequest) -> None:
         """Send a ``tools/call`` to the session's server, or to the one whose tool it names."""
-        name = envelope.text(found.name)
+        name = envelope.text(request.found.name)
         if name is None:
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, "name must be a string")
+            request.reject(codes.INVALID_PARAMS, "name must be a string")
             return
-        if session.server is not None:
-            entry = self._tables.entry(session.server)
-            if isinstance(entry, Failure):
-                self._refuse(session, owed, session.server, rule, params, found, entry)
-                return
-            if not entry.filter.admits(name):
-                self._tables.refuse(session, owed, self.tool_not_found(entry.name, name))
-                return
-            self._forward(session, owed, entry, rule, params, found, tool=name)
+        server = request.session.server
+        if server is None:
+            self._by_name(request, Kind.TOOLS, name)
             return
-        self._by_name(session, owed, rule, params, found, Kind.TOOLS, name)
-
-    def prompt(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
-        """Likewise a ``prompts/get``."""
-        if session.server is not None:
-            self._forward_own(session, owed, rule, params, found)
-            return
-        name = envelope.text(found.name)
-        if name is None:
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, "name must be a string")
-            return
-        self._by_name(session, owed, rule, params, found, Kind.PROMPTS, name)
-
-    def _by_name(
-        self,
-        session: Session,
-        owed: Owed,
-        rule: Method,
-        params: Raw | None,
-        found: Params,
-        kind: Kind,
-        qualified: str,
-        *,
-        failures: list[Failure] | None = None,
-    ) -> None:
-        """Send a request of the aggregate to the server whose tool or prompt it names.
-
-        With ``failures`` all who could have it were asked, and these did not come.
-        """
-        tables = self._tables
-        route = tables.aggregate.route(kind, qualified)
-        if route is not None and params is not None:
-            server, name = route
-            entry = tables.entry(server)
-            own = Raw(progress.with_member(params, "name", envelope.quote(name)))
-            if isinstance(entry, Failure):
-                self._refuse(session, owed, server, rule, own, found, entry)
-                return
-            tool = name if kind is Kind.TOOLS else None
-            self._forward(session, owed, entry, rule, own, found, tool=tool)
-            return
-        if failures is None:
-            candidates = tables.aggregate.candidates(qualified)
-            failed: list[Failure] = []
-
-            def again() -> None:
-                if session.owed.get(owed.key) is owed:
-                    self._by_name(
-                        session, owed, rule, params, found, kind, qualified, failures=failed
-                    )
-
-            served = self._served
-            served.gather(session, owed, (kind,), again, candidates, failed, is_fresh=True)
-            return
-        if failures:
-            tables.refuse(session, owed, failures[0])
-            return
-        near = tables.fx.suggest(qualified, tables.aggregate.names(kind))
-        tables.refuse(session, owed, _not_found(None, qualified, near, kind))
-
-    def read(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
-        """Send a ``resources/read`` to the owner of its URI."""
-        if session.server is not None:
-            self._forward_own(session, owed, rule, params, found)
-            return
-        self._served.by_uri(
-            session,
-            owed,
-            envelope.text(found.uri),
-            lambda entry: self._forward(session, owed, entry, rule, params, found),
-            lambda server, why: self._refuse(session, owed, server, rule, params, found, why),
-        )
-
-    def complete(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
-        """Send a ``completion/complete`` where its reference leads."""
-        if session.server is not None or params is None:
-            self._forward_own(session, owed, rule, params, found)
-            return
-        ref = envelope.object_of(found.ref) if found.ref is not UNSET else None
-        ref = ref or {}
-        if envelope.text(ref.get("type", UNSET)) != _PROMPT_REF:
-            self._served.by_uri(
-                session,
-                owed,
-                envelope.text(ref.get("uri", UNSET)),
-                lambda entry: self._forward(session, owed, entry, rule, params, found),
-                template=True,
-            )
-            return
-        qualified = envelope.text(ref.get("name", UNSET)) or ""
-
-        aggregate = self._tables.aggregate
-
-        def routed() -> None:
-            if session.owed.get(owed.key) is not owed:
-                return
-            route = aggregate.route(Kind.PROMPTS, qualified)
-            if route is None:
-                near = self._tables.fx.suggest(qualified, aggregate.names(Kind.PROMPTS))
-                self._tables.refuse(session, owed, _not_found(None, qualified, near, Kind.PROMPTS))
-                return
-            entry = self._tables.entry(route[0])
-            if isinstance(entry, Failure):
-                self._tables.refuse(session, owed, entry)
-                return
-            own = progress.with_member(found.ref, "name", envelope.quote(route[1]))  # type: ignore[arg-type]
-            renamed = Raw(progress.with_member(params, "ref", own))
-            self._forward(session, owed, entry, rule, renamed, found)
-
-        is_unknown = aggregate.route(Kind.PROMPTS, qualified) is None
-        self._served.gather(session, owed, (Kind.PROMPTS,), routed, is_fresh=is_unknown)
-
-    def _forward_own(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
-        server = session.server or ""
         entry = self._tables.entry(server)
         if isinstance(entry, Failure):
-            self._refuse(session, owed, server, rule, params, found, entry)
+            self._refuse(request, server, entry)
+        else:
+            self._forward(request, entry, request.params, name)
+
+    def prompt(self, request: ClientRequest) -> None:
+        """Send a ``prompts/get`` to the session's server, or to the one whose prompt it names."""
+        if request.session.server is not None:
+            self.forward_own(request)
             return
-        if rule.capability is not None and not self._served.has(entry.name, rule.capability):
-            why = f"{entry.name} has no {rule.capability}"
-            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+        name = envelope.text(request.found.name)
+        if name is None:
+            request.reject(codes.INVALID_PARAMS, "name must be a string")
+        else:
+            self._by_name(request, Kind.PROMPTS, name)
+
+    def _by_name(self, request: ClientRequest, kind: Kind, qualified: str) -> None:
+        """Send a request of the aggregate to the server whose tool or prompt it names.
+
+        Where none is known to have it, those that may are asked first.
+        """
+        if self._send_by_name(request, kind, qualified):
             return
-        for name in rule.required:
-            if name in _TEXTS and envelope.text(getattr(found, name)) is None:
-                self._tables.reject(session, owed, codes.INVALID_PARAMS, f"{name} must be a string")
+        aggregate = self._tables.aggregate
+        failed: list[Failure] = []
+
+        def gathered(request: ClientRequest) -> None:
+            if self._send_by_name(request, kind, qualified):
                 return
-        self._forward(session, owed, entry, rule, params, found)
+            if failed:
+                request.refuse(failed[0])
+                return
+            near = self._tables.fx.suggest(qualified, aggregate.names(kind))
+            request.refuse(not_found(None, qualified, near, kind))
 
-    def _forward(
-        self,
-        session: Session,
-        owed: Owed,
-        entry: Entry,
-        rule: Method,
-        params: Raw | None,
-        found: Params,
-        tool: str | None = None,
-    ) -> None:
-        tables = self._tables
-        token: bytes | None = None
-        asker = owed.asker
-        if asker is not None:
-            token = owed.token
-            if session.server is None and (able := _without_tasks(asker)) is not asker:
-                asker = able
-                params = Raw(modern.with_envelope(params, asker))
-        else:
-            asker = session.asker
-            if found.meta is not UNSET:
-                token = token_of(found.meta)
-        if token is not None and len(token) > envelope.ID_BYTES:
-            why = f"progressToken has more than {envelope.ID_BYTES} bytes"
-            tables.reject(session, owed, codes.INVALID_PARAMS, why)
-            return
-        upstream = tables.upstream_for(session, entry)
-        if self._is_retry(session, owed, entry.name, upstream, rule, params, found, token):
-            return
-        done = tables.outcome(session, owed)
-        pending = Pending(session.id, rule, params, done, entry=entry, token=token, tool=tool)
-        pending.asker = asker
-        if asker.answers and rule.is_input_capable:
-            pending.is_asking = True
-        if owed.asker is not None:
-            pending.is_modern = True
-        if token is not None:
-            is_modern = pending.is_modern
-            pending.on_progress = self._progress_to(session, token, is_modern=is_modern)
-        pending.kept, pending.key = owed, owed.key
-        owed.pending = pending
-
-        if asker.level is not None and pending.is_modern:
-            self._with_level(session, owed, entry, upstream, pending, found)
-        else:
-            self._submit(session, owed, entry, upstream, pending)
-
-    def _is_retry(
-        self,
-        session: Session,
-        owed: Owed,
-        server: str,
-        upstream: Upstream | None,
-        rule: Method,
-        params: Raw | None,
-        found: Params,
-        token: bytes | None = None,
-    ) -> bool:
-        """Have a parked call take what is its retry; tell whether it was one."""
-        return (
-            owed.asker is not None
-            and params is not None
-            and (found.state is not UNSET or found.answers is not UNSET)
-            and self._parked.retry(session, owed, server, upstream, rule, params, token)
+        candidates = aggregate.candidates(qualified)
+        self._served.gather(
+            request.session, request, (kind,), gathered, candidates, failed, is_fresh=True
         )
 
-    def _refuse(
-        self,
-        session: Session,
-        owed: Owed,
-        server: str,
-        rule: Method,
-        params: Raw | None,
-        found: Params,
-        failure: Failure,
-    ) -> None:
-        """Say why a server is not to be used, but to who only fetches what it said before."""
-        if not self._is_retry(session, owed, server, None, rule, params, found):
-            self._tables.refuse(session, owed, failure)
-
-    def _submit(
-        self, session: Session, owed: Owed, entry: Entry, upstream: Upstream, pending: Pending
-    ) -> None:
-        if pending.tool is not None and entry.validates:
-            self._check(session, owed, entry, upstream, pending)
+    def _send_by_name(self, request: ClientRequest, kind: Kind, qualified: str) -> bool:
+        """Send a request on if a server is known for its name; tell whether one is."""
+        route = self._tables.aggregate.route(kind, qualified)
+        if route is None or request.params is None:
+            return False
+        server, name = route
+        entry = self._tables.entry(server)
+        params = Raw(progress.with_member(request.params, "name", envelope.quote(name)))
+        if isinstance(entry, Failure):
+            self._refuse(request, server, entry, params)
         else:
-            upstream.requests.submit(pending)
+            self._forward(request, entry, params, name if kind is Kind.TOOLS else None)
+        return True
 
-    def _progress_to(
-        self, session: Session, token: bytes, *, is_modern: bool
-    ) -> Callable[[Raw], None]:
-        def on_progress(said: Raw) -> None:
-            params = progress.restored(said, token)
-            if is_modern:
-                self._tables.notify_modern(session, "notifications/progress", params)
-            else:
-                self._tables.notify(session, "notifications/progress", params)
+    # -- resources, completions and tasks ----------------------------------------------------------
 
-        return on_progress
+    def read(self, request: ClientRequest) -> None:
+        """Send a ``resources/read`` to the owner of its URI."""
+        if request.session.server is not None:
+            self.forward_own(request)
+        else:
+            uri = envelope.text(request.found.uri)
+            self._served.by_uri(request, uri, self._read_at, self._refuse)
 
-    def _with_level(
-        self,
-        session: Session,
-        owed: Owed,
-        entry: Entry,
-        upstream: Upstream,
-        pending: Pending,
-        found: Params,
-    ) -> None:
-        """Have a legacy process log as much as a modern request wants, before it is sent."""
+    def _read_at(self, request: ClientRequest, entry: Entry) -> None:
+        self._forward(request, entry, request.params)
 
-        def again() -> None:
-            now = self._tables.entry(entry.name)
-            params = None if pending.params is None else Raw(pending.params)
-            if isinstance(now, Failure):
-                self._tables.refuse(session, owed, now)
-            else:
-                self._forward(session, owed, now, pending.method, params, found, pending.tool)
-
-        def leveled(_: object) -> None:
-            owed.leave = None
-            if session.owed.get(owed.key) is not owed:
-                return
-            usable = self._tables.entry(entry.name)
-            if isinstance(usable, Failure):
-                self._tables.refuse(session, owed, usable)
-            elif self._tables.has_left(upstream):
-                again()
-            else:
-                self._submit(session, owed, entry, upstream, pending)
-
-        def ready(failure: Failure | None) -> None:
-            if session.owed.get(owed.key) is not owed:
-                return
-            if failure is not None and self._tables.has_left(upstream):
-                again()
-            elif failure is not None:
-                self._tables.refuse(session, owed, failure)
-            elif upstream.requests.era is Era.LEGACY:
-                owed.leave = lambda: upstream.wait_for_no_level(leveled)
-                self._wishes.apply_levels(upstream, leveled)
-            else:
-                self._submit(session, owed, entry, upstream, pending)
-
-        self._tables.when_ready(owed, upstream, ready)
-
-    def task(
-        self, session: Session, owed: Owed, rule: Method, params: Raw | None, found: Params
-    ) -> None:
-        """Pass on what belongs to the tasks extension, where the server has it."""
-        known = None if session.server is None else self._tables.introduction_of(session.server)
-        if known is None or not modern.has_tasks(known):
-            name = session.server or "the aggregate"
-            failure = Failure(
-                kind="unsupported",
-                message=f"{name} has no tasks: they are passed on between modern peers alone",
-                server=session.server,
-                hint="attach to the server's own endpoint" if session.server is None else None,
-            )
-            self._tables.refuse(session, owed, failure, codes.METHOD_NOT_FOUND)
+    def complete(self, request: ClientRequest) -> None:
+        """Send a ``completion/complete`` where its reference leads."""
+        if request.session.server is not None or request.params is None:
+            self.forward_own(request)
             return
-        self._forward_own(session, owed, rule, params, found)
+        ref, kind = self._reference(request), Kind.PROMPTS
+        if envelope.text(ref.get("type", UNSET)) != _PROMPT_REF:
+            uri = envelope.text(ref.get("uri", UNSET))
+            self._served.by_uri(request, uri, self._read_at, template=True)
+            return
+        name = envelope.text(ref.get("name", UNSET)) or ""
+        is_unknown = self._tables.aggregate.route(kind, name) is None
+        gather = self._served.gather
+        gather(request.session, request, (kind,), self._complete_prompt, is_fresh=is_unknown)
 
-    def tool_not_found(self, server: str, name: str) -> Failure:
-        """Say that a server has no such tool, or that it is hidden, and what is like it."""
-        listing = self._tables.catalog_of(server).get(Kind.TOOLS)
-        shown = self._tables.entries[server].filter
-        known = [i.identity for i in listing.items if shown.admits(i.identity)] if listing else []
-        return _not_found(server, name, self._tables.fx.suggest(name, known), Kind.TOOLS)
+    def _reference(self, request: ClientRequest) -> dict[str, Raw]:
+        raw = request.found.ref
+        return (envelope.object_of(raw) if raw is not UNSET else None) or {}
+
+    def _complete_prompt(self, request: ClientRequest) -> None:
+        aggregate, params, raw = self._tables.aggregate, request.params, request.found.ref
+        qualified = envelope.text(self._reference(request).get("name", UNSET)) or ""
+        route = aggregate.route(Kind.PROMPTS, qualified)
+        if route is None or params is None or raw is UNSET:
+            near = self._tables.fx.suggest(qualified, aggregate.names(Kind.PROMPTS))
+            request.refuse(not_found(None, qualified, near, Kind.PROMPTS))
+            return
+        entry = self._tables.entry(route[0])
+        if isinstance(entry, Failure):
+            request.refuse(entry)
+            return
+        own = progress.with_member(raw, "name", envelope.quote(route[1]))
+        self._forward(request, entry, Raw(progress.with_member(params, "ref", own)))
+
+    def task(self, request: ClientRequest) -> None:
+        """Pass on what belongs to the tasks extension, where the server has it."""
+        server = request.session.server
+        known = None if server is None else self._tables.introduction_of(server)
+        if known is not None and modern.has_tasks(known):
+            self.forward_own(request)
+            return
+        name = server or "the aggregate"
+        failure = Failure(
+            kind="unsupported",
+            message=f"{name} has no tasks: they are passed on between modern peers alone",
+            server=server,
+            hint="attach to the server's own endpoint" if server is None else None,
+        )
+        request.refuse(failure, codes.METHOD_NOT_FOUND)
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def forward_own(self, request: ClientRequest) -> None:
+        """Send a request to the session's own server."""
+        server = request.session.server or ""
+        entry = self._tables.entry(server)
+        if isinstance(entry, Failure):
+            self._refuse(request, server, entry)
+            return
+        method = request.method
+        if method.capability is not None and not self._served.has(entry.name, method.capability):
+            request.reject(codes.METHOD_NOT_FOUND, f"{entry.name} has no {method.capability}")
+            return
+        for name in method.required:
+            if name in _TEXTS and envelope.text(getattr(request.found, name)) is None:
+                request.reject(codes.INVALID_PARAMS, f"{name} must be a string")
+                return
+        self._forward(request, entry, request.params)
+
+    def _forward(
+        self, request: ClientRequest, entry: Entry, params: Raw | None, tool: str | None = None
+    ) -> None:
+        """Make the request to the server, and have it sent unless it continues a parked call."""
+        session = request.session
+        asker, token = request.asker, request.token
+        if asker is None:
+            asker = session.asker
+            if request.found.meta is not UNSET:
+                token = token_of(request.found.meta)
+        elif session.server is None and (able := _without_tasks(asker)) is not asker:
+            asker = able
+            params = Raw(modern.with_envelope(params, asker))
+        if token is not None and len(token) > envelope.ID_BYTES:
+            why = f"progressToken has more than {envelope.ID_BYTES} bytes"
+            request.reject(codes.INVALID_PARAMS, why)
+            return
+        method = request.method
+        leg = UpstreamRequest(session.id, method, params, request, entry, token, tool)
+        leg.asker = asker
+        leg.kept, leg.key = request, request.key
+        if token is not None:
+            leg.wants_progress = True
+        if asker.answers and method.is_input_capable:
+            leg.is_asking = True
+        if request.asker is not None:
+            leg.is_modern = True
+            if self._is_retry(request, entry, leg):
+                return
+        request.leg = leg
+        self._admission.send(leg)
+
+    def _is_retry(self, request: ClientRequest, entry: Entry, leg: UpstreamRequest) -> bool:
+        """Have a parked call take its retry; tell whether it was one, or is not admitted."""
+        if leg.params is None or not _may_be_retry(request):
+            return False
+        denied = self._admission.admit(leg, entry)
+        if isinstance(denied, Failure):
+            request.refuse(denied)
+            return True
+        upstream = self._places.upstream_for(request.session, entry)
+        return self._parked.retry(request, entry.name, upstream, Raw(leg.params), leg.token)
+
+    def _refuse(
+        self, request: ClientRequest, server: str, failure: Failure, params: Raw | None = None
+    ) -> None:
+        """Say why a server cannot be used, unless the outcome of a parked call is fetched."""
+        params = params or request.params
+        if (
+            request.asker is None
+            or params is None
+            or not _may_be_retry(request)
+            or not self._parked.retry(request, server, None, params, None)
+        ):
+            request.refuse(failure)
 
 
-def _not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Failure:
-    what = "tool" if kind is Kind.TOOLS else "prompt"
-    where = f"{server} has no {what}" if server is not None else f"there is no {what}"
-    hint = f"did you mean {' or '.join(near)}?" if near else None
-    if hint is None and server is not None:
-        hint = f"mcpctl {what}s {server}"
-    return Failure("tool_not_found", f"{where} {name!r}", server, False, hint, {"near": near})
+def _may_be_retry(request: ClientRequest) -> bool:
+    return request.found.state is not UNSET or request.found.answers is not UNSET
 
 
 def token_of(meta: Raw) -> bytes | None:

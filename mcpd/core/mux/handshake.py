@@ -14,10 +14,10 @@ from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.offer import Verdict, left_out
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import Afresh, Probing, StartRefused
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.opening import Again, Ask, Move, Opening, Refuse, Silence, Use
-from mcpd.core.mux.requests import Requests
 
 SILENT_S: Final = 3.0
 """Seconds from when a process has read the probe, or has written anything, to its silence."""
@@ -36,12 +36,12 @@ class Handshake:
     """
 
     def __init__(
-        self, effects: Effects, requests: Requests, introduced: Callable[[Introduction], None]
+        self, effects: Effects, calls: Calls, introduced: Callable[[Introduction], None]
     ) -> None:
         """``introduced`` is called when a process has said what it is."""
-        self.verdict: Verdict | None = requests.entry.verdict
+        self.verdict: Verdict | None = calls.entry.verdict
         self._fx = effects
-        self._requests = requests
+        self._calls = calls
         self._introduced = introduced
         self._opening: Opening | None = None
         """The attempt to start, while it lasts: it may take several processes."""
@@ -57,14 +57,14 @@ class Handshake:
         verdict = self.verdict
         if verdict is None:
             return ()
-        declared = ourselves.declared_to_legacy(self._requests.ours, self._requests.entry)
+        declared = ourselves.declared_to_legacy(self._calls.ours, self._calls.entry)
         return left_out(declared, verdict.offer.omission)
 
     def up(self) -> None:
         """A process is there, the first of an attempt or the next."""
-        entry = self._requests.entry
+        entry = self._calls.entry
         if self._opening is None:
-            declared = ourselves.declared_to_legacy(self._requests.ours, entry)
+            declared = ourselves.declared_to_legacy(self._calls.ours, entry)
             self._opening = Opening(entry.name, entry.era, self.verdict, declared, entry.redactor)
         self._is_ending = False
         self._ask(self._opening.up())
@@ -80,7 +80,7 @@ class Handshake:
 
     def _count_silence(self) -> None:
         if self._asked is not None and self._asked.silence is not Silence.NEVER:
-            half = self._requests.entry.startup_timeout / 2
+            half = self._calls.entry.startup_timeout / 2
             if half > 0:
                 self._late = self._fx.after(half, self._was_silent)
 
@@ -100,15 +100,15 @@ class Handshake:
         self._opening = None
 
     def _ask(self, ask: Ask) -> None:
-        ours = self._requests.ours
+        ours = self._calls.ours
         self._asked = ask
         self._say(may_die=ask.may_die)
         if ask.era is Era.LEGACY:
-            params = ourselves.handshake_params(ours, self._requests.entry, ask.offer)
+            params = ourselves.handshake_params(ours, self._calls.entry, ask.offer)
         else:
             params = modern.discover_params(ours)
-        self._requests.era = Era.LEGACY  # until it is known: nothing is to be translated
-        self._requests.ask(_QUESTIONS[ask.era], params, self._answered)
+        self._calls.era = Era.LEGACY  # until it is known: nothing is to be translated
+        self._calls.ask(_QUESTIONS[ask.era], params, self._answered)
 
     def _answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
         if self._opening is not None:
@@ -127,16 +127,16 @@ class Handshake:
                 self._ask(move)
             case Again():
                 self._is_ending = True
-                self._fx.emit(Afresh(self._requests.slot, move.reason))
+                self._fx.emit(Afresh(self._calls.slot, move.reason))
             case Use():
                 self._end()
                 self._introduced(move.introduction)
             case Refuse():
                 self._end()
-                name = self._requests.entry.name
+                name = self._calls.entry.name
                 hint = f"see `mcpctl logs {name}`"
                 failure = Failure("handshake_failed", move.message, name, True, hint)
-                self._fx.emit(StartRefused(self._requests.slot, failure))
+                self._fx.emit(StartRefused(self._calls.slot, failure))
             case _:
                 assert_never(move)
 
@@ -149,7 +149,7 @@ class Handshake:
     def _say(self, *, may_die: bool) -> None:
         if may_die != self._may_die:
             self._may_die = may_die
-            self._fx.emit(Probing(self._requests.slot, may_die))
+            self._fx.emit(Probing(self._calls.slot, may_die))
 
     def _wait_no_more(self) -> None:
         for timer in (self._late, self._soon):

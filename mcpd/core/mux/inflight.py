@@ -1,66 +1,124 @@
-"""Requests that are owed an answer, and the in-flight table of one upstream process."""
+"""Requests on their way to a server, how they end, and the table of those in flight."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection, KeysView
+from collections.abc import Collection, KeysView
+from enum import Enum
 from typing import Final, Protocol
 
-from msgspec import Raw
+import msgspec
+from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
+from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Kept
 
-Outcome = Callable[["Pending", Raw | bytes | None, Raw | bytes | None, Failure | None], None]
-"""Called once: with a result, with an error of the server's, or with a failure of ours."""
+OURS: Final = 0
+"""The owner of requests that no session made."""
 
 
-class Canceller(Protocol):
-    """Where a request can be given up, wherever it is on its way."""
+class End(Enum):
+    """How a request to a server ended."""
 
-    def cancel(self, pending: Pending, reason: bytes | None = None) -> None:
-        """Give a request up: it will not be answered."""
+    ANSWERED = "answered"
+    """The server answered with a result."""
+    ERROR = "error"
+    """It answered with an error, or with the result of a tool that says so."""
+    FAILED = "failed"
+    """It got no answer that can be passed on; the failure says why."""
+    TIMED_OUT = "timed_out"
+    """Its time was over before the server answered; the server is told."""
+    CANCELLED = "cancelled"
+    """Its client gave it up, or is gone; the server is told."""
+    REFUSED = "refused"
+    """It was not sent: it may not be, or there is no server to send it to."""
+    LOST = "lost"
+    """The process ended, and nobody waits for the answer."""
 
-    def expire(self, pending: Pending, reason: bytes) -> None:
-        """Give a request up whose time is over."""
 
-    def meanwhile(self, pending: Pending) -> str:
-        """Return the end of an error: what was written instead of an answer."""
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What came of a request: a result, an error of the server's, or a failure of ours.
+
+    A request that was given up has none of them. ``reason`` is JSON, told to the server with the
+    cancellation.
+    """
+
+    how: End
+    result: Raw | bytes | None = None
+    error: Raw | bytes | None = None
+    failure: Failure | None = None
+    reason: bytes | None = None
 
 
-class Pending:
-    """One request on its way through us.
+LOST: Final = Outcome(End.LOST)
 
-    ``owner`` tells whose it is (a session's id; ours are 0), for fairness and attribution.
-    ``token`` is the requester's progress token as it came. ``is_written`` says that a process
-    may have seen it, ``is_given_up`` that nobody waited for its answer. ``asker`` is the client,
-    ``None`` for requests of ours and control calls. ``is_modern`` says that the client speaks a
-    revision without a handshake, ``is_asking`` that the server may ask it something before it
-    answers, ``is_paused`` that it does just now; ``sent_at`` is when it last went upstream, in
-    monotonic seconds. ``lacked`` is what it asked and its client had not declared (see
-    ``core.mcp.questions``). ``anew`` are the parameters of a call that was made again with answers
-    to a modern process, without these. ``kept`` is what is kept of it, and ``key`` that of the id
-    of the request that is owed its answer; both only for requests of clients.
+
+def failed(failure: Failure) -> Outcome:
+    """Return the outcome of a request that failed."""
+    return Outcome(End.FAILED, failure=failure)
+
+
+class Holder(Protocol):
+    """The requests of one server, which hold a request while it is on its way."""
+
+    def end(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        """End a request, wherever it is; harmless for one that has ended."""
+
+    def meanwhile(self, leg: UpstreamRequest) -> str:
+        """Return the end of an error: what the process wrote instead of an answer."""
+
+
+class Recipient:
+    """Takes what comes back for a request: a client's request, a parked call, or ourselves."""
+
+    __slots__ = ()
+
+    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        """Take how a request ended; called once."""
+
+    def take_progress(self, leg: UpstreamRequest, params: Raw) -> None:
+        """Take the parameters of a progress notification."""
+
+
+class UpstreamRequest:
+    """One request to a server: the upstream leg of a client's request, or a request of our own.
+
+    ``owner`` is the session that it belongs to (0: ours), for fairness and attribution.
+    ``recipient`` takes its outcome. ``entry`` is the configured server that its client named.
+    ``token`` is the client's progress token as it came. ``is_written`` says that a process may
+    have read it, ``is_given_up`` that its client does not wait for the answer. ``asker`` is the
+    client, ``None`` for requests of ours and control calls. ``is_modern`` says that the client
+    speaks a revision without a handshake, ``is_asking`` that the server may ask the client
+    something before it answers, ``is_paused`` that it does so now; ``sent_at`` is when it last
+    went upstream, in monotonic seconds. ``lacked`` is what the server asked for and the client had
+    not declared (see ``core.mcp.questions``). ``unanswered_params`` are the parameters of a call
+    that is repeated with answers, without these answers. ``kept`` is the memory that is counted
+    for it, and ``key`` the key of its client's request; both only for requests of clients.
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
-    on_progress: Callable[[Raw], None] | None = None
-    on_lost: Callable[[], None] | None = None
-    upstream: Canceller | None = None
+    holder: Holder | None = None
     asker: Asker | None = None
+    wants_progress = False
     is_asking = False
     is_modern = False
     is_paused = False
+    is_checked = False
+    """Whether its arguments were checked, or need no check."""
+    leveled: object = None
+    """The process that was set to the log level that it wants."""
     lacked: str | None = None
-    anew: Raw | bytes | None = None
+    unanswered_params: Raw | bytes | None = None
     kept: Kept | None = None
     key = b""
     wire_id = 0
     sent_at = 0.0
+    created_at = 0.0
+    """When it began, in monotonic seconds; 0 where nothing listens for facts of calls."""
     tries = 0
     is_written = False
     is_over = False
@@ -77,8 +135,7 @@ class Pending:
         owner: int,
         method: Method,
         params: Raw | bytes | None,
-        done: Outcome,
-        *,
+        recipient: Recipient,
         entry: Entry | None = None,
         token: bytes | None = None,
         tool: str | None = None,
@@ -86,17 +143,32 @@ class Pending:
         self.owner = owner
         self.method = method
         self.params = params
-        self.done = done
+        self.recipient = recipient
         self.entry = entry
         self.token = token
         self.tool = tool
 
     def drop_timers(self) -> None:
-        """Call off every deadline of this request."""
+        """Cancel every timer of this request."""
         for timer in (self.timer, self.hard_timer, self.queue_timer):
             if timer is not None:
                 timer.cancel()
         self.timer = self.hard_timer = self.queue_timer = None
+
+    @property
+    def name(self) -> str | None:
+        """The name of the tool or prompt, or the URI of the resource."""
+        if self.tool is not None:
+            return self.tool
+        found = None if self.params is None else envelope.params_of(self.params)
+        if found is None:
+            return None
+        return envelope.text(found.name if found.name is not UNSET else found.uri)
+
+    @property
+    def request_bytes(self) -> int:
+        """The size of its parameters."""
+        return 0 if self.params is None else len(self.params)
 
 
 class Inflight:
@@ -108,8 +180,8 @@ class Inflight:
     """
 
     def __init__(self) -> None:
-        self._pending: dict[int, Pending] = {}
-        self._by_owner: dict[int, dict[int, Pending]] = {}
+        self._pending: dict[int, UpstreamRequest] = {}
+        self._by_owner: dict[int, dict[int, UpstreamRequest]] = {}
         """Those of sessions, once more: ours (0) are left out."""
         self._next = 1
         self.of_sessions = 0
@@ -118,35 +190,35 @@ class Inflight:
     def __len__(self) -> int:
         return len(self._pending)
 
-    def open(self, pending: Pending) -> int:
+    def open(self, leg: UpstreamRequest) -> int:
         """Record a request about to go upstream and return the id to send it under."""
         wire_id = self._next
         self._next = wire_id + 1
-        self._pending[wire_id] = pending
-        pending.wire_id = wire_id
-        owner = pending.owner
+        self._pending[wire_id] = leg
+        leg.wire_id = wire_id
+        owner = leg.owner
         if owner:
             self.of_sessions += 1
             own = self._by_owner.get(owner)
             if own is None:
-                self._by_owner[owner] = {wire_id: pending}
+                self._by_owner[owner] = {wire_id: leg}
             else:
-                own[wire_id] = pending
+                own[wire_id] = leg
         return wire_id
 
-    def close(self, wire_id: int) -> Pending | None:
+    def close(self, wire_id: int) -> UpstreamRequest | None:
         """Take a request out; ``None`` where it is over or never was."""
-        pending = self._pending.pop(wire_id, None)
-        if pending is not None and pending.owner:
+        leg = self._pending.pop(wire_id, None)
+        if leg is not None and leg.owner:
             self.of_sessions -= 1
-            own = self._by_owner[pending.owner]
+            own = self._by_owner[leg.owner]
             if len(own) == 1:
-                del self._by_owner[pending.owner]
+                del self._by_owner[leg.owner]
             else:
                 del own[wire_id]
-        return pending
+        return leg
 
-    def get(self, wire_id: int) -> Pending | None:
+    def get(self, wire_id: int) -> UpstreamRequest | None:
         """Return a request that is in flight."""
         return self._pending.get(wire_id)
 
@@ -154,11 +226,11 @@ class Inflight:
         """Tell a late or second answer from one to a request that was never made."""
         return 0 < wire_id < self._next
 
-    def all(self) -> Collection[Pending]:
+    def all(self) -> Collection[UpstreamRequest]:
         """Return what is in flight, oldest first."""
         return self._pending.values()
 
-    def of(self, owner: int) -> Collection[Pending]:
+    def of(self, owner: int) -> Collection[UpstreamRequest]:
         """Return what is in flight of one session, oldest first."""
         return self._by_owner.get(owner, _NOTHING).values()
 
@@ -171,61 +243,4 @@ class Inflight:
         return self._by_owner.keys()
 
 
-_NOTHING: Final[dict[int, Pending]] = {}
-
-
-class FairQueue:
-    """Requests that wait for their place: one of each owner in turn.
-
-    Whatever waits, to put one in, to take the next or to take out any is one step.
-    """
-
-    def __init__(self) -> None:
-        self._lines: OrderedDict[int, OrderedDict[Pending, None]] = OrderedDict()
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
-
-    def push(self, pending: Pending) -> None:
-        """Put a request behind those of its owner."""
-        line = self._lines.get(pending.owner)
-        if line is None:
-            line = self._lines[pending.owner] = OrderedDict()
-        line[pending] = None
-        self._length += 1
-
-    def pop(self) -> Pending | None:
-        """Take the next owner's oldest request."""
-        if not self._lines:
-            return None
-        owner, line = next(iter(self._lines.items()))
-        pending, _ = line.popitem(last=False)
-        self._length -= 1
-        if line:
-            self._lines.move_to_end(owner)
-        else:
-            del self._lines[owner]
-        return pending
-
-    def remove(self, pending: Pending) -> bool:
-        """Take out a request that is given up; tell whether it was there."""
-        line = self._lines.get(pending.owner)
-        if line is None or pending not in line:
-            return False
-        del line[pending]
-        self._length -= 1
-        if not line:
-            del self._lines[pending.owner]
-        return True
-
-    def take(self, owner: int) -> list[Pending]:
-        """Take out all of one owner."""
-        taken = list(self._lines.pop(owner, ()))
-        self._length -= len(taken)
-        return taken
-
-    def drain(self) -> list[Pending]:
-        """Take out everything."""
-        lines, self._lines, self._length = self._lines, OrderedDict(), 0
-        return [pending for line in lines.values() for pending in line]
+_NOTHING: Final[dict[int, UpstreamRequest]] = {}

@@ -1,4 +1,4 @@
-"""Sessions whose clients have ended their input: they get what they are owed, then they end.
+"""Sessions whose clients have ended their input: they get what they are request, then they end.
 
 ``Lingering(tables)``; ``look`` is called after each event while there is one.
 """
@@ -31,7 +31,7 @@ class Lingering:
         self._tables = tables
 
     def begin(self, session: Session) -> None:
-        """Let a session end when it is owed nothing more, or has waited long enough."""
+        """Let a session end when it is request nothing more, or has waited long enough."""
         self.sessions[session] = None
         until = self._tables.fx.now + START_WAIT_S
         self._wait(session, until, math.inf)
@@ -41,8 +41,8 @@ class Lingering:
         self.sessions.pop(session, None)
 
     def look(self) -> None:
-        """End the sessions that are owed nothing. What a stream brings is not owed."""
-        for session in [each for each in self.sessions if not each.owed]:
+        """End the sessions that are request nothing. What a stream brings is not request."""
+        for session in [each for each in self.sessions if not each.requests]:
             self._end(session, HUNG_UP)
 
     def _wait(self, session: Session, until: float, deadline: float) -> None:
@@ -55,19 +55,19 @@ class Lingering:
         elif deadline == math.inf:
             deadline = now + LINGER_S
         elif now >= deadline:
-            left = len(session.owed)
+            left = len(session.requests)
             self._end(session, f"{HUNG_UP}, and {left} of its requests took longer")
             return
         self._tables.fx.after(_LOOKS_EVERY, lambda: self._wait(session, until, deadline))
 
     def _is_starting(self, session: Session) -> bool:
         """Tell whether something that it waits for ends by itself, or has not begun."""
-        if any(place.requests.waits_for_start(session.id) for place in self._tables.places()):
+        if any(place.calls.waits_for_start(session.id) for place in self._tables.places()):
             return True
         is_ready = all(used.is_ready for used in session.upstreams.values())
         return any(
-            owed.pending is None and (owed.is_control or not is_ready)
-            for owed in session.owed.values()
+            request.leg is None and (request.is_control or not is_ready)
+            for request in session.requests.values()
         )
 
     def _end(self, session: Session, reason: str) -> None:

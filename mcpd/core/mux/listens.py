@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.core.mux.commands import ToSession
 from mcpd.core.mux.entries import Entry
-from mcpd.core.mux.failures import MOST_FOLLOWED, too_many_followed
+from mcpd.core.mux.failures import too_many_followed
 from mcpd.core.mux.following import Following
 from mcpd.core.mux.listener import Listener
-from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.subscriptions import Task, Topic, Topics
+from mcpd.core.mux.places import Places
+from mcpd.core.mux.served import Served
+from mcpd.core.mux.session import ClientRequest, Session
+from mcpd.core.mux.subscriptions import Task, Topic
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
+from mcpd.core.mux.waiting import Waiting
 from mcpd.core.wire import envelope
-
-Owners = Callable[[Session, Listener, tuple[str, ...], Callable[[Mapping[str, Entry]], None]], None]
-"""Finds the servers that resources of the aggregate belong to, and leaves out what has none."""
 
 DRAINING: Final = Failure(
     "draining",
@@ -34,10 +33,6 @@ DRAINING: Final = Failure(
 )
 """What a request gets that comes while the daemon is on its way out: nothing was done about it."""
 
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-_UPDATED: Final = "notifications/resources/updated"
-_TASKS: Final = "notifications/tasks"
-
 
 class Listens:
     """A client's listen is ours: no server knows of it, nor ends it.
@@ -46,38 +41,41 @@ class Listens:
     the acknowledgement, and of everything that was to be told meanwhile right after it.
     """
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, places: Places, served: Served) -> None:
         self._tables = tables
-        self._following = Following(tables, self._followed)
+        self._served = served
+        self._following = Following(tables, places, self._followed)
         self._is_draining = False
 
-    def open(self, session: Session, owed: Owed, params: Raw, owners: Owners) -> None:
+    def open(self, request: ClientRequest) -> None:
         """Take a ``subscriptions/listen``; it is acknowledged once its resources are followed."""
-        tables = self._tables
+        tables, session, key = self._tables, request.session, request.key
         if self._is_draining:  # nobody would end it
-            tables.refuse(session, owed, DRAINING)
+            request.refuse(DRAINING)
             return
         try:
-            wanted = modern.read_listen(params)
+            wanted = modern.read_listen(request.params or Raw(b"{}"))
         except ValueError as problem:
-            tables.reject(session, owed, codes.INVALID_PARAMS, str(problem))
+            request.reject(codes.INVALID_PARAMS, str(problem))
             return
-        if wanted.tasks and not _has_tasks(owed):
+        if wanted.tasks and not _has_tasks(request):
             why = f"taskIds needs the extension {modern.TASKS} in the client's capabilities"
             data: dict[str, object] = {"requiredCapabilities": {"extensions": {modern.TASKS: {}}}}
             error = codes.plain_error(codes.MISSING_CAPABILITY, why, data)
-            tables.pass_error(session, owed, error)
+            request.pass_error(error)
             return
         followed = len(wanted.uris) + len(wanted.tasks)
         if not session.may_follow(followed):
-            tables.refuse(session, owed, too_many_followed())
+            request.refuse(too_many_followed())
             return
         session.followed += followed
-        listener = Listener(owed.ident, owed.key, wanted, owed.keep())
-        tables.drop(session, owed)
-        session.listens[owed.key] = listener
+        refused = partial(self._refused, session, key)
+        kept = request.keep()
+        listener = Listener(tables.fx, session.id, request.ident, key, wanted, kept, refused)
+        request.drop()
+        session.listens[key] = listener
         if session.server is None:
-            self._open_on_aggregate(session, listener, owners)
+            self._open_on_aggregate(session, listener)
         else:
             self._open_on_server(session, listener, session.server)
 
@@ -86,6 +84,7 @@ class Listens:
         listener = session.listens.pop(key, None)
         if listener is None:
             return False
+        listener.is_over = True
         session.followed -= len(listener.wanted.uris) + len(listener.wanted.tasks)
         listener.changes.stop()
         if listener.leave is not None:
@@ -113,42 +112,8 @@ class Listens:
                 self._end(session, self._tables.not_found(session.server))
             for listener in list(session.listens.values()):
                 for topic in list(listener.owners):
-                    if session.listens.get(listener.key) is listener:  # not refused by now
+                    if not listener.is_over:  # not refused by now
                         self._following.move(session, listener, topic, gone)
-
-    # -- what listeners are told -----------------------------------------------------------------
-
-    def tell_change(self, session: Session, kind: Kind) -> None:
-        """Tell those listens of a session that are for it that a list is another one."""
-        for listener in session.listens.values():
-            if listener.hears(kind):
-                self._tell_change(session, listener, kind)
-
-    def tell_update(self, session: Session, key: bytes, topic: Topic, params: Raw) -> None:
-        """Tell one listen of a session that a resource or a task that it follows has changed."""
-        listener = session.listens.get(key)
-        if listener is None:
-            return
-        if listener.is_acknowledged:
-            told = modern.tagged(params, listener.ident)
-            method = _TASKS if isinstance(topic, Task) else _UPDATED
-            self._tables.notify_modern(session, method, told)
-        else:
-            missed = listener.missed_updates
-            before = missed.get(topic, b"")
-            if len(missed) < MOST_FOLLOWED and listener.kept.grow(len(params) - len(before)):
-                missed[topic] = params
-
-    def _tell_change(self, session: Session, listener: Listener, kind: Kind) -> None:
-        if not listener.is_acknowledged:
-            listener.missed_changes[kind] = None
-            return
-
-        def send() -> None:
-            told = modern.tagged(None, listener.ident)
-            self._tables.notify_modern(session, kind.notification, told)
-
-        listener.changes.tell(self._tables.fx, kind.notification, send)
 
     # -- opening ---------------------------------------------------------------------------------
 
@@ -159,7 +124,7 @@ class Listens:
         topics = () if known is None else _topics(wanted, known)
         if isinstance(entry, Failure):
             if entry.kind != "server_stopped" or known is None or topics:
-                self._refuse(session, listener, entry)
+                listener.refuse(entry)
                 return
         elif known is None:
             self._open_when_introduced(session, listener, entry)
@@ -173,33 +138,33 @@ class Listens:
         self._follow(session, listener, owners)
 
     def _open_when_introduced(self, session: Session, listener: Listener, entry: Entry) -> None:
-        place = self._following.place(session, entry)
+        upstream = self._following.place(session, entry)
+        again = partial(self._open_again, session, entry.name)
+        Waiting(self._tables, listener, upstream, self._opened, again).for_start()
 
-        def ready(failure: Failure | None) -> None:
-            if session.listens.get(listener.key) is not listener:
-                return
-            if failure is None or self._tables.has_left(place):
-                self._open_on_server(session, listener, entry.name)
-            else:
-                self._refuse(session, listener, failure)
+    def _open_again(self, session: Session, server: str, listener: Listener) -> None:
+        self._open_on_server(session, listener, server)
 
-        self._tables.when_ready(listener, place, ready)
+    def _opened(self, listener: Listener, upstream: Upstream) -> None:
+        session = self._tables.sessions.get(listener.session)
+        if session is not None and session.server is not None:
+            self._open_on_server(session, listener, session.server)
 
-    def _open_on_aggregate(self, session: Session, listener: Listener, owners: Owners) -> None:
+    def _open_on_aggregate(self, session: Session, listener: Listener) -> None:
         wanted = listener.wanted
         listener.honoured = msgspec.structs.replace(wanted, uris=(), tasks=())
-
-        def found(owners: Mapping[str, Entry]) -> None:
-            if session.listens.get(listener.key) is listener:
-                followed: dict[Topic, Entry] = {
-                    uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
-                }
-                self._follow(session, listener, followed)
-
         if wanted.uris:
-            owners(session, listener, wanted.uris, found)
+            found = partial(self._follow_owners, session)
+            self._served.with_owners(session, listener, wanted.uris, found)
         else:
-            self._acknowledge(session, listener)
+            self._acknowledge(listener)
+
+    def _follow_owners(self, session: Session, listener: Listener) -> None:
+        owners = self._served.owners(listener.wanted.uris)
+        followed: dict[Topic, Entry] = {
+            uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
+        }
+        self._follow(session, listener, followed)
 
     def _introduction(self, session: Session, server: str) -> Introduction | None:
         own = session.upstreams.get(server)
@@ -212,11 +177,11 @@ class Listens:
 
     def _follow(self, session: Session, listener: Listener, owners: Mapping[Topic, Entry]) -> None:
         if not owners:
-            self._acknowledge(session, listener)
+            self._acknowledge(listener)
             return
         listener.awaited.update(owners)
         for topic, entry in owners.items():
-            if session.listens.get(listener.key) is not listener:
+            if listener.is_over:
                 return  # refused: its server does not come
             self._following.begin(session, listener, topic, entry)
 
@@ -230,40 +195,28 @@ class Listens:
     ) -> None:
         """Go on once a server has said whether something can be followed."""
         if failure is not None and session.server is not None:
-            self._refuse(session, listener, failure)
+            listener.refuse(failure)
             return
         if error is not None or failure is not None:
             listener.owners.pop(topic, None)
             listener.places.pop(topic, None)
         listener.awaited.discard(topic)
         if not listener.awaited:
-            self._acknowledge(session, listener)
+            self._acknowledge(listener)
 
-    def _acknowledge(self, session: Session, listener: Listener) -> None:
+    def _acknowledge(self, listener: Listener) -> None:
         wanted, owners = listener.wanted, listener.owners
         uris = tuple(uri for uri in wanted.uris if uri in owners)
         tasks = tuple(ident for ident in wanted.tasks if Task(ident) in owners)
         listener.honoured = msgspec.structs.replace(listener.honoured, uris=uris, tasks=tasks)
-        listener.is_acknowledged = True
-        params = modern.acknowledged(listener.ident, listener.honoured)
-        line = envelope.notification(envelope.quote(_ACKNOWLEDGED), params)
-        self._tables.fx.emit(ToSession(session.id, line))  # a slow client loses others, not this
-        changes, listener.missed_changes = listener.missed_changes, {}
-        for kind in changes:
-            self._tell_change(session, listener, kind)
-        updates, listener.missed_updates = listener.missed_updates, {}
-        listener.kept.add(-sum(map(len, updates.values())))
-        if updates:
-            followed = Topics()
-            for own in owners:
-                followed.add(own)
-        for topic, told in updates.items():
-            if topic in owners or any(followed.parents(topic)):  # else it was refused meanwhile
-                self.tell_update(session, listener.key, topic, told)
+        listener.acknowledge()
 
-    def _refuse(self, session: Session, listener: Listener, failure: Failure) -> None:
-        self.cancel(session, listener.key)
-        self._tables.refuse(session, Owed(listener.ident, listener.key), failure)
+    def _refused(self, session: Session, key: bytes, failure: Failure) -> None:
+        """End a subscription that cannot be served, and answer its request."""
+        listener = session.listens.get(key)
+        if listener is not None:
+            self.cancel(session, key)
+            ClientRequest(session, listener.ident, key).refuse(failure)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -271,11 +224,10 @@ class Listens:
         for listener in list(session.listens.values()):
             if listener.is_acknowledged:
                 self.cancel(session, listener.key)
-                owed = Owed(listener.ident, listener.key)
                 result = modern.listen_result(listener.ident, is_draining=self._is_draining)
-                self._tables.reply(session, owed, result)
+                ClientRequest(session, listener.ident, listener.key).reply(result)
             else:
-                self._refuse(session, listener, failure)
+                listener.refuse(failure)
 
 
 def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
@@ -285,7 +237,7 @@ def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
     return (*uris, *(Task(ident) for ident in tasks))
 
 
-def _has_tasks(owed: Owed) -> bool:
-    capabilities = b"{}" if owed.asker is None else owed.asker.capabilities
+def _has_tasks(request: ClientRequest) -> bool:
+    capabilities = b"{}" if request.asker is None else request.asker.capabilities
     extensions = (envelope.object_of(capabilities) or {}).get("extensions", Raw(b"{}"))
     return modern.TASKS in (envelope.object_of(extensions) or {})

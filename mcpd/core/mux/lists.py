@@ -15,8 +15,8 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.effects import Effects, Timer
-from mcpd.core.mux.requests import Requests
 from mcpd.core.wire import envelope
 
 _LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
@@ -69,7 +69,7 @@ class Lists:
     def __init__(
         self,
         effects: Effects,
-        requests: Requests,
+        calls: Calls,
         catalog: Catalog,
         host: ListHost,
         asker: Asker | None = None,
@@ -78,7 +78,7 @@ class Lists:
         self.catalog = catalog
         self._asker = asker
         self._fx = effects
-        self._requests = requests
+        self._calls = calls
         self._host = host
         self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}
         """Who waits for a process that is to list, and whether one has begun to do so before."""
@@ -109,7 +109,7 @@ class Lists:
             waiter(known, None)
             return
         self._waiting[kind][waiter] = False
-        self._requests.when_ready(self._ready[kind])
+        self._calls.when_ready(self._ready[kind])
 
     def _read_for_all(self, kind: Kind, failure: Failure | None) -> None:
         """Read a list for those who waited for a process, or tell them that none comes."""
@@ -119,7 +119,7 @@ class Lists:
             if known is not None or failure is not None:
                 waiter(known, failure)
             else:
-                may_repeat = self._requests.entry.may_repeat and not is_again
+                may_repeat = self._calls.entry.may_repeat and not is_again
                 self.read(kind, waiter, may_repeat=may_repeat)
 
     def wait_no_more(self, kind: Kind, waiter: ListWaiter) -> None:
@@ -131,7 +131,7 @@ class Lists:
             return
         del waiting[waiter]
         if not waiting:
-            self._requests.wait_no_more(self._ready[kind])
+            self._calls.wait_no_more(self._ready[kind])
 
     def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
         """Call ``then`` once our copy of a list is what a client may be given now.
@@ -167,7 +167,7 @@ class Lists:
         A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for whoever gives
         one; 0, which is what legacy servers have, says nothing about when the list changes.
         """
-        if not self._requests.is_ready or not self._host.has(kind.capability):
+        if not self._calls.is_ready or not self._host.has(kind.capability):
             return False
         if kind in self._reading or self.catalog.get(kind) is None:
             return True
@@ -220,7 +220,7 @@ class Lists:
                 self._list_failed(kind, paging, error)
                 return
             try:
-                is_modern = self._requests.era is Era.MODERN
+                is_modern = self._calls.era is Era.MODERN
                 following = paging.take(result, is_modern=is_modern)
             except ListError as problem:
                 self._keep_previous(kind, paging, problem.message)
@@ -233,16 +233,16 @@ class Lists:
             self._take_listing(kind, paging.listing(), paging.hints)
             self._end_reading(kind)
 
-        self._requests.ask(_LISTS[kind], params, take, asker=self._asker)
+        self._calls.ask(_LISTS[kind], params, take, asker=self._asker)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
         is_missing = bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND
-        if is_missing and not (self._requests.is_ready and self.catalog.get(kind) is not None):
+        if is_missing and not (self._calls.is_ready and self.catalog.get(kind) is not None):
             self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
             self._end_reading(kind)
         else:
-            said = self._requests.entry.redactor.excerpt(error or b"null", _ERROR_LENGTH)
+            said = self._calls.entry.redactor.excerpt(error or b"null", _ERROR_LENGTH)
             self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
 
     def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:
@@ -269,8 +269,8 @@ class Lists:
         self.catalog = self.catalog.replaced(kind, listing)
         if self._asker is not None:
             return
-        self._fx.tell(CatalogChanged(self._requests.entry.name, kind.value, len(listing)))
-        if self._requests.is_ready:
+        self._fx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
+        if self._calls.is_ready:
             self._host.keep_lists()
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
@@ -284,7 +284,7 @@ class Lists:
             def refresh(kind: Kind = kind) -> None:
                 self._refresh_timers.pop(kind, None)
                 self._refresh_at[kind] = self._fx.now
-                if not self._requests.is_ready:
+                if not self._calls.is_ready:
                     self._early.add(kind)
                     return
                 if self.catalog.get(kind) is None:
@@ -319,6 +319,6 @@ class Lists:
             for waiter, may_repeat in reading.waiters.items():
                 if comes_back and may_repeat:
                     self._waiting[kind][waiter] = not is_planned
-                    self._requests.when_ready(self._ready[kind])
+                    self._calls.when_ready(self._ready[kind])
                 else:
                     waiter(None, failure)

@@ -12,7 +12,7 @@ from mcpd.core.facts import Failure, FrameRejected, ServerWarning, SessionClosed
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.mux import events
-from mcpd.core.mux.audience import Hearers
+from mcpd.core.mux.admission import Admission
 from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.commands import (
     CloseSession,
@@ -22,19 +22,28 @@ from mcpd.core.mux.commands import (
     SessionElements,
     ToSession,
 )
-from mcpd.core.mux.control import ControlDesk
+from mcpd.core.mux.control import ControlRequests
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.failures import no_room, too_large, too_many
+from mcpd.core.mux.forward import Forward
+from mcpd.core.mux.inflight import End, Outcome
 from mcpd.core.mux.lingering import Lingering
 from mcpd.core.mux.listens import DRAINING, Listens
+from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.parked import Parked
+from mcpd.core.mux.places import Places
+from mcpd.core.mux.question import OpenQuestions
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.recovery import Recovery
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
+from mcpd.core.mux.roots import Roots
 from mcpd.core.mux.rounds import Rounds
-from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.served import Served
+from mcpd.core.mux.server_messages import ServerMessages
+from mcpd.core.mux.session import ClientRequest, Session
+from mcpd.core.mux.settings import SessionSettings
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
@@ -56,26 +65,46 @@ class Mux:
     ) -> None:
         self.effects = Effects(settings, suggest)
         """Its ``soonest`` spares whoever drives us a look at the next deadline."""
-        self._tables = Tables(self.effects)
-        self._questions = Questions(self._tables)
-        self._parked = Parked(self._tables, self._questions)
-        self._listens = Listens(self._tables)
         self._is_draining = False
-        self._rounds = Rounds(self._tables, self._questions)
-        self._hearers = Hearers(self._tables, self._questions, self._rounds, self._listens)
-        self._tables.audience = self._hearers
-        self._desk = ControlDesk(self._tables)
+        self._tables = tables = Tables(self.effects)
+        # a client's questions: of legacy servers, of modern ones, and parked calls
+        self._open_questions = OpenQuestions()
+        self._parked = Parked(tables, self._open_questions)
+        self._questions = asked = Questions(tables, self._open_questions, self._parked)
+        # processes
+        self._notifier = Notifier(tables, asked, self._parked)
+        self._places = places = Places(tables, self._notifier)
+        # what clients and people ask
+        served = Served(tables, places)
+        self._settings = SessionSettings(tables, places, served)
+        self._admission = admission = Admission(tables, places, self._settings)
+        self._listens = Listens(tables, places, served)
+        forward = Forward(tables, places, admission, served=served, parked=self._parked)
         self._downstream = Downstream(
-            self._tables, self._desk.check, listens=self._listens, parked=self._parked
+            tables,
+            places,
+            served=served,
+            settings=self._settings,
+            forward=forward,
+            listens=self._listens,
         )
-        self._desk.downstream = self._downstream
-        self._lingering = Lingering(self._tables)
-        self._recovery = Recovery(self._tables, self._downstream.served.unlisted)
+        self._control = ControlRequests(tables, places, admission, served)
+        self._lingering = Lingering(tables)
+        self._recovery = Recovery(tables, served)
+        # what servers send
+        self._rounds = Rounds(tables, asked, self._parked, admission.send)
+        self._server_messages = ServerMessages(
+            self.effects,
+            asked=asked,
+            roots=Roots(tables, self._open_questions, asked),
+            rounds=self._rounds,
+            notifier=self._notifier,
+        )
 
     def said_instead(self, slot: SlotId) -> str:
         """Return the end of an error: what a process that is not ready wrote that is no message."""
         upstream = self._tables.at(slot)
-        return "" if upstream is None else upstream.requests.while_starting()
+        return "" if upstream is None else upstream.calls.while_starting()
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
         """React to one event. Never blocks and never raises for what a peer did.
@@ -97,12 +126,12 @@ class Mux:
             case events.FrameFromServer():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
-                    upstream.hear(event.frame)
+                    self._server_messages.receive(upstream, event.frame)
             case events.Tick():
                 fx.run_due()
             case events.SessionOpened():
                 share = Share(self.effects.memory)
-                opened = Session(event.session, share, in_reserve=event.in_reserve)
+                opened = Session(self.effects, event.session, share, in_reserve=event.in_reserve)
                 self._tables.sessions[event.session] = opened
             case events.Admitted():
                 session = self._tables.sessions.get(event.session)
@@ -128,11 +157,11 @@ class Mux:
                     )
                     if not event.comes_back:
                         self._recovery.lost(upstream)
-                        self._tables.tidy(upstream)
+                        self._places.tidy(upstream)
             case events.WriteRefused():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
-                    upstream.requests.refuse_write(event.wire_id, is_gone=event.is_gone)
+                    upstream.calls.refuse_write(event.wire_id, is_gone=event.is_gone)
             case events.ProbeRead():
                 upstream = self._tables.at(event.slot)
                 if upstream is not None:
@@ -144,7 +173,7 @@ class Mux:
             case events.Reserve():
                 entry = self._tables.entries.get(event.server)
                 if entry is not None and entry.unavailable is None:
-                    self._tables.control_upstream(entry)
+                    self._places.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
             case events.Locate():
@@ -152,17 +181,17 @@ class Mux:
                 if session is not None and not session.is_session:
                     session.workspace = event.workspace
             case events.CallTool():
-                self._desk.call(event)
+                self._control.call(event)
             case events.ListItems():
-                self._desk.lists(event)
+                self._control.lists(event)
             case events.ReadResource():
-                self._desk.read(event)
+                self._control.read(event)
             case events.GetPrompt():
-                self._desk.prompt(event)
+                self._control.prompt(event)
             case events.ControlDone():
                 self._control_done(event)
             case events.Validated():
-                self._desk.validated(event)
+                self._admission.validated(event)
             case events.Draining():
                 self._is_draining = True
                 self._listens.end_all()
@@ -186,7 +215,7 @@ class Mux:
         """Tell whether nothing is under way at a place: no request, and no question."""
         upstream = self._tables.at(slot)
         return upstream is None or not (
-            upstream.requests.load() or self._questions.is_asking(upstream)
+            upstream.calls.load() or self._open_questions.is_asking(upstream)
         )
 
     def sessions(self) -> list[SessionReport]:
@@ -203,13 +232,13 @@ class Mux:
         return sum(session.is_session for session in self._tables.sessions.values())
 
     def owes(self, session: SessionId) -> bool:
-        """Tell whether a connection is owed an answer."""
+        """Tell whether a connection is request an answer."""
         found = self._tables.sessions.get(session)
-        return found is not None and bool(found.owed)
+        return found is not None and bool(found.requests)
 
     def in_flight_count(self) -> int:
-        """Return how many requests of clients are owed an answer."""
-        return sum(upstream.requests.load() for upstream in self._tables.places())
+        """Return how many requests of clients are request an answer."""
+        return sum(upstream.calls.load() for upstream in self._tables.places())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how much each table holds: with nobody there and nothing under way, nothing."""
@@ -217,17 +246,17 @@ class Mux:
         upstreams = self._tables.places()
         return {
             "sessions": len(sessions),
-            "owed": sum(len(session.owed) for session in sessions),
+            "owed": sum(len(session.requests) for session in sessions),
             "streams": sum(len(session.streams) for session in sessions),
             "listens": sum(len(session.listens) for session in sessions),
-            "in_flight": sum(len(upstream.requests.in_flight()) for upstream in upstreams),
-            "queued": sum(upstream.requests.queued() for upstream in upstreams),
-            "users": sum(len(upstream.requests.users) for upstream in upstreams),
+            "in_flight": sum(len(upstream.calls.in_flight()) for upstream in upstreams),
+            "queued": sum(upstream.calls.queued() for upstream in upstreams),
+            "users": sum(len(upstream.calls.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
-            "checks": len(self._desk),
-            "questions": len(self._questions),
+            "checks": len(self._admission),
+            "questions": len(self._open_questions),
             "asked": len(self._questions.asking),
-            "paused": len(self._questions.pauses),
+            "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),
             "parked": len(self._parked),
             "rounds": len(self._rounds),
         }
@@ -299,7 +328,7 @@ class Mux:
         batch: Batch | None,
     ) -> None:
         key = envelope.id_key(ident)
-        if key in session.owed or key in session.streams or key in session.listens:
+        if key in session.requests or key in session.streams or key in session.listens:
             why = "a request with this id is in flight already"
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
@@ -307,9 +336,9 @@ class Mux:
             why = "initialize must not be part of a batch"
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
             return
-        owed = Owed(ident, key)
+        request = ClientRequest(session, ident, key)
         if batch is not None:
-            owed.batch = batch
+            request.batch = batch
             batch.expect()
         most = self.effects.settings.max_in_flight
         share = session.share
@@ -317,34 +346,35 @@ class Mux:
             params is not UNSET and self._parked.is_retry(session, params)
         ):
             why = "requests of this session are in flight"
-            self._tables.refuse(session, owed, too_many(why, most, "in_flight"))
+            request.refuse(too_many(why, most, "in_flight"))
             return
-        if not owed.enter(share, size):
-            self._tables.refuse(session, owed, no_room(share, size))
+        if not request.enter(share, size):
+            request.refuse(no_room(share, size))
             return
-        session.owed[key] = owed
+        session.requests[key] = request
         if not method.startswith(_CONTROL):
             if not session.is_session:
                 if session.in_reserve:
-                    self._refuse_session(session, owed)
+                    self._refuse_session(request)
                     return
                 self._tables.open_session(session)
             if self._is_draining and method != "ping":  # else there would be no end to it
-                self._tables.refuse(session, owed, DRAINING)
+                request.refuse(DRAINING)
             else:
-                self._downstream.request(session, owed, method, params)
+                self._downstream.request(request, method, params)
         elif not session.may_control:
             failure = Failure("unknown_method", f"unknown method {method!r}")
-            self._tables.refuse(session, owed, failure)
+            request.refuse(failure)
         else:
-            owed.is_control = True
+            request.is_control = True
             raw = None if params is UNSET else bytes(params)
             self.effects.emit(Control(session.id, key, method, raw))
 
-    def _refuse_session(self, session: Session, owed: Owed) -> None:
+    def _refuse_session(self, request: ClientRequest) -> None:
         """Refuse what only a session may ask, and end a connection that cannot become one."""
         hint = "mcpctl status shows who is there"
-        self._tables.refuse(session, owed, Failure("rate_limited", NO_SESSION, None, True, hint))
+        request.refuse(Failure("rate_limited", NO_SESSION, None, True, hint))
+        session = request.session
         self.effects.emit(CloseSession(session.id, NO_SESSION))
 
     def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
@@ -352,7 +382,7 @@ class Mux:
             if params is not UNSET:
                 self._questions.hear_progress(session, params)
         elif method == "notifications/roots/list_changed":
-            self._downstream.wishes.roots_changed(session)
+            self._settings.roots_changed(session)
         elif method == "notifications/initialized":
             session.said_initialized = session.is_opening
             session.is_initialized = session.version is not None and not session.is_opening
@@ -371,14 +401,14 @@ class Mux:
             session.streams.discard(key)
             self.effects.emit(ControlCancelled(session.id, key))
             return
-        owed = session.owed.get(key)
-        if owed is None:
+        request = session.requests.get(key)
+        if request is None:
             return
-        pending = owed.pending
-        self._tables.drop(session, owed)
-        if pending is not None and pending.upstream is not None:
-            pending.upstream.cancel(pending, reason)
-        elif owed.is_control:
+        leg = request.leg
+        request.drop()
+        if leg is not None and leg.holder is not None:
+            leg.holder.end(leg, Outcome(End.CANCELLED, reason=reason))
+        elif request.is_control:
             self.effects.emit(ControlCancelled(session.id, key))
 
     def _spoil_answer(self, session: Session, head: Frame, tail: Frame, why: str) -> bool:
@@ -427,23 +457,23 @@ class Mux:
 
     def _attach(self, event: events.Attach) -> None:
         session = self._tables.sessions.get(event.session)
-        owed = session.owed.get(event.key) if session is not None else None
-        if session is None or owed is None:
+        request = session.requests.get(event.key) if session is not None else None
+        if session is None or request is None:
             return
         if self._is_draining:
-            self._tables.refuse(session, owed, DRAINING)
+            request.refuse(DRAINING)
             return
         if session.in_reserve:
-            self._refuse_session(session, owed)
+            self._refuse_session(request)
             return
         if session.is_session:
             why = "this connection is a session already: attach comes first, and once"
-            self._tables.refuse(session, owed, Failure("invalid_message", why))
+            request.refuse(Failure("invalid_message", why))
             return
         if event.server is not None:
             entry = self._tables.entry(event.server)
             if isinstance(entry, Failure) and entry.kind != "server_stopped":
-                self._tables.refuse(session, owed, entry)
+                request.refuse(entry)
                 return
         session.server = event.server
         session.client, session.pid = event.client, event.pid
@@ -454,12 +484,12 @@ class Mux:
         self._tables.open_session(session)
         entry_now = self._tables.entries.get(event.server or "")
         if entry_now is not None and entry_now.unavailable is None:
-            self._tables.upstream_for(session, entry_now)
+            self._places.upstream_for(session, entry_now)
         server = b"null" if event.server is None else envelope.quote(event.server)
-        self._tables.reply(session, owed, b'{"session":%d,"server":%b}' % (session.id, server))
+        request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
 
     def _end_input(self, session: Session) -> None:
-        """Ask the client nothing more, and end its session when it has got what it is owed."""
+        """Ask the client nothing more, and end its session when it has got what it is request."""
         session.has_ended = True
         self._questions.input_ended(session)
         self._lingering.begin(session)
@@ -469,29 +499,29 @@ class Mux:
         if session is None:
             return
         self._lingering.forget(session)
-        for owed in session.owed.values():
-            if owed.batch is not None:
-                owed.batch.drop()
-                owed.batch = None  # there is nobody to take the rest of its answers
+        for request in session.requests.values():
+            if request.batch is not None:
+                request.batch.drop()
+                request.batch = None  # there is nobody to take the rest of its answers
         self._questions.asking.session_gone(session)  # nothing is withdrawn from who is not there
         # what waits first, the newest before the others: it must not be sent because something
         # else of the session, a call or a question, has made room for it
-        given_up = [*reversed(session.owed.values())]
+        given_up = [*reversed(session.requests.values())]
         self._cancel_all(session, [o.key for o in given_up if not _is_in_flight(o)])
         self._questions.session_gone(session)
         self._parked.session_gone(session)
         self._listens.session_gone(session)
         self._cancel_all(session, [*(o.key for o in given_up), *session.streams])
-        self._downstream.wishes.session_gone(session)
+        self._settings.session_gone(session)
         del self._tables.sessions[event.session]
         session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))
         for name in list(session.upstreams):
-            self._tables.leave(session, name)
+            self._places.leave(session, name)
         if session.level is not None:
             for upstream in used:
                 if upstream.slot in self._tables.upstreams:
-                    self._downstream.wishes.apply_levels(upstream)
+                    self._settings.apply_levels(upstream)
         if session.is_session:
             self.effects.tell(
                 SessionClosed(session.id, session.server, event.reason, session.label)
@@ -509,18 +539,18 @@ class Mux:
         """
         line = envelope.notification(b'"mcpd/farewell"', None)
         for session in self._tables.sessions.values():
-            if session.wants_farewell and not session.owed:
+            if session.wants_farewell and not session.requests:
                 self.effects.emit(ToSession(session.id, line))
 
     def _control_done(self, event: events.ControlDone) -> None:
         session = self._tables.sessions.get(event.session)
-        owed = session.owed.get(event.key) if session is not None else None
-        if session is None or owed is None:
+        request = session.requests.get(event.key) if session is not None else None
+        if session is None or request is None:
             return
         if event.failure is not None:
-            self._tables.refuse(session, owed, event.failure)
+            request.refuse(event.failure)
             return
-        self._tables.reply(session, owed, event.result or b"{}")
+        request.reply(event.result or b"{}")
         if event.is_stream:
             session.streams.add(event.key)
 
@@ -537,15 +567,16 @@ class Mux:
         launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
         gone = [u for u in tables.upstreams.values() if not tables.is_wanted(u)]
         for upstream in tables.upstreams.values():
-            upstream.requests.configure(launches.get(upstream.entry.launch, upstream.entry))
+            upstream.calls.configure(launches.get(upstream.entry.launch, upstream.entry))
         for session in list(tables.sessions.values()):
             self._move(session, gone)
         self._listens.configured(gone)
         gone += [u for u in tables.upstreams.values() if u not in gone and tables.is_abandoned(u)]
         for upstream in gone:
-            tables.retire(upstream, "its entry was changed or removed")
+            for leg in self._places.retire(upstream, "its entry was changed or removed"):
+                self._admission.send(leg)
         self._tell_changes(before)
-        tables.forget_strangers()
+        self._places.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:
         """Take a session from processes that go to those that take their place."""
@@ -560,21 +591,21 @@ class Mux:
             wanted = [uri for uri, server in session.subscribed.items() if server == name]
             if entry is None or entry.unavailable is not None:
                 session.upstreams.pop(name)
-                upstream.requests.users.discard(session.id)
+                upstream.calls.users.discard(session.id)
                 upstream.subscriptions.leave(session.id, is_up=False)
                 continue
-            new = self._tables.upstream_for(session, entry)
+            new = self._places.upstream_for(session, entry)
             if session.uses(upstream) is None:
-                upstream.requests.users.discard(session.id)
+                upstream.calls.users.discard(session.id)
                 is_up = upstream.is_ready and upstream not in gone
                 upstream.subscriptions.leave(session.id, is_up=is_up)
-                upstream.requests.mark_idle()
+                upstream.calls.mark_idle()
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
             if wanted and name not in self._tables.held:
-                new.requests.when_ready(_nobody)
+                new.calls.when_ready(_nobody)
             if session.levels():  # of modern requests too, which move with it
-                self._downstream.wishes.apply_levels(new)
+                self._settings.apply_levels(new)
 
     def _tell_changes(self, before: dict[str, Entry]) -> None:
         """Sessions learn of lists that a filter or another server changed."""
@@ -598,7 +629,7 @@ class Mux:
                 continue
             for kind in _NOTICES if is_other and (name is None or name in others) else _FILTERED:
                 if name is None or self._had(before.get(name), kind):
-                    self._hearers.tell_change(session, kind)
+                    self._notifier.tell_change(session, kind)
 
     def _had(self, before: Entry | None, kind: Kind) -> bool:
         """Tell whether a server's sessions can have been told that it has this list."""
@@ -614,8 +645,8 @@ class Mux:
             self.effects.tell(ServerWarning(event.server, "held, and in no configuration"))
 
 
-def _is_in_flight(owed: Owed) -> bool:
-    return owed.pending is not None and owed.pending.is_written
+def _is_in_flight(request: ClientRequest) -> bool:
+    return request.leg is not None and request.leg.is_written
 
 
 def _nobody(failure: object) -> None:

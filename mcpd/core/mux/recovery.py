@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure
 from mcpd.core.mux.effects import Timer
-from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.served import Served
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 
 _LATER: Final = 0.1
 """Seconds by which we come after whoever counts the same time from a moment later."""
-
-Unlisted = Callable[[str, Kind], Entry | None]
-"""Returns the entry of a server that may list something, and has not done it yet."""
 
 
 class Recovery:
@@ -25,9 +22,9 @@ class Recovery:
     So it is used for them, once per ``failed_retry``, while there is such a session.
     """
 
-    def __init__(self, tables: Tables, unlisted: Unlisted) -> None:
+    def __init__(self, tables: Tables, served: Served) -> None:
         self._tables = tables
-        self._unlisted = unlisted
+        self._served = served
         self._timers: dict[str, Timer] = {}
         """The next try of a launch."""
 
@@ -36,7 +33,7 @@ class Recovery:
         entry, launch = upstream.entry, upstream.entry.launch
         if entry.failed_retry > 0 and launch not in self._timers:
             self._timers[launch] = self._tables.fx.after(
-                entry.failed_retry + _LATER, lambda: self._try_again(launch)
+                entry.failed_retry + _LATER, partial(self._try_again, launch)
             )
 
     def _try_again(self, launch: str) -> None:
@@ -47,9 +44,9 @@ class Recovery:
             if tables.entries[name].launch != launch:
                 continue
             for kind in Kind:
-                entry = self._unlisted(name, kind) if kind in missing else None
+                entry = self._served.unlisted(name, kind) if kind in missing else None
                 if entry is not None:
-                    tables.control_upstream(entry).lists.listing(kind, _nobody)
+                    self._served.places.control_upstream(entry).lists.listing(kind, _nobody)
                     return
 
 

@@ -71,12 +71,12 @@ def report(tables: Tables, name: str) -> EntryReport:
         SlotReport(
             u.slot,
             tables.keys.get(u.slot),
-            len(u.requests.users),
-            u.requests.load(),
-            u.requests.queued(),
+            len(u.calls.users),
+            u.calls.load(),
+            u.calls.queued(),
             u.silent_s(),
-            u.turns.report(now),
-            tuple(filter(None, (_label(tables, user) for user in u.requests.users))),
+            u.calls.gate.report(now),
+            tuple(filter(None, (_label(tables, user) for user in u.calls.users))),
         )
         for u in upstreams
     )
@@ -87,8 +87,8 @@ def report(tables: Tables, name: str) -> EntryReport:
         sessions=sum(s.server == name and s.is_session for s in tables.sessions.values()),
         in_flight=sum(slot.in_flight for slot in slots),
         queued=sum(slot.queued for slot in slots),
-        calls=sum(u.requests.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
-        errors=sum(u.requests.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
+        calls=sum(u.calls.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
+        errors=sum(u.calls.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
         noise=sum(u.noise for u in upstreams),
         noise_reason=next((u.noise_reason for u in upstreams if u.noise_reason), None),
         tools=tools,

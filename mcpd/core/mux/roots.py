@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mux.entries import Sharing
-from mcpd.core.mux.question import Question, Register, able, refuse, refuse_undeclared
+from mcpd.core.mux.entries import Interactive, Sharing
+from mcpd.core.mux.question import OpenQuestions, Question, able, refuse, refuse_undeclared
+from mcpd.core.mux.questions import Questions, key_of
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -27,31 +29,46 @@ _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 class Roots:
     """Answers ``roots/list`` of servers whose entry has roots; nobody needs a turn for it."""
 
-    def __init__(self, tables: Tables, register: Register) -> None:
+    def __init__(self, tables: Tables, opened: OpenQuestions, asked: Questions) -> None:
         self._tables = tables
-        self._register = register
+        self._open = opened
+        self._questions = asked
 
-    def answer(self, upstream: Upstream, ident: bytes) -> None:
-        """Tell a server the roots of its entry."""
-        upstream.answer(ident, result=_written(upstream.entry.roots), error=None)
+    def ask(self, upstream: Upstream, ident: bytes, params: Raw) -> bool:
+        """Answer a server's ``roots/list``, or ask the session whose process it is.
 
-    def ask(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
+        Return ``False`` where neither has roots for it: then it is a question like others.
+        """
+        if key_of(ident) is None:
+            return True  # no answer could name it
+        upstream.roots_asked(ident)
+        entry = upstream.entry
+        if entry.roots:
+            upstream.answer(ident, result=_written(entry.roots), error=None)
+        elif entry.asks_for_roots and entry.interactive is not Interactive.OFF:
+            if self._questions.has_room(upstream, ident, params):
+                self._ask_session(upstream, ident, params)
+        else:
+            return False
+        return True
+
+    def _ask_session(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
         """Ask the session whose process it is, in a call or outside of one."""
-        calls = upstream.requests.in_flight()  # or those that wait for the process, or for this
+        calls = upstream.calls.in_flight()  # or those that wait for the process, or for this
         callers = able([p for p in calls if p.method.is_input_capable], "roots")
-        given_up = able(upstream.turns.possible(), "roots")
+        given_up = able(upstream.calls.gate.possible(), "roots")
         question = Question(upstream, ident, questions.ROOTS, params, callers)
-        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.requests.users]
+        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.calls.users]
         session = users[0] if len(users) == 1 else None
         if session is not None and "roots" in session.asker.answers:
             question.is_of_call = False  # whatever becomes of its calls
             question.owner = session.id
-            self._register.keep(question)
+            self._questions.keep(question)
             left = upstream.entry.startup_timeout * _UNHURRIED
             self._ask_when_initialized(question, session, left)
         elif callers and len({p.owner for p in (*callers, *given_up)}) == 1:
-            self._register.keep(question)
-            self._register.put(question)
+            self._questions.keep(question)
+            self._questions.put(question)
         elif session is None:
             self._answer_with_workspace(upstream, ident, [s for s in users if s is not None])
         elif session.roots:
@@ -62,15 +79,14 @@ class Roots:
     def _ask_when_initialized(self, question: Question, session: Session, left: float) -> None:
         """Ask a session in its time; else what it said when it attached must do."""
 
-        def look() -> None:
-            self._ask_when_initialized(question, session, left - _LOOKS_EVERY)
-
         if session.is_initialized or question.callers:
-            self._register.put_to(question, session)
+            self._questions.put_to(question, session)
         elif left > 0:
-            question.timer = self._tables.fx.after(_LOOKS_EVERY, look)
+            left -= _LOOKS_EVERY
+            again = partial(self._ask_when_initialized, question, session, left)
+            question.timer = self._tables.fx.after(_LOOKS_EVERY, again)
         else:
-            self._register.answer(question, result=_written(session.roots), error=None)
+            self._open.answer(question, result=_written(session.roots), error=None)
 
     def _answer_with_workspace(
         self, upstream: Upstream, ident: bytes, users: list[Session]

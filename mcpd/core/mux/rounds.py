@@ -7,6 +7,8 @@ that it can answer. ``Rounds(tables, questions)``; ``answered`` is ``Requests.in
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Raw
@@ -20,9 +22,9 @@ from mcpd.core.mux.asking import Asked
 from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.failures import no_room, with_details
-from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest, failed
+from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import MOST_OF_A_PROCESS, Questions
-from mcpd.core.mux.requests import Interpreted
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -45,10 +47,10 @@ _INPUT_REQUIRED: Final = "input_required"
 class _Loop:
     """One call of a legacy client's whose server asks. ``params`` are those of the first round."""
 
-    def __init__(self, upstream: Upstream, pending: Pending) -> None:
+    def __init__(self, upstream: Upstream, leg: UpstreamRequest) -> None:
         self.upstream = upstream
-        self.pending = pending
-        self.params = pending.params
+        self.leg = leg
+        self.params = leg.params
         self.rounds = 0
         self.waits = 0
         """Rounds in a row in which nobody was asked anything."""
@@ -68,9 +70,13 @@ class _Loop:
         self.responses: dict[str, bytes] = {}
         self.timer: Timer | None = None
 
+    def end(self, outcome: Outcome) -> None:
+        """End the call: its client has said no, or cannot be asked."""
+        self.upstream.calls.end(self.leg, outcome)
+
     def keep(self, size: int) -> Failure | None:
         """Count what is kept of a round, or say why there is no room for it."""
-        kept = self.pending.kept
+        kept = self.leg.kept
         if kept is not None and kept.share is not None and not kept.grow(size):
             failure = no_room(kept.share, size, server=self.upstream.entry.name)
             return with_details(failure, outcome_unknown=True)
@@ -79,18 +85,27 @@ class _Loop:
 
     def keep_instead(self, size: int) -> None:
         """Count so much instead of what is kept of the round."""
-        if self.pending.kept is not None:
-            self.pending.kept.add(size - self._kept_bytes)
+        if self.leg.kept is not None:
+            self.leg.kept.add(size - self._kept_bytes)
         self._kept_bytes = size
 
 
 class Rounds:
     """Tells what answers mean, and which calls of legacy clients wait for their clients."""
 
-    def __init__(self, tables: Tables, asked: Questions) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        asked: Questions,
+        parked: Parked,
+        send: Callable[[UpstreamRequest], None],
+    ) -> None:
+        """``send`` sends a call again, with the answers of its client."""
         self._tables = tables
         self._questions = asked
-        self._loops: dict[Pending, _Loop] = {}
+        self._parked = parked
+        self._send = send
+        self._loops: dict[UpstreamRequest, _Loop] = {}
         self._asked: dict[Upstream, int] = {}
         """How many questions of a process clients have not answered."""
         asked.when_gone.append(self._server_gone)
@@ -99,31 +114,31 @@ class Rounds:
         return len(self._loops)
 
     def answered(
-        self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
-    ) -> Interpreted | None:
+        self, upstream: Upstream, leg: UpstreamRequest, result: Raw | None, error: Raw | None
+    ) -> Outcome | None:
         """Say what an answer means to its client; ``None`` when that is asked something first."""
-        asker, is_modern = pending.asker, pending.is_modern
-        if upstream.requests.era is Era.LEGACY:
+        asker, is_modern = leg.asker, leg.is_modern
+        if upstream.calls.era is Era.LEGACY:
             if asker is None or not is_modern:
                 if error is not None:
-                    self._note_visits(upstream, pending, error)
-                return result, error, None
+                    self._note_visits(upstream, leg, error)
+                return Outcome(End.ANSWERED, result, error)
             if error is not None:
-                return self._of_legacy_error(upstream, pending, asker, error)
+                return self._of_legacy_error(upstream, leg, asker, error)
             known = upstream.introduction
             info = b"{}" if known is None else known.info
-            said = bridge.result_for_modern(pending.method.name, result or Raw(b"{}"), info)
-            return said, None, None
+            said = bridge.result_for_modern(leg.method.name, result or Raw(b"{}"), info)
+            return Outcome(End.ANSWERED, said)
         if result is None:
             meant = self._as_it_is(result, error, is_modern=is_modern)
         else:
-            meant = self._of_modern_server(upstream, pending, result, is_modern=is_modern)
+            meant = self._of_modern_server(upstream, leg, result, is_modern=is_modern)
         if meant is not None and self._loops:
-            self._forget(pending)
+            self._forget(leg)
         return meant
 
-    def _forget(self, pending: Pending) -> _Loop | None:
-        loop = self._loops.pop(pending, None)
+    def _forget(self, leg: UpstreamRequest) -> _Loop | None:
+        loop = self._loops.pop(leg, None)
         if loop is not None:
             self._count(loop.upstream, -loop.open)
         return loop
@@ -133,9 +148,9 @@ class Rounds:
         if count:
             self._asked[upstream] = count
 
-    def _note_visits(self, upstream: Upstream, pending: Pending, error: Raw) -> None:
+    def _note_visits(self, upstream: Upstream, leg: UpstreamRequest, error: Raw) -> None:
         """Remember who is sent to a page by an error."""
-        session = self._tables.sessions.get(SessionId(pending.owner))
+        session = self._tables.sessions.get(SessionId(leg.owner))
         if session is not None:
             for elicitation in _sends_to(error):
                 self._questions.visits.note(upstream, Raw(elicitation), session)
@@ -143,37 +158,38 @@ class Rounds:
     # -- a legacy server and a modern client -------------------------------------------------------
 
     def _of_legacy_error(
-        self, upstream: Upstream, pending: Pending, asker: Asker, error: Raw
-    ) -> Interpreted:
-        is_parked = self._questions.parking.is_parked(pending)
-        asks = _elicitations(error) if pending.method.is_input_capable and not is_parked else {}
+        self, upstream: Upstream, leg: UpstreamRequest, asker: Asker, error: Raw
+    ) -> Outcome:
+        is_parked = self._parked.is_parked(leg)
+        asks = _elicitations(error) if leg.method.is_input_capable and not is_parked else {}
         if len(asks) > questions.MOST_OF_A_CALL:
             return _invalid(upstream.entry.name, f"it wants {len(asks)} pages to be visited first")
-        kept = pending.kept
+        kept = leg.kept
         if asks and kept is not None and kept.share is not None and not kept.grow(len(error)):
-            return None, None, no_room(kept.share, len(error), server=upstream.entry.name)
+            return failed(no_room(kept.share, len(error), server=upstream.entry.name))
         if asks and "elicitation.url" in asker.answers:
-            return self._questions.parking.restart(upstream, pending, asks), None, None
-        lacked = "elicitation.url" if asks else pending.lacked
+            return Outcome(End.ANSWERED, self._parked.restart(upstream, leg, asks))
+        lacked = "elicitation.url" if asks else leg.lacked
         if lacked is not None:
             said = envelope.text((envelope.object_of(error) or {}).get("message", Raw(b"null")))
-            return None, _undeclared({lacked}, said or "it failed"), None
-        return None, bridge.error_for_modern(error), None
+            return Outcome(End.ANSWERED, error=_undeclared({lacked}, said or "it failed"))
+        return Outcome(End.ANSWERED, error=bridge.error_for_modern(error))
 
     # -- a modern server -------------------------------------------------------------------------
 
     def _as_it_is(
         self, result: Raw | None, error: Raw | None, *, is_modern: bool
-    ) -> Interpreted | None:
+    ) -> Outcome | None:
         if is_modern:
-            return result, error, None
+            return Outcome(End.ANSWERED, result, error)
         if error is not None:
-            return None, bridge.error_for_legacy(error), None
-        return None if result is None else bridge.result_for_legacy(result), None, None
+            return Outcome(End.ANSWERED, error=bridge.error_for_legacy(error))
+        said = None if result is None else bridge.result_for_legacy(result)
+        return Outcome(End.ANSWERED, said)
 
     def _of_modern_server(
-        self, upstream: Upstream, pending: Pending, result: Raw, *, is_modern: bool
-    ) -> Interpreted | None:
+        self, upstream: Upstream, leg: UpstreamRequest, result: Raw, *, is_modern: bool
+    ) -> Outcome | None:
         kind = modern.result_type(result)
         if kind == "complete" or (is_modern and kind != _INPUT_REQUIRED):
             return self._as_it_is(result, None, is_modern=is_modern)
@@ -181,43 +197,43 @@ class Rounds:
         if kind != _INPUT_REQUIRED:
             what = "no resultType that is a string" if kind is None else f"resultType {kind!r}"
             return _invalid(name, f"its result has {what}, which cannot be passed on")
-        if not pending.method.is_input_capable:
-            return _invalid(name, f"it asks for input in answer to {pending.method.name}")
+        if not leg.method.is_input_capable:
+            return _invalid(name, f"it asks for input in answer to {leg.method.name}")
         try:
             wanted = modern.read_input(result)
         except ValueError as problem:
             return _invalid(name, f"what it asks cannot be read: {problem}")
         if wanted.requests and upstream.entry.interactive is Interactive.OFF:
             return _invalid(name, 'it asks, and is to ask nobody (interactive = "off")')
-        answers = frozenset[str]() if pending.asker is None else pending.asker.answers
+        answers = frozenset[str]() if leg.asker is None else leg.asker.answers
         needed = {questions.needed_for(m, p) for m, p in wanted.requests.values()}
         lacking = {need for need in needed if need is not None and need not in answers}
         if lacking:
             what = " and ".join(sorted({need.partition(".")[0] for need in lacking}))
             why = f"{name} asks for {what}, which this client has not said it can give"
             if is_modern:
-                return None, _undeclared(lacking, why), None
+                return Outcome(End.ANSWERED, error=_undeclared(lacking, why))
             hint = None
-            if pending.asker is None:
+            if leg.asker is None:
                 why = f"{name} asks for {what} before it answers, and nobody can be asked here"
                 hint = "call it from an MCP client that can be asked"
             details = {"requiredCapabilities": _capabilities(lacking)}
-            return None, None, Failure("unsupported", why, name, False, hint, details)
+            return failed(Failure("unsupported", why, name, False, hint, details))
         if is_modern:
-            return result, None, None
-        return self._begin_round(upstream, pending, wanted)
+            return Outcome(End.ANSWERED, result)
+        return self._begin_round(upstream, leg, wanted)
 
     # -- a round ---------------------------------------------------------------------------------
 
     def _begin_round(
-        self, upstream: Upstream, pending: Pending, wanted: modern.Input
-    ) -> Interpreted | None:
-        session = self._tables.sessions.get(SessionId(pending.owner))
-        loop = self._loops.get(pending)
+        self, upstream: Upstream, leg: UpstreamRequest, wanted: modern.Input
+    ) -> Outcome | None:
+        session = self._tables.sessions.get(SessionId(leg.owner))
+        loop = self._loops.get(leg)
         if loop is None:
-            loop = self._loops[pending] = _Loop(upstream, pending)
-            pending.is_asking = True  # where it is asked nothing its end matters all the same
-            upstream.turns.watch(pending, lambda: self._over(pending))
+            loop = self._loops[leg] = _Loop(upstream, leg)
+            leg.is_asking = True  # where it is asked nothing its end matters all the same
+            upstream.calls.gate.watch(leg, partial(self._over, leg))
         loop.rounds += 1
         if loop.rounds > MOST_ROUNDS:
             why = f"it has asked {MOST_ROUNDS} times and still asks"
@@ -227,19 +243,19 @@ class Rounds:
             name = upstream.entry.name
             why = f"{name}: {open_now} of its questions are open, and this call asks one more"
             details = {"limit": "questions", "outcome_unknown": True}
-            return None, None, Failure("server_busy", why, name, True, None, details)
+            return failed(Failure("server_busy", why, name, True, None, details))
         loop.begin(wanted)
         self._count(upstream, loop.open)
-        pending.params = loop.params
+        leg.params = loop.params
         size = len(wanted.state or b"") + sum(map(len, wanted.requests))
         loop.keep_instead(0)
         if (full := loop.keep(size)) is not None:
-            return None, None, full
-        upstream.requests.ask_between(pending)
+            return failed(full)
+        upstream.calls.await_client(leg)
         if not wanted.requests:
             wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**loop.waits)
             loop.waits += 1
-            loop.timer = self._tables.fx.after(wait, lambda: self._end_round(loop))
+            loop.timer = self._tables.fx.after(wait, partial(self._end_round, loop))
         elif session is not None:
             loop.waits = 0
             for key, (method, params) in wanted.requests.items():
@@ -268,12 +284,10 @@ class Rounds:
         said: Raw | bytes | None = result if is_object else bridge.refusal(method)
         if said is None:  # a client's error has no form among the answers
             silence = codes.plain_error(codes.INTERNAL_ERROR, "the client did not answer")
-            loop.upstream.requests.end_between(
-                loop.pending, error if error is not None else silence
-            )
+            loop.end(Outcome(End.FAILED, error=error if error is not None else silence))
             return
         if (full := loop.keep(len(said))) is not None:
-            loop.upstream.requests.end_between(loop.pending, codes.error_object(full))
+            loop.end(failed(full))
             return
         loop.responses[key] = bytes(said)
         if len(loop.responses) == len(loop.methods):
@@ -281,29 +295,23 @@ class Rounds:
 
     def _end_round(self, loop: _Loop) -> None:
         """Call again, with all the answers."""
-        pending, upstream = loop.pending, loop.upstream
-        entry = None if pending.entry is None else self._tables.entry(pending.entry.name)
-        if isinstance(entry, Failure):  # a person has stopped it, or there is none any more
-            upstream.requests.end_between(pending, codes.error_object(entry))
-            return
+        leg, upstream = loop.leg, loop.upstream
         responses = {key: loop.responses[key] for key in loop.methods}
-        pending.anew = loop.params
-        pending.params = Raw(modern.retry_params(loop.params, responses, loop.state))
-        loop.keep_instead(len(pending.params))
+        leg.unanswered_params = loop.params
+        leg.params = Raw(modern.retry_params(loop.params, responses, loop.state))
+        loop.keep_instead(len(leg.params))
         self._count(upstream, -loop.open)
         loop.begin()
-        upstream.requests.between.pop(pending, None)
+        upstream.calls.between.pop(leg, None)
         if self._tables.has_left(upstream):
-            self._forget(pending)  # whoever answers it there begins to count anew
-            self._tables.resubmit(pending)
-        else:
-            upstream.requests.submit(pending)
+            self._forget(leg)  # the rounds of the process that answers it are counted from 0
+        self._send(leg)
 
     # -- how it ends -----------------------------------------------------------------------------
 
-    def _over(self, pending: Pending) -> None:
+    def _over(self, leg: UpstreamRequest) -> None:
         """A call has ended, in whatever way: nobody wants to know any more."""
-        loop = self._forget(pending)
+        loop = self._forget(leg)
         if loop is None:
             return
         if loop.timer is not None:
@@ -313,14 +321,14 @@ class Rounds:
 
     def _server_gone(self, upstream: Upstream) -> None:
         """What is repeated after a crash begins anew: no other process knows these answers."""
-        if upstream.requests.era is not Era.MODERN:
+        if upstream.calls.era is not Era.MODERN:
             return
-        for pending in upstream.requests.flying():
-            loop = self._forget(pending)
+        for leg in upstream.calls.flying():
+            loop = self._forget(leg)
             if loop is not None:
-                pending.params = loop.params
-            elif pending.method.is_input_capable and pending.params is not None:
-                pending.params = Raw(modern.without_answers(pending.params) or b"{}")
+                leg.params = loop.params
+            elif leg.method.is_input_capable and leg.params is not None:
+                leg.params = Raw(modern.without_answers(leg.params) or b"{}")
 
 
 def _elicitations(error: Raw) -> dict[str, tuple[str, bytes | None]]:
@@ -356,6 +364,6 @@ def _undeclared(needs: set[str], why: str) -> bytes:
     return codes.plain_error(codes.MISSING_CAPABILITY, why, data)
 
 
-def _invalid(server: str, why: str) -> Interpreted:
+def _invalid(server: str, why: str) -> Outcome:
     details = {"outcome_unknown": True}
-    return None, None, Failure("unsupported", f"{server}: {why}", server, False, None, details)
+    return failed(Failure("unsupported", f"{server}: {why}", server, False, None, details))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Final, Generic
 
 import msgspec
 from msgspec import UNSET
@@ -12,74 +13,166 @@ from msgspec import UNSET
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.methods import Method
+from mcpd.core.mux.effects import Timer
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.greeting import aggregate_info
 from mcpd.core.mux.lists import ListWaiter
-from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.tables import Tables, Waiting
+from mcpd.core.mux.places import Places
+from mcpd.core.mux.session import ClientRequest, Session
+from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
-from mcpd.core.wire.envelope import Params
+from mcpd.core.mux.waiting import R, Waiting
 from mcpd.ids import SlotId
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _NO_HINTS: Final = (0, "private")
+_RESOURCES: Final = (Kind.RESOURCES, Kind.TEMPLATES)
 _NO_CURSOR: Final = (b"null", b'""')  # what some clients write for the first page
+
+
+class Gathering(Generic[R]):
+    """A request that waits until several servers have listed."""
+
+    def __init__(
+        self,
+        served: Served,
+        session: Session,
+        request: R,
+        kinds: Collection[Kind],
+        then: Callable[[R], None],
+        failures: list[Failure] | None,
+        *,
+        is_fresh: bool,
+    ) -> None:
+        self._served = served
+        self._tables = served.tables
+        self._places = served.places
+        self._session = session
+        self._request = request
+        self._kinds = kinds
+        self._then = then
+        self._failures = failures
+        self._is_fresh = is_fresh
+        self._missing: set[tuple[str, Kind]] = set()
+        self._waits: dict[tuple[str, Kind], tuple[Upstream, ListWaiter]] = {}
+        self._timer: Timer | None = None
+        self._is_asked = False
+        self._is_done = False
+
+    def begin(self, servers: Iterable[str], *, has_limit: bool) -> None:
+        """Ask the servers; with ``has_limit`` wait for ``list_wait`` seconds at most."""
+        fx = self._tables.fx
+        if has_limit:
+            self._timer = fx.after(fx.settings.list_wait, self._finish)
+        for part in itertools.product(servers, self._kinds):
+            self._ask(part)
+        self._is_asked = True
+        self._settle()
+        if self._missing and not self._is_done:
+            self._request.leave = self._leave
+
+    def _ask(self, part: tuple[str, Kind]) -> None:
+        (server, kind), tables = part, self._tables
+        entry = self._served.unlisted(server, kind)
+        if entry is not None:
+            self._missing.add(part)
+            upstream = self._session.upstreams.get(server) or self._places.control_upstream(
+                entry, self._session.workspace
+            )
+            waiter = partial(self._arrived, part, upstream)
+            self._waits[part] = (upstream, waiter)
+            upstream.lists.listing(kind, waiter)
+            return
+        lister = tables.lister(self._session, server) if self._is_fresh else None
+        if lister is not None:
+            self._missing.add(part)
+            lister.lists.fresh(kind, partial(self._refreshed, part))
+
+    def _arrived(
+        self,
+        part: tuple[str, Kind],
+        upstream: Upstream,
+        listing: Listing | None,
+        failure: Failure | None,
+    ) -> None:
+        self._missing.discard(part)
+        self._waits.pop(part, None)
+        if failure is not None:
+            is_there = self._tables.sessions.get(self._session.id) is self._session
+            if is_there and not self._is_done and self._tables.has_left(upstream):
+                for kind in self._kinds:  # what the one that took its place lists counts
+                    self._ask((part[0], kind))
+            elif self._failures is not None:
+                self._failures.append(failure)
+        self._settle()
+
+    def _refreshed(self, part: tuple[str, Kind]) -> None:
+        self._missing.discard(part)
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._missing and self._is_asked:
+            self._finish()
+
+    def _finish(self) -> None:
+        if not self._is_done:
+            self._request.leave = None
+            self._leave()
+            if not self._request.is_over:
+                self._then(self._request)
+
+    def _leave(self) -> None:
+        self._is_done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for (_, kind), (upstream, waiter) in self._waits.items():
+            upstream.lists.wait_no_more(kind, waiter)
+        self._waits.clear()
 
 
 class Served:
     """Answers from the catalogs; whoever has not listed yet is asked, and waited for."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+    def __init__(self, tables: Tables, places: Places) -> None:
+        self.tables = self._tables = tables
+        self.places = self._places = places
 
-    def answer(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
+    def answer(self, request: ClientRequest) -> None:
         """Answer a list request, with what is known or what a server says now."""
-        kind = _KINDS[rule.kind or ""]
-        if found.cursor is not UNSET and bytes(found.cursor) not in _NO_CURSOR:
+        kind = _KINDS[request.method.kind or ""]
+        cursor, session = request.found.cursor, request.session
+        if cursor is not UNSET and bytes(cursor) not in _NO_CURSOR:
             why = "there are no further pages: the first is the whole list"
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            request.reject(codes.INVALID_PARAMS, why)
             return
         if session.server is None:
-            self.gather(
-                session,
-                owed,
-                (kind,),
-                lambda: self._reply_aggregate_list(session, owed, kind),
-                is_fresh=True,
-            )
+            self.gather(session, request, (kind,), self._reply_aggregate_list, is_fresh=True)
             return
         entry = self._tables.entries.get(session.server)
         usable = self._tables.entry(session.server)
         if entry is None or (isinstance(usable, Failure) and usable.kind != "server_stopped"):
             failure = usable if isinstance(usable, Failure) else None
-            self._tables.refuse(session, owed, failure or self._tables.not_found(session.server))
+            request.refuse(failure or self._tables.not_found(session.server))
             return
         if not self.has(session.server, kind.capability):
             why = f"{session.server} has no {kind.capability}"
-            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+            request.reject(codes.METHOD_NOT_FOUND, why)
             return
         is_held = isinstance(usable, Failure)
         known = self._known(session, entry.name, kind, is_held=is_held)
         if known is not None:
-            self._reply_known(session, owed, entry, kind, known, is_held=is_held)
-            return
-        if isinstance(usable, Failure):
-            self._tables.refuse(session, owed, usable)
-            return
+            self._reply_known(request, entry, known, is_held=is_held)
+        elif isinstance(usable, Failure):
+            request.refuse(usable)
+        else:
+            upstream = self._places.upstream_for(session, usable)
+            Waiting(self._tables, request, upstream, self._listed, self.answer).for_list(kind)
 
-        def listed(listing: Listing | None, failure: Failure | None) -> None:
-            if session.owed.get(owed.key) is not owed:
-                return
-            if listing is not None:
-                self._reply_known(session, owed, entry, kind, listing, is_held=False)
-            elif failure is not None and self._tables.has_left(upstream):
-                self.answer(session, owed, rule, found)
-            elif failure is not None:
-                self._tables.refuse(session, owed, failure)
-
-        upstream = self._tables.upstream_for(session, usable)
-        self._tables.when_listed(owed, upstream, kind, listed)
+    def _listed(self, request: ClientRequest, upstream: Upstream) -> None:
+        listing = upstream.catalog.get(_KINDS[request.method.kind or ""])
+        entry = self._tables.entries.get(request.session.server or "", upstream.entry)
+        if listing is not None:
+            self._reply_known(request, entry, listing, is_held=False)
 
     def _known(self, session: Session, server: str, kind: Kind, *, is_held: bool) -> Listing | None:
         """Return a list as far as it is known: of one client's own process, as it lists for that.
@@ -96,27 +189,20 @@ class Served:
         return self._tables.catalog_of(server).get(kind) if known is None else known
 
     def _reply_known(
-        self,
-        session: Session,
-        owed: Owed,
-        entry: Entry,
-        kind: Kind,
-        known: Listing,
-        *,
-        is_held: bool,
+        self, request: ClientRequest, entry: Entry, known: Listing, *, is_held: bool
     ) -> None:
         """Answer with a list that is known, as fresh as it is to be had now."""
+        kind, session = _KINDS[request.method.kind or ""], request.session
         upstream = self._tables.lister(session, entry.name)
-        client = owed.asker or session.asker
-        lists = None if upstream is None else upstream.lists_for(client)
+        lists = None if upstream is None else upstream.lists_for(request.asker or session.asker)
 
-        def reply() -> None:
+        def reply(*_: object) -> None:
             now = self._known(session, entry.name, kind, is_held=is_held)
             own = None if lists is None else lists.catalog.get(kind)
             listing = next(each for each in (own, now, known) if each is not None)
             hints = _NO_HINTS if lists is None else lists.hints(kind, self._tables.fx.now)
-            if session.owed.get(owed.key) is owed:
-                self._reply_list(session, owed, entry, kind, listing, hints)
+            if not request.is_over:
+                self._reply_list(request, entry, kind, listing, hints)
 
         if lists is None:
             reply()
@@ -125,8 +211,7 @@ class Served:
 
     def _reply_list(
         self,
-        session: Session,
-        owed: Owed,
+        request: ClientRequest,
         entry: Entry,
         kind: Kind,
         listing: Listing,
@@ -134,7 +219,7 @@ class Served:
     ) -> None:
         shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
         page = shown.page()
-        if owed.asker is not None:
+        if request.asker is not None:
             known = self._tables.introduction_of(entry.name)
             info = (
                 known.info
@@ -142,22 +227,21 @@ class Served:
                 else msgspec.json.encode({"name": entry.name, "version": "0"})
             )
             page = modern.list_page(page, info, *hints)
-        self._tables.reply(session, owed, page)
+        request.reply(page)
 
-    def _reply_aggregate_list(self, session: Session, owed: Owed, kind: Kind) -> None:
-        if session.owed.get(owed.key) is not owed:
-            return
+    def _reply_aggregate_list(self, request: ClientRequest) -> None:
+        session, kind = request.session, _KINDS[request.method.kind or ""]
         servers = self._tables.aggregate.servers()
         if any(self.unlisted(server, kind) is not None for server in servers):
             session.incomplete.add(kind)
         page = self._tables.aggregate.page(kind)
-        if owed.asker is not None:
+        if request.asker is not None:
             hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
             ttl_ms = min(ttl for ttl, _ in hints)
             is_private = any(scope == "private" for _, scope in hints)
             scope = "private" if is_private else "public"
             page = modern.list_page(page, aggregate_info(self._tables), ttl_ms, scope)
-        self._tables.reply(session, owed, page)
+        request.reply(page)
 
     def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
         """Return for how many milliseconds a list may be kept, and by whom."""
@@ -170,9 +254,9 @@ class Served:
     def gather(
         self,
         session: Session,
-        who: Waiting,
+        request: R,
         kinds: Collection[Kind],
-        then: Callable[[], None],
+        then: Callable[[R], None],
         servers: Iterable[str] | None = None,
         failures: list[Failure] | None = None,
         *,
@@ -183,74 +267,9 @@ class Served:
         With ``servers`` only these are waited for, until each has started or failed to; why is
         put into ``failures``. With ``is_fresh`` lists that may have changed are read again.
         """
-        tables = self._tables
-        missing: set[tuple[str, Kind]] = set()
-        waits: dict[tuple[str, Kind], tuple[Upstream, ListWaiter]] = {}
-        is_done = False
-
-        def leave() -> None:
-            nonlocal is_done
-            is_done = True
-            if timer is not None:
-                timer.cancel()
-            for (_, kind), (upstream, waiter) in waits.items():
-                upstream.lists.wait_no_more(kind, waiter)
-            waits.clear()
-
-        def finish() -> None:
-            if not is_done:
-                who.leave = None
-                leave()
-                then()
-
-        wait = tables.fx.settings.list_wait
-        timer = tables.fx.after(wait, finish) if servers is None else None
-        is_asked = False
-
-        def settle() -> None:
-            if not missing and is_asked:
-                finish()
-
-        def refreshed(part: tuple[str, Kind]) -> None:
-            missing.discard(part)
-            settle()
-
-        def ask(part: tuple[str, Kind]) -> None:
-            server, kind = part
-            entry = self.unlisted(server, kind)
-            if entry is None:
-                lister = tables.lister(session, server) if is_fresh else None
-                if lister is not None:
-                    missing.add(part)
-                    lister.lists.fresh(kind, lambda: refreshed(part))
-                return
-            missing.add(part)
-            upstream = session.upstreams.get(server) or tables.control_upstream(
-                entry, session.workspace
-            )
-
-            def arrived(listing: Listing | None, failure: Failure | None) -> None:
-                missing.discard(part)
-                waits.pop(part, None)
-                if failure is not None:
-                    is_there = tables.sessions.get(session.id) is session
-                    if is_there and not is_done and tables.has_left(upstream):
-                        for kind in kinds:  # what the one that took its place lists counts
-                            ask((server, kind))
-                    elif failures is not None:
-                        failures.append(failure)
-                settle()
-
-            waits[part] = (upstream, arrived)
-            upstream.lists.listing(kind, arrived)
-
-        names = tables.aggregate.servers() if servers is None else servers
-        for part in itertools.product(names, kinds):
-            ask(part)
-        is_asked = True
-        settle()
-        if missing and not is_done:
-            who.leave = leave
+        names = self._tables.aggregate.servers() if servers is None else servers
+        gathering = Gathering(self, session, request, kinds, then, failures, is_fresh=is_fresh)
+        gathering.begin(names, has_limit=servers is None)
 
     def unlisted(self, server: str, kind: Kind) -> Entry | None:
         """Return the entry of a server that may list something, and has not done it yet."""
@@ -266,80 +285,69 @@ class Served:
 
     def by_uri(
         self,
-        session: Session,
-        owed: Owed,
+        request: ClientRequest,
         uri: str | None,
-        then: Callable[[Entry], None],
-        unusable: Callable[[str, Failure], None] | None = None,
+        then: Callable[[ClientRequest, Entry], None],
+        unusable: Callable[[ClientRequest, str, Failure], None] | None = None,
         *,
         template: bool = False,
     ) -> None:
-        """Find the server a resource URI belongs to.
+        """Find the server that a resource URI belongs to, and go on with its entry.
 
-        Lists that are unknown are read first; where nobody has it, those that may have changed.
-        Where it is not to be used its request is refused, but by ``unusable`` where that is given.
+        Lists that are unknown are read first; where no server has it, those that may have changed.
+        Where its server cannot be used the request is refused, but by ``unusable`` where that is
+        given.
         """
         if uri is None:
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
+            request.reject(codes.INVALID_PARAMS, "uri must be a string")
             return
-        tables = self._tables
-        kinds = (Kind.RESOURCES, Kind.TEMPLATES)
+        aggregate = self._tables.aggregate
+        owner_of = aggregate.template_owner if template else aggregate.owner
 
-        aggregate = tables.aggregate
-
-        def owner() -> str | None:
-            return aggregate.template_owner(uri) if template else aggregate.owner(uri)
-
-        def find() -> None:
-            if session.owed.get(owed.key) is not owed:
-                return
-            server = owner()
-            if server is None:
-                asked = [name for name in aggregate.servers() if self._has_listed(name, kinds)]
-                why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
-                data = {"uri": uri, "servers": asked}
-                is_modern = owed.asker is not None
-                code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
-                error = codes.plain_error(code, why, data)
-                tables.pass_error(session, owed, error)
-                return
-            entry = tables.entry(server)
-            if not isinstance(entry, Failure):
-                then(entry)
+        def find(request: ClientRequest) -> None:
+            server = owner_of(uri)
+            entry = None if server is None else self._tables.entry(server)
+            if server is None or entry is None:
+                self._refuse_unknown(request, uri)
+            elif not isinstance(entry, Failure):
+                then(request, entry)
             elif unusable is not None:
-                unusable(server, entry)
+                unusable(request, server, entry)
             else:
-                tables.refuse(session, owed, entry)
+                request.refuse(entry)
 
         if not template and self._is_owned(uri):
-            find()
-            return
-        self.gather(session, owed, kinds, find, is_fresh=owner() is None)
-
-    def owners(
-        self,
-        session: Session,
-        who: Waiting,
-        uris: tuple[str, ...],
-        then: Callable[[Mapping[str, Entry]], None],
-    ) -> None:
-        """Find the servers that resources belong to likewise; what has none is left out."""
-        tables = self._tables
-
-        def find() -> None:
-            found: dict[str, Entry] = {}
-            for uri in uris:
-                server = tables.aggregate.owner(uri)
-                entry = None if server is None else tables.entry(server)
-                if isinstance(entry, Entry):
-                    found[uri] = entry
-            then(found)
-
-        if all(self._is_owned(uri) for uri in uris):
-            find()
+            find(request)
         else:
-            kinds = (Kind.RESOURCES, Kind.TEMPLATES)
-            self.gather(session, who, kinds, find, is_fresh=True)
+            is_unknown = owner_of(uri) is None
+            self.gather(request.session, request, _RESOURCES, find, is_fresh=is_unknown)
+
+    def _refuse_unknown(self, request: ClientRequest, uri: str) -> None:
+        servers = self._tables.aggregate.servers()
+        asked = [name for name in servers if self._has_listed(name, _RESOURCES)]
+        why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
+        is_modern = request.asker is not None
+        code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
+        request.pass_error(codes.plain_error(code, why, {"uri": uri, "servers": asked}))
+
+    def with_owners(
+        self, session: Session, request: R, uris: tuple[str, ...], then: Callable[[R], None]
+    ) -> None:
+        """Go on once the servers that resources belong to can be found with ``owners``."""
+        if all(self._is_owned(uri) for uri in uris):
+            then(request)
+        else:
+            self.gather(session, request, _RESOURCES, then, is_fresh=True)
+
+    def owners(self, uris: tuple[str, ...]) -> dict[str, Entry]:
+        """Return the servers that resources belong to; one without a server is left out."""
+        found: dict[str, Entry] = {}
+        for uri in uris:
+            server = self._tables.aggregate.owner(uri)
+            entry = None if server is None else self._tables.entry(server)
+            if isinstance(entry, Entry):
+                found[uri] = entry
+        return found
 
     def _has_listed(self, server: str, kinds: Iterable[Kind]) -> bool:
         catalog = self._tables.catalog_of(server)

@@ -1,77 +1,197 @@
-"""One downstream connection: what it is attached to, what it negotiated, what it is owed."""
+"""One downstream connection, and the requests of its client that have no answer yet."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Raw, UnsetType
 
 from mcpd.core.catalog.model import Kind
+from mcpd.core.facts import Failure, FrameRejected
+from mcpd.core.mcp import codes
 from mcpd.core.mcp.asker import NOBODY, Asker
-from mcpd.core.mcp.methods import LEVELS
+from mcpd.core.mcp.methods import LEVELS, Method
 from mcpd.core.mcp.versions import MAY_OMIT_ID
+from mcpd.core.mux import call_facts, progress
 from mcpd.core.mux.batch import Batch
 from mcpd.core.mux.changes import Changes
-from mcpd.core.mux.effects import Timer
-from mcpd.core.mux.failures import MOST_FOLLOWED
-from mcpd.core.mux.inflight import Pending
+from mcpd.core.mux.commands import ToSession
+from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.failures import MOST_FOLLOWED, no_room, with_details
+from mcpd.core.mux.inflight import End, Outcome, Recipient, UpstreamRequest
 from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.upstream import Upstream
+from mcpd.core.wire import envelope
+from mcpd.core.wire.envelope import Params
 from mcpd.core.wire.memory import Kept, Share
 from mcpd.ids import SessionId
 
+_KINDS_OF_CODES = {
+    codes.METHOD_NOT_FOUND: "unknown_method",
+    codes.INVALID_PARAMS: "invalid_params",
+}
+_NO_PARAMS = Params()
 
-class Owed(Kept):
-    """One request of a session that has not been answered.
 
-    ``ident`` is its id as it came, ``pending`` the request sent on for it, where there is one;
-    ``asker`` is who asks where the request says so itself, as modern ones do, and ``batch`` what
-    its answer is a part of. ``token`` is the progress token in a modern request's envelope.
-    ``leave`` takes it out of where it waits for a start, for a list or for a log level.
+class ClientRequest(Kept, Recipient):
+    """One request of a client, MCP's or a control request, until it has its one answer.
 
-    ``end`` gives back what is kept of it, unless a parked call, a listen or a check of arguments
-    keeps that.
+    ``ident`` is its id as it came, ``key`` what makes two spellings of it equal. ``asker`` is who
+    asks where the request says so itself, as modern ones do; ``token`` is the progress token in
+    its envelope. Its answer is a part of ``batch``, where there is one. ``leg`` is the request to
+    a server that was made of it. ``leave`` takes it out of whatever it waits for.
+
+    ``end`` gives back the memory that is counted for it, unless a parked call, a subscription or
+    a check of arguments keeps that.
     """
 
     __slots__ = (
         "asker",
         "batch",
+        "event",
+        "found",
         "ident",
         "is_control",
+        "is_over",
         "key",
         "leave",
-        "pending",
+        "leg",
+        "method",
+        "params",
+        "session",
         "timer",
         "token",
     )
 
-    def __init__(self, ident: bytes, key: bytes) -> None:
-        super().__init__()
+    def __init__(self, session: Session, ident: bytes, key: bytes) -> None:
+        self.share: Share | None = None
+        self.session = session
         self.ident = ident
         self.key = key
+        self.method: Method
+        """What MCP says of it; not of control requests."""
+        self.params: Raw | None = None
+        self.found = _NO_PARAMS
+        """What was read of its parameters."""
+        self.event: Any = None
+        """The event of a control request that the mux answers."""
         self.leave: Callable[[], object] | None = None
+        self.is_over = False
         self.is_control = False
-        self.pending: Pending | None = None
+        self.leg: UpstreamRequest | None = None
         self.asker: Asker | None = None
         self.token: bytes | None = None
         self.batch: Batch | None = None
         self.timer: Timer | None = None
 
-    def end(self) -> None:
-        """Forget what a request waits for, and give back what was counted: it is over."""
+    # -- the answer ------------------------------------------------------------------------------
+
+    def reply(self, result: Raw | bytes) -> None:
+        """Answer with a result."""
+        self.end()
+        self._send(envelope.result(self.ident, result))
+
+    def pass_error(self, error: Raw | bytes) -> None:
+        """Answer with a server's own error, untouched."""
+        self.end()
+        self._send(envelope.error(self.ident, error))
+
+    def refuse(self, failure: Failure, code: int | None = None) -> None:
+        """Answer with an error of ours."""
+        self.pass_error(codes.error_object(failure, code))
+
+    def reject(self, code: int, why: str) -> None:
+        """Answer a request that its client should not have sent like this."""
+        session = self.session
+        session.fx.tell(FrameRejected(session.id, why))
+        self.refuse(Failure(_KINDS_OF_CODES.get(code, "invalid_message"), why), code)
+
+    def drop(self) -> None:
+        """End a request that gets no answer: its client gave it up."""
+        self.end(End.CANCELLED)
+        if self.batch is not None:
+            self.batch.settle(None)
+
+    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        """Answer with what came of the request to the server."""
+        if not self.end():
+            return
+        if outcome.result is not None:
+            if self.batch is None:
+                session = self.session
+                line = envelope.result_parts(self.ident, outcome.result)
+                session.fx.commands.append(ToSession(session.id, line))
+            else:
+                self._send(envelope.result(self.ident, outcome.result))
+        elif outcome.error is not None:
+            self._send(envelope.error(self.ident, outcome.error))
+        elif outcome.failure is not None:
+            self._send(envelope.error(self.ident, codes.error_object(outcome.failure)))
+
+    def take_progress(self, leg: UpstreamRequest, params: Raw) -> None:
+        """Pass on the progress of the call, with the client's own token."""
+        if self.is_control:
+            if leg.wants_progress and not self.is_over:
+                said = progress.without(params, "progressToken")
+                told = progress.with_member(said, "id", self.ident)
+                self.session.notify_always("mcpd/progress", told)
+        elif leg.token is not None and (leg.is_modern or self.session.is_initialized):
+            told = progress.restored(params, leg.token)
+            self.session.notify_always("notifications/progress", told)
+
+    def _send(self, line: bytes) -> None:
+        session = self.session
+        if self.batch is None:
+            session.fx.commands.append(ToSession(session.id, line))
+            return
+        if not self.batch.has_room(line):
+            failure = with_details(no_room(session.share, len(line)), outcome_unknown=True)
+            line = envelope.error(self.ident, codes.error_object(failure))
+        self.batch.settle(line)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def end(self, how: End = End.REFUSED) -> bool:
+        """End the request; tell whether it was still to be answered.
+
+        ``how`` says how a request to a server ended that was not sent.
+
+        It leaves its session and whatever it waits for, and its memory is given back.
+        """
+        if self.is_over:
+            return False
+        self.is_over = True
+        session = self.session
+        is_known = session.requests.get(self.key) is self
+        if is_known:
+            del session.requests[self.key]
+            asker = self.asker
+            if asker is not None and asker.level:
+                session.forget_level(asker.level)
         if self.timer is not None:
             self.timer.cancel()
         if self.leave is not None:
             leave, self.leave = self.leave, None
             leave()
-        self.pending = None  # else a circle keeps request and frame until the collector runs
-        self.release()
+        leg = self.leg
+        if leg is not None and leg.holder is None and not leg.is_over:  # it was not sent
+            leg.is_over = True
+            if leg.created_at:
+                call_facts.ended(session.fx, leg, Outcome(how))
+        self.leg = None  # else a circle keeps request and frame until the collector runs
+        if is_known:
+            self.release()
+        return is_known
 
 
 class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
-    def __init__(self, ident: SessionId, share: Share, *, in_reserve: bool = False) -> None:
+    def __init__(
+        self, effects: Effects, ident: SessionId, share: Share, *, in_reserve: bool = False
+    ) -> None:
+        self.fx = effects
         self.id = ident
         self.share = share
         """What is kept for it, in bytes, and how many of its requests something is kept for."""
@@ -108,12 +228,13 @@ class Session:
         """Whether ``initialize`` waits for a server that has never run."""
         self.said_initialized = False
         """Whether its client did not wait for the answer to that."""
-        self.backlog: dict[Owed, tuple[str, Raw | UnsetType]] = {}
+        self.backlog: dict[ClientRequest, tuple[str, Raw | UnsetType]] = {}
         """What its client sent meanwhile: requests with their method and params."""
         self.level: str | None = None
         self._levels: dict[str, int] = {}
         """Log levels that its modern requests want, and how many of them each."""
-        self.owed: dict[bytes, Owed] = {}
+        self.requests: dict[bytes, ClientRequest] = {}
+        """Its requests that have no answer yet, by the key of their ids."""
         self.batch: Batch | None = None
         """The array that is being read: each frame that comes is one of its elements."""
         self.streams: set[bytes] = set()
@@ -160,24 +281,27 @@ class Session:
         own = [self.level] if self.level is not None else []
         return [*own, *self._levels]
 
-    def ask_as(self, owed: Owed, asker: Asker) -> None:
-        """Take who asks from a request, which is owed an answer, and the log level it wants."""
-        owed.asker = asker
+    def ask_as(self, request: ClientRequest, asker: Asker) -> None:
+        """Take who asks from a request of it, and the log level that it wants."""
+        request.asker = asker
         if asker.level:
             self._levels[asker.level] = self._levels.get(asker.level, 0) + 1
 
-    def forget(self, owed: Owed) -> bool:
-        """Forget a request that was owed an answer; tell whether it was."""
-        if self.owed.get(owed.key) is not owed:
-            return False
-        del self.owed[owed.key]
-        level = owed.asker.level if owed.asker is not None else None
-        if level:
-            self._levels[level] -= 1
-            if not self._levels[level]:
-                del self._levels[level]
-        owed.end()
-        return True
+    def forget_level(self, level: str) -> None:
+        """Forget a log level that a request wanted which has ended."""
+        self._levels[level] -= 1
+        if not self._levels[level]:
+            del self._levels[level]
+
+    def notify(self, method: str, params: Raw | bytes | None) -> None:
+        """Send its client a notification, unless it has not said yet that it is initialized."""
+        if self.is_initialized:
+            self.notify_always(method, params)
+
+    def notify_always(self, method: str, params: Raw | bytes | None) -> None:
+        """Send its client a notification that one of its requests has asked for."""
+        line = envelope.notification(envelope.quote(method), params)
+        self.fx.emit(ToSession(self.id, line, is_notification=True))
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
-from msgspec import Raw
-
-from mcpd.core.catalog.model import Catalog, Kind, Listing
-from mcpd.core.facts import Failure, FrameRejected, SessionNamed, SessionOpened
-from mcpd.core.mcp import codes
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.core.mux import ourselves
 from mcpd.core.mux.aggregate import Aggregate
-from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
-from mcpd.core.mux.failures import no_room, with_details
-from mcpd.core.mux.inflight import Outcome, Pending
-from mcpd.core.mux.lists import ListWaiter
-from mcpd.core.mux.requests import Waiter
-from mcpd.core.mux.session import Owed, Session
-from mcpd.core.mux.upstream import Audience, Known, Phase, Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.mux.session import Session
+from mcpd.core.mux.upstream import Known, Upstream
 from mcpd.ids import SessionId, SlotId
 
 STRANGERS = 8
@@ -39,19 +26,6 @@ _KEY_KINDS = {
     Sharing.WORKSPACE: ("workspace", CONTROL),
 }
 """What the keys of an entry's places begin with."""
-
-
-_KINDS_OF_CODES = {
-    codes.METHOD_NOT_FOUND: "unknown_method",
-    codes.INVALID_PARAMS: "invalid_params",
-}
-
-
-class Waiting(Protocol):
-    """A request, or a listen, that waits for something before it goes on."""
-
-    leave: Callable[[], object] | None
-    """Takes it out of where it waits; called when it is over."""
 
 
 class Tables:
@@ -71,7 +45,6 @@ class Tables:
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
-        self.audience: Audience
 
     # -- servers --------------------------------------------------------------------------------
 
@@ -129,29 +102,15 @@ class Tables:
             if slot == entry.launch or slot.startswith(prefix)
         ]
 
-    # -- from a session to its process -----------------------------------------------------------
+    # -- processes, and slots for them ------------------------------------------------------------
 
-    def upstream_for(self, session: Session, entry: Entry) -> Upstream:
-        """Return the process that serves a session's requests to a server; it keeps it alive."""
-        upstream = session.upstreams.get(entry.name)
-        if upstream is not None and self.is_right(upstream, session, entry):
-            return upstream
-        key = _key(session, entry)
-        before = upstream.slot if upstream is not None else None
-        cwd = session.workspace if _is_of_workspace(entry) else None
-        client = session.speaker if entry.sharing is Sharing.SESSION else None
-        found = self._open(entry, key, cwd, after=before, client=client)
-        session.upstreams[entry.name] = found
-        found.requests.users.add(session.id)
-        found.requests.mark_busy()
-        return found
-
-    def is_right(self, upstream: Upstream, session: Session, entry: Entry) -> bool:
-        """Tell whether a session's process is still the one that its entry asks for."""
-        if upstream.entry.launch != entry.launch:
-            return False
-        key = self.keys.get(upstream.slot)
-        return key is None if entry.sharing is Sharing.SHARED else key == _key(session, entry)
+    def lister(self, session: Session, name: str) -> Upstream | None:
+        """Return the process whose lists of a server a session sees; none is made for that."""
+        own = session.upstreams.get(name)
+        entry = self.entries.get(name)
+        if own is not None or entry is None:
+            return own
+        return self.upstreams.get(slot_of(entry, control_key(entry, session.workspace)))
 
     def is_wanted(self, upstream: Upstream) -> bool:
         """Tell whether an entry asks for processes of this launch that are shared like this."""
@@ -164,165 +123,12 @@ class Tables:
             for entry in self.entries.values()
         )
 
-    def control_upstream(self, entry: Entry, workspace: str | None = None) -> Upstream:
-        """Return the process that serves control calls to a server, made from a ``workspace``."""
-        key = _control_key(entry, workspace)
-        is_of_workspace = key is not None and key != CONTROL
-        client = None if key is None else self._nobody
-        return self._open(entry, key, workspace if is_of_workspace else None, client=client)
-
-    def _nobody(self) -> Asker:
-        """Return who makes control calls: the process is its own, and nobody can be asked."""
-        return ourselves.calling_asker(self.fx.settings.version)
-
-    def lister(self, session: Session, name: str) -> Upstream | None:
-        """Return the process whose lists of a server a session sees; none is made for that."""
-        own = session.upstreams.get(name)
-        entry = self.entries.get(name)
-        if own is not None or entry is None:
-            return own
-        return self.upstreams.get(_slot(entry, _control_key(entry, session.workspace)))
-
-    def _open(
-        self,
-        entry: Entry,
-        key: str | None,
-        cwd: str | None,
-        *,
-        after: SlotId | None = None,
-        client: Callable[[], Asker] | None = None,
-    ) -> Upstream:
-        slot = _slot(entry, key)
-        upstream = self.upstreams.get(slot) or self._reclaim(slot, entry)
-        if upstream is None:
-            upstream = Upstream(self.fx, slot, entry, self.audience, client)
-            upstream.recall(self._known(entry))
-            after = after or self._retiring_place(entry.name, key)
-            self.upstreams[slot] = upstream
-            self.keys[slot] = key
-            self.fx.emit(OpenSlot(slot, entry.name, key, cwd, after))
-        return upstream
-
-    def _retiring_place(self, name: str, key: str | None) -> SlotId | None:
-        """Return the newest place that a server's new one takes over from."""
-        for slot, (upstream, _) in reversed(self.retiring.items()):
-            if upstream.entry.name == name and self.keys.get(slot) == key:
-                return slot
-        return None
-
-    def leave(self, session: Session, name: str) -> None:
-        """A session does not use a server any more."""
-        upstream = session.upstreams.pop(name, None)
-        if upstream is None:
-            return
-        if session.uses(upstream) is not None:
-            return
-        upstream.requests.users.discard(session.id)
-        upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
-        if self._is_private(upstream):
-            self.close(upstream, "its session ended")
-        else:
-            upstream.requests.mark_idle()
-            self.tidy(upstream)
-
-    def tidy(self, upstream: Upstream) -> None:
-        """Forget a workspace's place in which nothing runs and which nobody uses."""
+    def is_right(self, upstream: Upstream, session: Session, entry: Entry) -> bool:
+        """Tell whether a session's process is still the one that its entry asks for."""
+        if upstream.entry.launch != entry.launch:
+            return False
         key = self.keys.get(upstream.slot)
-        is_of_workspace = key is not None and key.startswith(("workspace:", f"{CONTROL}:"))
-        requests = upstream.requests
-        if (
-            is_of_workspace
-            and upstream.phase is Phase.DOWN
-            and not (requests.users or requests.load() or self.has_left(upstream))
-        ):
-            self.close(upstream, "its workspace is not used any more")
-
-    def is_abandoned(self, upstream: Upstream) -> bool:
-        """Tell whether it was the process of a session that has another one now, or none."""
-        return self._is_private(upstream) and not upstream.requests.users
-
-    def _is_private(self, upstream: Upstream) -> bool:
-        key = self.keys.get(upstream.slot)
-        return key is not None and key.startswith("session:")
-
-    def retire(self, upstream: Upstream, reason: str) -> None:
-        """Close a place once what is in flight there is answered, or has had its time.
-
-        What has not been sent goes to the process that takes its place.
-        """
-        slot = upstream.slot
-        if self.upstreams.pop(slot, None) is None:
-            return
-        self._remember(upstream)
-        timer = self.fx.after(upstream.entry.stop_grace, lambda: self.close(upstream, reason))
-        self.retiring[slot] = (upstream, timer)
-        name = upstream.entry.name
-        failure = Failure("server_stopped", f"{name}: {reason}", name, True)
-        released = upstream.requests.release(failure, lambda: self.close(upstream, reason))
-        for pending in released:
-            self.resubmit(pending)
-
-    def resubmit(self, pending: Pending) -> None:
-        """Send a request to whatever process its server has now."""
-        session = self.sessions.get(SessionId(pending.owner))
-        if session is None or pending.entry is None or pending.is_over:
-            return
-        entry = self.entry(pending.entry.name)
-        if isinstance(entry, Failure):
-            pending.is_over = True
-            pending.done(pending, None, None, entry)
-            return
-        pending.entry = entry
-        if pending.asker is None:  # a control call
-            self.control_upstream(entry, session.workspace).requests.submit(pending)
-            return
-        found = self.upstream_for(session, entry)
-        level = pending.asker.level if pending.is_modern else None
-        if level is None:
-            found.requests.submit(pending)
-            return
-        owed = session.owed.get(pending.key)
-
-        def leveled(_: object) -> None:
-            if owed is not None:
-                owed.leave = None
-            if self.has_left(found) or isinstance(self.entry(entry.name), Failure):
-                self.resubmit(pending)
-            elif not pending.is_over:
-                found.requests.submit(pending)
-
-        if owed is not None:
-            owed.leave = lambda: found.wait_for_no_level(leveled)
-        found.log_at_least(level, leveled)
-
-    def close(self, upstream: Upstream, reason: str) -> None:
-        """Forget a place for a process; what runs there is stopped."""
-        self._remember(upstream)
-        slot = upstream.slot
-        retiring = self.retiring.pop(slot, None)
-        if retiring is not None:
-            retiring[1].cancel()
-            upstream.requests.reclaim()
-        self.upstreams.pop(slot, None)
-        self.keys.pop(slot, None)
-        name = upstream.entry.name
-        failure = Failure("server_stopped", f"{name}: {reason}", name, True)
-        self.fx.emit(CloseSlot(slot, reason))  # first: who is let down may open it anew
-        upstream.down(failure, is_planned=True, comes_back=False)
-        self.forget_strangers()
-
-    def forget_strangers(self) -> None:
-        """Forget what launches said that no entry has and no place is of, and counts of no server.
-
-        Ad-hoc servers and changed entries come and go for weeks, each with a catalog. The last few
-        are kept: an entry may be back in a moment.
-        """
-        launches = {entry.launch for entry in self.entries.values()}
-        launches.update(upstream.entry.launch for upstream in self.places())
-        for launch in [each for each in self.memory if each not in launches][:-STRANGERS]:
-            del self.memory[launch]
-        for name in [each for each in self.past_calls if each not in self.entries][:-STRANGERS]:
-            del self.past_calls[name]
+        return key is None if entry.sharing is Sharing.SHARED else key == key_of(session, entry)
 
     def has_left(self, upstream: Upstream) -> bool:
         """Tell whether another place has taken over from this one, or none."""
@@ -339,126 +145,25 @@ class Tables:
         """Return all places, those about to close included."""
         return [*self.upstreams.values(), *(upstream for upstream, _ in self.retiring.values())]
 
-    def _reclaim(self, slot: SlotId, entry: Entry) -> Upstream | None:
-        """Take back a place that was about to close: its entry is what it was again."""
-        retiring = self.retiring.pop(slot, None)
-        if retiring is None:
-            return None
-        upstream, timer = retiring
-        timer.cancel()
-        upstream.requests.reclaim()
-        upstream.requests.configure(entry)
-        self.upstreams[slot] = upstream
-        self.fx.emit(OpenSlot(slot, entry.name, self.keys.get(slot), None, None))
-        return upstream
-
     def recall_lists(self, upstream: Upstream) -> None:
         """Let a process that is one client's alone begin with lists that hold for that client."""
-        upstream.recall_lists(self._known(upstream.entry))
+        upstream.recall_lists(self.known(upstream.entry))
 
-    def _known(self, entry: Entry) -> Known:
+    def known(self, entry: Entry) -> Known:
         """Return what is known of a launch, from its last process or from the disk."""
         return self.memory.get(entry.launch) or Known(
             entry.introduction, entry.catalog, entry.verdict, entry.has_asked, entry.capabilities
         )
 
-    def _remember(self, upstream: Upstream) -> None:
-        name, launch = upstream.entry.name, upstream.entry.launch
-        if upstream.introduction is not None:
-            self.memory.pop(launch, None)  # the newest is the last
-            self.memory[launch] = upstream.known()
-        calls, errors = upstream.requests.take_counts()
-        past = self.past_calls.get(name, (0, 0))
-        self.past_calls[name] = (past[0] + calls, past[1] + errors)
+    def is_abandoned(self, upstream: Upstream) -> bool:
+        """Tell whether it was the process of a session that has another one now, or none."""
+        return self.is_private(upstream) and not upstream.calls.users
 
-    # -- waiting ---------------------------------------------------------------------------------
+    def is_private(self, upstream: Upstream) -> bool:
+        key = self.keys.get(upstream.slot)
+        return key is not None and key.startswith("session:")
 
-    def when_ready(self, who: Waiting, upstream: Upstream, act: Waiter) -> None:
-        """Go on with a request once a process is ready, or will not be, unless it is over."""
-
-        def ready(failure: Failure | None) -> None:
-            who.leave = None
-            act(failure)
-
-        who.leave = lambda: upstream.requests.wait_no_more(ready)
-        upstream.requests.when_ready(ready)
-
-    def when_listed(self, who: Waiting, upstream: Upstream, kind: Kind, act: ListWaiter) -> None:
-        """Go on with a request once a process has listed, unless it is over."""
-
-        def listed(listing: Listing | None, failure: Failure | None) -> None:
-            who.leave = None
-            act(listing, failure)
-
-        who.leave = lambda: upstream.lists.wait_no_more(kind, listed)
-        upstream.lists.listing(kind, listed)
-
-    # -- answers --------------------------------------------------------------------------------
-
-    def forget(self, session: Session, owed: Owed) -> None:
-        """A request is over and gets no answer, or another one than usual."""
-        session.forget(owed)
-
-    def drop(self, session: Session, owed: Owed) -> None:
-        """A request was given up by its client: it gets no answer."""
-        self.forget(session, owed)
-        if owed.batch is not None:
-            owed.batch.settle(None)
-
-    def reply(self, session: Session, owed: Owed, result: Raw | bytes) -> None:
-        """Answer a request with a result."""
-        self.forget(session, owed)
-        self._send(session, owed, envelope.result(owed.ident, result))
-
-    def pass_error(self, session: Session, owed: Owed, error: Raw | bytes) -> None:
-        """Answer a request with a server's own error, untouched."""
-        self.forget(session, owed)
-        self._send(session, owed, envelope.error(owed.ident, error))
-
-    def outcome(self, session: Session, owed: Owed) -> Outcome:
-        """Return what answers a session's request with what came of the one sent on for it."""
-
-        def done(
-            _: Pending,
-            result: Raw | bytes | None,
-            error: Raw | bytes | None,
-            failure: Failure | None,
-        ) -> None:
-            if not session.forget(owed):
-                return
-            if result is not None and owed.batch is None:
-                line = envelope.result_parts(owed.ident, result)
-                self.fx.commands.append(ToSession(session.id, line))
-            elif result is not None:
-                self._send(session, owed, envelope.result(owed.ident, result))
-            elif error is not None:
-                self._send(session, owed, envelope.error(owed.ident, error))
-            elif failure is not None:
-                wrong = envelope.error(owed.ident, codes.error_object(failure))
-                self._send(session, owed, wrong)
-
-        return done
-
-    def _send(self, session: Session, owed: Owed, line: bytes) -> None:
-        if owed.batch is None:
-            self.fx.commands.append(ToSession(session.id, line))
-            return
-        if not owed.batch.has_room(line):
-            failure = with_details(no_room(session.share, len(line)), outcome_unknown=True)
-            line = envelope.error(owed.ident, codes.error_object(failure))
-        owed.batch.settle(line)
-
-    def refuse(
-        self, session: Session, owed: Owed, failure: Failure, code: int | None = None
-    ) -> None:
-        """Answer a request with an error of ours."""
-        self.pass_error(session, owed, codes.error_object(failure, code))
-
-    def reject(self, session: Session, owed: Owed, code: int, why: str) -> None:
-        """Answer a request that its client should not have sent like this."""
-        self.fx.tell(FrameRejected(session.id, why))
-        kind = _KINDS_OF_CODES.get(code, "invalid_message")
-        self.refuse(session, owed, Failure(kind, why), code)
+    # -- sessions -------------------------------------------------------------------------------
 
     def open_session(self, session: Session) -> None:
         """The connection is a session from now on."""
@@ -475,36 +180,26 @@ class Tables:
             session.has_introduced_itself = True
             self.fx.tell(SessionNamed(session.id, session.server, session.label or name))
 
-    def notify(self, session: Session, method: str, params: Raw | bytes | None) -> None:
-        """Send a session a notification, unless it has not said yet that it listens."""
-        if session.is_initialized:
-            self.notify_modern(session, method, params)
 
-    def notify_modern(self, session: Session, method: str, params: Raw | bytes | None) -> None:
-        """Send a client a notification that one of its requests has asked for."""
-        line = envelope.notification(envelope.quote(method), params)
-        self.fx.emit(ToSession(session.id, line, is_notification=True))
-
-
-def _is_of_workspace(entry: Entry) -> bool:
+def is_of_workspace(entry: Entry) -> bool:
     """Tell whether it matters to a server's processes in which workspace they are."""
     return entry.sharing is Sharing.WORKSPACE or entry.of_workspace
 
 
-def _slot(entry: Entry, key: str | None) -> SlotId:
+def slot_of(entry: Entry, key: str | None) -> SlotId:
     return SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
 
 
-def _control_key(entry: Entry, workspace: str | None) -> str | None:
+def control_key(entry: Entry, workspace: str | None) -> str | None:
     """Return which of a server's places is for control calls that are made from a workspace."""
     if entry.sharing is Sharing.SHARED:
         return None
-    if workspace is None or not _is_of_workspace(entry):
+    if workspace is None or not is_of_workspace(entry):
         return CONTROL
     return f"{CONTROL}:{workspace}"
 
 
-def _key(session: Session, entry: Entry) -> str | None:
+def key_of(session: Session, entry: Entry) -> str | None:
     """Return which of a server's places is a session's."""
     if entry.sharing is Sharing.SESSION:
         return f"session:{session.id}"

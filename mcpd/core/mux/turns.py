@@ -18,12 +18,11 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.asker import Asker
-from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Interactive
-from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.requests import Requests
+from mcpd.core.mux.inflight import Outcome, UpstreamRequest, failed
+from mcpd.core.mux.process import Process
 
 LENDS_AFTER: Final = 2.0
 """Seconds that a question is open before others' calls go ahead."""
@@ -33,8 +32,6 @@ READS_IN: Final = 2.0
 
 MOST_GIVEN_UP: Final = 1000
 """Calls of a process that were given up, and of which it has not read that; then it is busy."""
-
-_PING: Final = CLIENT_REQUESTS["ping"]
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -70,7 +67,7 @@ class _Line:
     __slots__ = ("asker", "requests", "since")
 
     def __init__(self, now: float, asker: Asker | None) -> None:
-        self.requests: dict[Pending, None] = {}
+        self.requests: dict[UpstreamRequest, None] = {}
         self.since = now
         self.asker = asker
 
@@ -91,27 +88,42 @@ class Turns:
     process is a legacy one and the mode is exclusive.
     """
 
-    def __init__(self, effects: Effects, requests: Requests) -> None:
-        self.has_asked = requests.entry.has_asked
+    def __init__(
+        self,
+        effects: Effects,
+        process: Process,
+        *,
+        send: Callable[[UpstreamRequest], None],
+        ping: Callable[[Callable[[object, object], None]], int],
+        end: Callable[[UpstreamRequest, Outcome], None],
+    ) -> None:
+        """``send`` takes a request that has its turn, ``end`` one that waited for too long.
+
+        ``ping`` pings the process, and returns the wire id of that.
+        """
+        self.has_asked = process.entry.has_asked
         """Whether a call was seen to cause a question, in this life or an earlier one."""
         self._fx = effects
-        self._requests = requests
-        self._running: dict[Pending, None] = {}
+        self._process = process
+        self._send_one = send
+        self._ping = ping
+        self._end = end
+        self._running: dict[UpstreamRequest, None] = {}
         self._holders: dict[int, _Holder] = {}
         self._lines: dict[int, _Line] = {}
         """Who waits, whoever came first in front; a session goes with all that it has."""
         self._length = 0
         """How many requests wait."""
         self._open: dict[int, _Open] = {}
-        self._watched: dict[Pending, list[Callable[[], None]]] = {}
-        self._given_up: OrderedDict[Pending, tuple[Timer, int]] = OrderedDict()
+        self._watched: dict[UpstreamRequest, list[Callable[[], None]]] = {}
+        self._given_up: OrderedDict[UpstreamRequest, tuple[Timer, int]] = OrderedDict()
         """Calls that were given up, until the process has read it; with the end of their turn, and
         the id of the ping that followed. Whoever answers that, or a later request, has read it."""
 
     @property
     def mode(self) -> Interactive:
         """Return what is done now, with ``AUTO`` decided."""
-        mode = self._requests.entry.interactive
+        mode = self._process.entry.interactive
         if mode is Interactive.AUTO:
             return Interactive.EXCLUSIVE if self.has_asked else Interactive.SHARED
         return mode
@@ -119,7 +131,7 @@ class Turns:
     @property
     def is_exclusive(self) -> bool:
         """Whether sessions take turns."""
-        return self._requests.era is Era.LEGACY and self.mode is Interactive.EXCLUSIVE
+        return self._process.era is Era.LEGACY and self.mode is Interactive.EXCLUSIVE
 
     def mark_asked(self) -> None:
         """A call has caused a question: from now on sessions take turns, where that is AUTO."""
@@ -127,44 +139,43 @@ class Turns:
 
     # -- the gate --------------------------------------------------------------------------------
 
-    def admits(self, pending: Pending) -> bool:
+    def admits(self, leg: UpstreamRequest) -> bool:
         """Tell whether a request may go now; else it waits for its turn."""
-        if pending in self._running:
+        if leg in self._running:
             return True
-        owner = pending.owner
+        owner = leg.owner
         if owner not in self._open and self.is_exclusive and (self._lines or self._blocks(owner)):
-            self._keep(pending)
+            self._keep(leg)
             return False
-        self._run(pending)
+        self._run(leg)
         return True
 
-    def given_up(self, pending: Pending) -> None:
+    def given_up(self, leg: UpstreamRequest) -> None:
         """The process was told that a request is given up; it may have asked something before."""
-        if self._requests.era is not Era.LEGACY:
+        if self._process.era is not Era.LEGACY:
             return
-        pending.params = pending.anew = (
-            None  # a process that never reads is to cost no more than this
-        )
+        # a process that never reads costs no more memory than this
+        leg.params = leg.unanswered_params = None
         # even where nobody is to be asked: that may be another way before the process reads this
-        timer = self._fx.after(READS_IN, lambda: self._pass_on(pending))
-        self._given_up[pending] = (timer, 0)
-        self._given_up[pending] = (timer, self._ask_whether_read(pending))
-        self._requests.is_overrun = len(self._given_up) >= MOST_GIVEN_UP
+        timer = self._fx.after(READS_IN, lambda: self._pass_on(leg))
+        self._given_up[leg] = (timer, 0)
+        self._given_up[leg] = (timer, self._ask_whether_read(leg))
+        self._process.is_overrun = len(self._given_up) >= MOST_GIVEN_UP
 
-    def _ask_whether_read(self, pending: Pending) -> int:
+    def _ask_whether_read(self, leg: UpstreamRequest) -> int:
         """Ping it: it reads in order, and has read what came before when it answers."""
 
         def answered(result: object, error: object) -> None:
-            if pending in self._given_up:  # it does not read, or does not answer
-                self._fx.after(READS_IN, lambda: self._ask_again(pending))
+            if leg in self._given_up:  # it does not read, or does not answer
+                self._fx.after(READS_IN, lambda: self._ask_again(leg))
 
-        return self._requests.ask(_PING, None, answered).wire_id
+        return self._ping(answered)
 
-    def _ask_again(self, pending: Pending) -> None:
-        if self._given_up and pending is next(reversed(self._given_up)):  # it stands for all
-            self._ask_whether_read(pending)
+    def _ask_again(self, leg: UpstreamRequest) -> None:
+        if self._given_up and leg is next(reversed(self._given_up)):  # it stands for all
+            self._ask_whether_read(leg)
 
-    def possible(self) -> list[Pending]:
+    def possible(self) -> list[UpstreamRequest]:
         """Return calls that were given up, and that what is asked now may be of all the same."""
         return list(self._given_up)
 
@@ -183,48 +194,48 @@ class Turns:
             self._run_no_more(earliest)
             has_read = True
         if has_read:
-            self._requests.is_overrun = False
+            self._process.is_overrun = False
             self._advance()
 
-    def _pass_on(self, pending: Pending) -> None:
-        self._run_no_more(pending)
+    def _pass_on(self, leg: UpstreamRequest) -> None:
+        self._run_no_more(leg)
         self._advance()
 
-    def _run_no_more(self, pending: Pending) -> None:
-        if pending in self._running:
-            del self._running[pending]
-            holder = self._holders[pending.owner]
+    def _run_no_more(self, leg: UpstreamRequest) -> None:
+        if leg in self._running:
+            del self._running[leg]
+            holder = self._holders[leg.owner]
             holder.count -= 1
             if not holder.count:
-                del self._holders[pending.owner]
+                del self._holders[leg.owner]
 
-    def over(self, pending: Pending) -> None:
+    def over(self, leg: UpstreamRequest) -> None:
         """A request is over, whether it had its turn or not."""
-        if pending not in self._given_up:
-            self._run_no_more(pending)
+        if leg not in self._given_up:
+            self._run_no_more(leg)
         if self._watched:
-            for act in self._watched.pop(pending, ()):
+            for act in self._watched.pop(leg, ()):
                 act()
         if self._lines:
             self._advance()
 
-    def remove(self, pending: Pending) -> bool:
+    def remove(self, leg: UpstreamRequest) -> bool:
         """Take out one that waits and is given up; tell whether it was there."""
-        line = self._lines.get(pending.owner)
-        if line is None or pending not in line.requests:
+        line = self._lines.get(leg.owner)
+        if line is None or leg not in line.requests:
             return False
-        del line.requests[pending]
+        del line.requests[leg]
         self._length -= 1
         if not line.requests:
-            del self._lines[pending.owner]
+            del self._lines[leg.owner]
         return True
 
-    def drain(self) -> list[Pending]:
+    def drain(self) -> list[UpstreamRequest]:
         """Take out all that wait."""
         lines, self._lines, self._length = self._lines, {}, 0
-        found = [pending for line in lines.values() for pending in line.requests]
-        for pending in found:
-            _drop_queue_timer(pending)
+        found = [leg for line in lines.values() for leg in line.requests]
+        for leg in found:
+            _drop_queue_timer(leg)
         return found
 
     def server_gone(self) -> None:
@@ -232,7 +243,7 @@ class Turns:
         for timer, _ in self._given_up.values():
             timer.cancel()
         self._given_up.clear()
-        self._requests.is_overrun = False
+        self._process.is_overrun = False
         self._running.clear()  # what is repeated asks for its turn anew
         self._holders.clear()
 
@@ -243,21 +254,24 @@ class Turns:
     def __len__(self) -> int:
         return self._length
 
-    def watch(self, pending: Pending, act: Callable[[], None]) -> None:
+    def watch(self, leg: UpstreamRequest, act: Callable[[], None]) -> None:
         """Call back once a request of a client that can be asked is over, however it ends."""
-        self._watched.setdefault(pending, []).append(act)
+        self._watched.setdefault(leg, []).append(act)
 
     # -- open questions --------------------------------------------------------------------------
 
-    def question_opened(self, owner: int) -> None:
-        """A session is asked something: nothing of it waits, and after a while nobody for it."""
+    def question_opened(self, owner: int) -> bool:
+        """Note that a session is asked something; tell whether it is its only open question.
+
+        None of its requests waits then, and after ``LENDS_AFTER`` no other session waits for it.
+        """
         known = self._open.get(owner)
         if known is not None:
             known.count += 1
-            return
+            return False
         self._open[owner] = _Open(self._fx.after(LENDS_AFTER, lambda: self._lend(owner)))
         self._send(self._lines.pop(owner, None))
-        self._requests.hurry(owner)
+        return True
 
     def is_asked(self, owner: int) -> bool:
         """Tell whether a session has an open question: nothing of it waits."""
@@ -286,7 +300,7 @@ class Turns:
         return any(other != owner and not self._is_lent(other) for other in self._holders)
 
     def _advance(self) -> None:
-        while self._lines and self._requests.is_ready:
+        while self._lines and self._process.is_ready:
             owner = next(iter(self._lines))
             if self.is_exclusive and self._blocks(owner):
                 return
@@ -296,36 +310,36 @@ class Turns:
         if line is None:
             return
         self._length -= len(line.requests)
-        for pending in line.requests:  # all of them first: one that fails must not let others in
-            self._run(pending)
-        for pending in line.requests:
-            _drop_queue_timer(pending)
-            if not pending.is_over:
-                self._requests.place(pending)
+        for leg in line.requests:  # all of them first: one that fails must not let others in
+            self._run(leg)
+        for leg in line.requests:
+            _drop_queue_timer(leg)
+            if not leg.is_over:
+                self._send_one(leg)
 
-    def _run(self, pending: Pending) -> None:
-        self._running[pending] = None
-        holder = self._holders.get(pending.owner)
+    def _run(self, leg: UpstreamRequest) -> None:
+        self._running[leg] = None
+        holder = self._holders.get(leg.owner)
         if holder is None:
-            holder = self._holders[pending.owner] = _Holder(self._fx.now, pending.asker)
+            holder = self._holders[leg.owner] = _Holder(self._fx.now, leg.asker)
         holder.count += 1
 
-    def _keep(self, pending: Pending) -> None:
-        line = self._lines.get(pending.owner)
+    def _keep(self, leg: UpstreamRequest) -> None:
+        line = self._lines.get(leg.owner)
         if line is None:
-            line = self._lines[pending.owner] = _Line(self._fx.now, pending.asker)
-        line.requests[pending] = None
+            line = self._lines[leg.owner] = _Line(self._fx.now, leg.asker)
+        line.requests[leg] = None
         self._length += 1
-        wait = self._requests.entry.queue_timeout
+        wait = self._process.entry.queue_timeout
         if wait > 0:
-            pending.queue_timer = self._fx.after(wait, lambda: self._give_up(pending, wait))
+            leg.queue_timer = self._fx.after(wait, lambda: self._give_up(leg, wait))
 
-    def _give_up(self, pending: Pending, wait: float) -> None:
-        if not self.remove(pending):
+    def _give_up(self, leg: UpstreamRequest, wait: float) -> None:
+        if not self.remove(leg):
             return
-        entry = pending.entry or self._requests.entry
+        entry = leg.entry or self._process.entry
         who = max(
-            (w for w in self._who_runs(self._fx.now) if w.session != pending.owner),
+            (w for w in self._who_runs(self._fx.now) if w.session != leg.owner),
             key=lambda w: (not w.is_lent, w.for_s),
             default=None,
         )
@@ -340,7 +354,7 @@ class Turns:
             message += f": {whose} has had it for {who.for_s:.0f} s"
         hint = f"`mcpctl status {entry.name}` shows who waits for whom"
         failure = Failure("server_busy", message, entry.name, True, hint, details)
-        self._requests.spoil(pending, failure)
+        self._end(leg, failed(failure))
 
     # -- status ----------------------------------------------------------------------------------
 
@@ -365,7 +379,7 @@ def _name_of(asker: Asker | None) -> str | None:
     return None if asker is None else asker.name
 
 
-def _drop_queue_timer(pending: Pending) -> None:
-    if pending.queue_timer is not None:
-        pending.queue_timer.cancel()
-        pending.queue_timer = None
+def _drop_queue_timer(leg: UpstreamRequest) -> None:
+    if leg.queue_timer is not None:
+        leg.queue_timer.cancel()
+        leg.queue_timer = None

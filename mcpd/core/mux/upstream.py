@@ -20,41 +20,36 @@ from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.handshake import Handshake
-from mcpd.core.mux.hearing import Hearing, Told
-from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.lists import Lists
-from mcpd.core.mux.requests import Interpreted, Requests
 from mcpd.core.mux.subscriptions import Subscriptions, Task, Topic
-from mcpd.core.mux.turns import Turns
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SlotId
 
 
-class Audience(Told["Upstream"], Protocol):
-    """Those to whom a server speaks without being asked, and who know what its answers mean."""
+class Observer(Protocol):
+    """Whoever serves clients of a server: it learns what changes there.
 
-    def heard_lists(self, upstream: Upstream) -> None:
-        """Remember what the server has listed, before anybody who waits for it is answered."""
+    A server's protocol side knows no clients, so this is what it knows of them.
+    """
 
-    def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
-        """A list is another one now; ``everybody``: also for those who wait for it."""
+    def lists_kept(self, upstream: Upstream) -> None:
+        """Remember what the server has listed, before any client that waits is answered."""
 
-    def heard_ready(self, upstream: Upstream) -> None:
-        """The process is ready, and its lists can be read."""
+    def list_changed(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
+        """Report that a list differs; ``everybody``: also to clients that had one before."""
 
-    def heard_answer(
-        self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
-    ) -> Interpreted | None:
-        """Say what an answer means to its client; ``None`` when that is asked something first."""
+    def process_ready(self, upstream: Upstream) -> None:
+        """Note that the process is ready, and that its lists can be read."""
 
-    def heard_end(self, upstream: Upstream) -> None:
-        """The process is gone, with whatever it wanted to know."""
+    def process_gone(self, upstream: Upstream) -> None:
+        """Drop what the process has asked: it has ended."""
 
 
 ROOTS_IN: Final = 0.25
@@ -99,7 +94,7 @@ class Upstream:
         effects: Effects,
         slot: SlotId,
         entry: Entry,
-        audience: Audience,
+        observer: Observer,
         client: Callable[[], Asker] | None = None,
     ) -> None:
         """``client`` returns whose process it is; ``None`` where several clients share it."""
@@ -121,20 +116,16 @@ class Upstream:
         self._level_waiters: dict[Callable[[Raw | bytes | None], None], None] = {}
         self.share = Share(effects.memory)
         """What is kept of its questions."""
-        self.requests = requests = Requests(effects, slot, entry)
-        requests.callers = ourselves.calling_asker(effects.settings.version)
-        requests.interpret = lambda p, r, e: audience.heard_answer(self, p, r, e)
-        self.turns = requests.gate = Turns(effects, requests)
+        self.calls = calls = Calls(effects, slot, entry)
+        calls.callers = ourselves.calling_asker(effects.settings.version)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
-        self.lists = Lists(effects, requests, lists, self)
+        self.lists = Lists(effects, calls, lists, self)
         self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
         self.subscriptions = Subscriptions(self._move_subscription)
-        self._handshake = Handshake(effects, requests, self._take_introduction)
-        self._feeds = Feeds(effects, requests, self)
-        self.hear: Final = Hearing(effects, self, self._feeds, audience).hear
-        """React to one line of the process. Whatever it is, nobody's session ends of it."""
+        self._handshake = Handshake(effects, calls, self._take_introduction)
+        self.feeds = Feeds(effects, calls, self.feed_reopened)
         self._fx = effects
-        self._audience = audience
+        self._observer = observer
         self._client = client
         self._start_steps = 0  # answers that are owed before the process is ready
         self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
@@ -146,7 +137,7 @@ class Upstream:
     @property
     def entry(self) -> Entry:
         """The entry, or the first of those, whose process this is."""
-        return self.requests.entry
+        return self.calls.entry
 
     @property
     def catalog(self) -> Catalog:
@@ -167,13 +158,13 @@ class Upstream:
         told = client.capabilities
         if not self.is_modern or self.is_private:
             return self.lists
-        if _extensions(told) == _extensions(self.requests.ours.capabilities):
+        if _extensions(told) == _extensions(self.calls.ours.capabilities):
             return self.lists
         found = self._lists_of.get(told)
         if found is None:
             host = _ListsOfClients(self)
             asker = Asker(Era.LEGACY, told, client.info)  # its envelope is written by us
-            found = self._lists_of[told] = Lists(self._fx, self.requests, Catalog(), host, asker)
+            found = self._lists_of[told] = Lists(self._fx, self.calls, Catalog(), host, asker)
             if len(self._lists_of) > MOST_LISTS:
                 self._lists_of.popitem(last=False)
         self._lists_of.move_to_end(told)
@@ -182,7 +173,7 @@ class Upstream:
     @property
     def is_ready(self) -> bool:
         """Whether requests are sent at once."""
-        return self.requests.is_ready
+        return self.calls.is_ready
 
     @property
     def version(self) -> str | None:
@@ -198,7 +189,7 @@ class Upstream:
         known = self.introduction
         if known is None or not known.has(kind.capability, "listChanged"):
             return False
-        return not self.is_modern or self._feeds.hears(kind)
+        return not self.is_modern or self.feeds.hears(kind)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -208,11 +199,11 @@ class Upstream:
     @property
     def is_modern(self) -> bool:
         """Whether the process that runs speaks a revision without a handshake."""
-        return self.requests.era is Era.MODERN
+        return self.calls.era is Era.MODERN
 
     def silent_s(self) -> float | None:
         """Return for how long the process has said nothing while it owes an answer."""
-        owed_since = self.requests.owed_since()
+        owed_since = self.calls.owed_since()
         return None if owed_since is None else self._fx.now - max(owed_since, self.heard_at)
 
     def hints(self, kind: Kind) -> tuple[int, str]:
@@ -221,7 +212,7 @@ class Upstream:
 
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
-        verdict, told = self._handshake.verdict, self.requests.ours.capabilities
+        verdict, told = self._handshake.verdict, self.calls.ours.capabilities
         return Known(self.introduction, self.catalog, verdict, self.has_asked, told)
 
     def recall(self, known: Known) -> None:
@@ -230,7 +221,7 @@ class Upstream:
         if not self.is_private:
             self.lists.catalog = known.catalog
         self._handshake.verdict = known.verdict
-        self.has_asked = self.turns.has_asked = known.has_asked
+        self.has_asked = self.calls.gate.has_asked = known.has_asked
 
     def recall_lists(self, known: Known) -> None:
         """Take over what another client's process listed, if it was told the same."""
@@ -267,7 +258,7 @@ class Upstream:
 
     def roots_asked(self, ident: bytes) -> None:
         """Note that the server wants to know the roots; ``answer`` tells it."""
-        if self.phase is Phase.STARTING or self.requests.is_held:
+        if self.phase is Phase.STARTING or self.calls.is_held:
             self._roots_asked.add(ident)
             self._wait_for_roots()
 
@@ -279,12 +270,12 @@ class Upstream:
         """
         has_roots = bool(self.entry.roots) or self.entry.asks_for_roots
         if has_roots and not self.is_modern:
-            self.requests.hold_all()
+            self.calls.hold_all()
             self._roots_by = self._fx.now + ROOTS_MOST
             self._wait_for_roots()
 
     def _wait_for_roots(self) -> None:
-        if not self.requests.is_held:
+        if not self.calls.is_held:
             return
         if self._roots_timer is not None:
             self._roots_timer.cancel()
@@ -294,7 +285,7 @@ class Upstream:
 
     def _let_all_go(self) -> None:
         self._roots_asked.clear()
-        self.requests.let_all_go()
+        self.calls.let_all_go()
 
     # -- the life of a process ------------------------------------------------------------------
 
@@ -303,8 +294,8 @@ class Upstream:
         self.phase = Phase.STARTING
         client = None if self._client is None else self._client()
         version = self._fx.settings.version
-        self.requests.ours = ourselves.asker_for(self.entry, client, version)
-        self.requests.begin()
+        self.calls.ours = ourselves.asker_for(self.entry, client, version)
+        self.calls.begin()
         self._handshake.up()
 
     def probe_read(self) -> None:
@@ -312,18 +303,18 @@ class Upstream:
         self._handshake.probe_read()
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
-        """There is no process: fail what it owed, and keep what may go to the next one."""
+        """There is no process: fail what it request, and keep what may go to the next one."""
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
-        self.requests.is_ready = False  # whoever gets a turn now waits for the next process
-        self._audience.heard_end(self)
+        self.calls.is_ready = False  # whoever gets a turn now waits for the next process
+        self._observer.process_gone(self)
         self.phase = Phase.DOWN
         self._start_steps = 0
         self._roots_asked.clear()
         if self._roots_timer is not None:
             self._roots_timer.cancel()
-        self._feeds.down()
+        self.feeds.down()
         self.subscriptions.down()
-        self.requests.lose(
+        self.calls.lose(
             failure,
             is_planned=is_planned,
             comes_back=comes_back,
@@ -338,7 +329,7 @@ class Upstream:
 
     def _take_introduction(self, introduction: Introduction) -> None:
         self.introduction = introduction
-        self.requests.era = introduction.era
+        self.calls.era = introduction.era
         self._before = dict(self.catalog.lists)
         self._start_steps = 1
         self._level_sent = None
@@ -346,7 +337,7 @@ class Upstream:
             self._follow_lists(introduction)  # before they are read, so that no change is lost
         else:
             self.notify(b'"notifications/initialized"')
-            for level in self.requests.levels():  # the process before may have been a modern one
+            for level in self.calls.levels():  # the process before may have been a modern one
                 self.log_at_least(level)
             if self.level is not None and introduction.has("logging"):
                 self._start_steps += 1
@@ -372,23 +363,23 @@ class Upstream:
             self._send_level(self.level, None)  # they were told to change meanwhile
         self.subscriptions.renew()
         self._hold_for_roots()
-        self.requests.open()
+        self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
-                self._audience.heard_change(self, kind, everybody=kind in self._before)
+                self._observer.list_changed(self, kind, everybody=kind in self._before)
         self._before = {}
         self.lists.opened()
-        self._audience.heard_ready(self)
-        self.requests.mark_idle()
+        self._observer.process_ready(self)
+        self.calls.mark_idle()
 
     def keep_lists(self) -> None:
         """Have what the server said known to everybody, and put on disk."""
         if self.introduction is not None:
-            self._audience.heard_lists(self)
+            self._observer.lists_kept(self)
             said, entry = self.introduction, self.entry
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
-            told = self.requests.ours.capabilities
+            told = self.calls.ours.capabilities
             self._fx.emit(
                 KeepCatalog(
                     entry.name, entry.launch, said, self.catalog, self.has_asked, offer, told
@@ -398,7 +389,7 @@ class Upstream:
     def lists_changed(self, kind: Kind) -> None:
         """A list has been read again, and it is another one, or the server said so."""
         self._lists_of.clear()  # what is being read there still comes to those who wait
-        self._audience.heard_change(self, kind, everybody=True)
+        self._observer.list_changed(self, kind, everybody=True)
 
     # -- log level and subscriptions ------------------------------------------------------------
 
@@ -456,7 +447,7 @@ class Upstream:
 
         self._is_setting_level = True
         self._level_sent = level
-        self.requests.ask(
+        self.calls.ask(
             CLIENT_REQUESTS["logging/setLevel"],
             legacy.level_params(level),
             lambda result, error: answered(error),
@@ -472,23 +463,23 @@ class Upstream:
             self._started_step()
 
         if self.is_modern and wanted:
-            self._feeds.follow(topic, moved)
+            self.feeds.follow(topic, moved)
         elif self.is_modern:
-            self._feeds.leave(topic)
+            self.feeds.leave(topic)
             moved(None)
         elif isinstance(topic, Task):
             moved(None)  # a legacy process, in the place of a modern one, has none to tell of
         else:
             method = "resources/subscribe" if wanted else "resources/unsubscribe"
             params = b'{"uri":%b}' % envelope.quote(topic)
-            self.requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
+            self.calls.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
 
     def _follow_lists(self, introduction: Introduction) -> None:
         tools, prompts, resources = (
             introduction.has(name, "listChanged") for name in legacy.LIST_CHANGED
         )
         if tools or prompts or resources:
-            self._feeds.follow_lists(
+            self.feeds.follow_lists(
                 modern.Listen(tools=tools, prompts=prompts, resources=resources, uris=())
             )
 

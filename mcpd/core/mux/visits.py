@@ -42,7 +42,7 @@ class Visits:
         ident = visits.pop(name, None) if name is not None else None
         session = None if ident is None else self._tables.sessions.get(ident)
         if session is not None:
-            self._tables.notify(session, "notifications/elicitation/complete", params)
+            session.notify("notifications/elicitation/complete", params)
 
     def server_gone(self, upstream: Upstream) -> None:
         """The process is gone; another one knows nothing of its pages."""

@@ -25,8 +25,8 @@ class Desk:
         self.fx = Effects(Settings(version="1"), lambda name, known: [])
         self.asking = Asking(self.fx)
         self.one, self.two = (
-            Session(SessionId(1), Share(Memory(10**9))),
-            Session(SessionId(2), Share(Memory(10**9))),
+            Session(self.fx, SessionId(1), Share(Memory(10**9))),
+            Session(self.fx, SessionId(2), Share(Memory(10**9))),
         )
         self.heard: list[tuple[bytes | None, bytes | None]] = []
         self.progress: list[bytes] = []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mux.inflight import FairQueue, Inflight, Pending
+from mcpd.core.mux.inflight import Inflight, Recipient, UpstreamRequest
+from mcpd.core.mux.queue import FairQueue
 
 CALL = CLIENT_REQUESTS["tools/call"]
 
 
-def pending(owner: int = 1) -> Pending:
-    return Pending(owner, CALL, None, lambda *_: None)
+def pending(owner: int = 1) -> UpstreamRequest:
+    return UpstreamRequest(owner, CALL, None, Recipient())
 
 
 def test_ids_count_from_one_and_are_never_used_twice():

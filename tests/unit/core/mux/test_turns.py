@@ -11,15 +11,17 @@ from msgspec import Raw
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import ToServer
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Interactive, Settings
-from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.requests import Requests
-from mcpd.core.mux.turns import LENDS_AFTER, Turns, Who
+from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest
+from mcpd.core.mux.turns import LENDS_AFTER, Who
 from mcpd.ids import SlotId
+from tests.unit.core.mux.world import Taker
 
 CALL = CLIENT_REQUESTS["tools/call"]
+CANCELLED = Outcome(End.CANCELLED)
 GONE = Failure("server_crashed", "gone", "echo")
 
 
@@ -30,25 +32,25 @@ class Floor:
         self.fx = Effects(Settings(version="1"), lambda name, known: [])
         fields = {"interactive": Interactive.EXCLUSIVE} | fields
         self.entry = Entry(name="echo", launch="echo-1", **fields)
-        self.requests = Requests(self.fx, SlotId("echo-1"), self.entry)
-        self.turns = self.requests.gate = Turns(self.fx, self.requests)
+        self.calls = Calls(self.fx, SlotId("echo-1"), self.entry)
+        self.turns = self.calls.gate
         self.failures: list[Failure] = []
-        self.requests.begin()
-        self.requests.open()
+        self.calls.begin()
+        self.calls.open()
 
-    def call(self, owner: int, *, is_asking: bool = True) -> Pending:
-        def done(_: Pending, result: object, error: object, failure: Failure | None) -> None:
-            if failure is not None:
-                self.failures.append(failure)
+    def call(self, owner: int, *, is_asking: bool = True) -> UpstreamRequest:
+        def take(outcome: Outcome) -> None:
+            if outcome.failure is not None:
+                self.failures.append(outcome.failure)
 
-        pending = Pending(owner, CALL, b"{}", done, entry=self.entry)
+        pending = UpstreamRequest(owner, CALL, b"{}", Taker(take), self.entry)
         pending.is_asking = is_asking
-        self.requests.submit(pending)
+        self.calls.submit(pending)
         return pending
 
-    def finish(self, pending: Pending) -> None:
-        assert self.requests.take(pending.wire_id) is pending
-        self.requests.finish(pending, Raw(b"{}"), None, b"")
+    def finish(self, pending: UpstreamRequest) -> None:
+        assert self.calls.take(pending.wire_id) is pending
+        self.calls.finish(pending, Raw(b"{}"), b"", Outcome(End.ANSWERED, b"{}"))
 
     def wait(self, seconds: float) -> None:
         self.fx.now += seconds
@@ -106,7 +108,7 @@ def test_nobody_waits_where_nobody_takes_turns() -> None:
         assert floor.call(2).is_written
         assert floor.turns.report(0.0).running == ()
     floor = Floor()
-    floor.requests.era = Era.MODERN
+    floor.calls.era = Era.MODERN
     floor.call(1)
     assert floor.call(2).is_written
 
@@ -138,7 +140,7 @@ def test_a_session_that_is_asked_does_not_wait_even_with_what_is_in_line() -> No
     floor.call(1)
     floor.call(2)
     mine = floor.call(1)
-    floor.turns.question_opened(1)
+    floor.calls.question_opened(1)
     assert mine.is_written
     assert floor.call(1).is_written
     floor.turns.question_closed(1)
@@ -149,12 +151,12 @@ def test_a_question_that_stays_open_lends_the_turn() -> None:
     floor = Floor()
     floor.call(1)
     second, third = floor.call(2), floor.call(3)
-    floor.turns.question_opened(1)
+    floor.calls.question_opened(1)
     floor.wait(LENDS_AFTER - 0.1)
     assert not second.is_written
     floor.wait(0.1)
     assert second.is_written and not third.is_written
-    floor.turns.question_opened(2)
+    floor.calls.question_opened(2)
     floor.wait(LENDS_AFTER)
     assert third.is_written
 
@@ -163,8 +165,8 @@ def test_an_answer_in_time_lends_nothing() -> None:
     floor = Floor()
     floor.call(1)
     second = floor.call(2)
-    floor.turns.question_opened(1)
-    floor.turns.question_opened(1)
+    floor.calls.question_opened(1)
+    floor.calls.question_opened(1)
     floor.turns.question_closed(1)
     floor.turns.question_closed(1)
     floor.wait(LENDS_AFTER)
@@ -174,7 +176,7 @@ def test_an_answer_in_time_lends_nothing() -> None:
 def test_who_has_lent_its_turn_and_goes_on_is_waited_for_again() -> None:
     floor = Floor()
     first, second = floor.call(1), floor.call(2)
-    floor.turns.question_opened(1)
+    floor.calls.question_opened(1)
     floor.wait(LENDS_AFTER)
     floor.turns.question_closed(1)
     third = floor.call(3)
@@ -216,7 +218,7 @@ def test_the_time_in_line_ends_with_the_turn() -> None:
 def test_what_is_cancelled_in_line_leaves_it() -> None:
     floor = Floor()
     first, second, third = floor.call(1), floor.call(2), floor.call(3)
-    floor.requests.cancel(second)
+    floor.calls.end(second, CANCELLED)
     assert len(floor.turns) == 1
     floor.finish(first)
     assert not second.is_written and third.is_written
@@ -239,10 +241,10 @@ def test_a_restart_keeps_the_line_and_its_order() -> None:
     floor = Floor()
     floor.call(1)
     waiting = [floor.call(2), floor.call(3)]
-    floor.requests.lose(GONE, is_planned=True, comes_back=True, tool=lambda name: None)
+    floor.calls.lose(GONE, is_planned=True, comes_back=True, tool=lambda name: None)
     assert [f.kind for f in floor.failures] == ["server_crashed"]
-    floor.requests.begin()
-    floor.requests.open()
+    floor.calls.begin()
+    floor.calls.open()
     assert [w.is_written for w in waiting] == [True, False]
     floor.finish(waiting[0])
     assert waiting[1].is_written
@@ -252,10 +254,10 @@ def test_a_call_that_is_repeated_after_a_crash_keeps_its_turn() -> None:
     floor = Floor(may_repeat=True)
     first = floor.call(1)
     first.is_written = False
-    floor.requests.lose(GONE, is_planned=False, comes_back=True, tool=lambda name: None)
+    floor.calls.lose(GONE, is_planned=False, comes_back=True, tool=lambda name: None)
     other = floor.call(2)
-    floor.requests.begin()
-    floor.requests.open()
+    floor.calls.begin()
+    floor.calls.open()
     assert first.is_written and not other.is_written
     floor.finish(first)
     assert other.is_written
@@ -265,8 +267,8 @@ def test_what_is_taken_elsewhere_holds_no_turn_here() -> None:
     floor = Floor(max_concurrency=1)
     first = floor.call(1)
     floor.call(1)
-    floor.requests.release(GONE, lambda: None)
-    floor.requests.reclaim()
+    floor.calls.release(GONE, lambda: None)
+    floor.calls.reclaim()
     other = floor.call(2)
     assert not other.is_written
     floor.finish(first)
@@ -277,7 +279,7 @@ def test_a_line_goes_when_the_configuration_says_so() -> None:
     floor = Floor()
     floor.call(1)
     second = floor.call(2)
-    floor.requests.configure(Entry(name="echo", launch="echo-1", interactive=Interactive.SHARED))
+    floor.calls.configure(Entry(name="echo", launch="echo-1", interactive=Interactive.SHARED))
     assert second.is_written
 
 
@@ -288,8 +290,8 @@ def test_a_watched_request_is_told_of_however_it_ends() -> None:
     for name, pending in (("first", first), ("second", second), ("third", third)):
         floor.turns.watch(pending, lambda name=name: ended.append(name))  # type: ignore[misc]
     floor.finish(first)
-    floor.requests.cancel(third)
-    floor.requests.lose(GONE, is_planned=False, comes_back=False, tool=lambda name: None)
+    floor.calls.end(third, CANCELLED)
+    floor.calls.lose(GONE, is_planned=False, comes_back=False, tool=lambda name: None)
     assert ended == ["first", "third", "second"]
 
 
@@ -304,7 +306,7 @@ def test_the_report_says_who_has_the_turn_and_who_waits() -> None:
     assert report.mode is Interactive.EXCLUSIVE
     assert report.running == (Who(1, 4.0),)
     assert report.waiting == (Who(3, 1.0), Who(2, 1.0))
-    floor.turns.question_opened(1)
+    floor.calls.question_opened(1)
     floor.wait(LENDS_AFTER)
     report = floor.turns.report(floor.fx.now)
     assert report.running == (Who(1, 5.0, is_lent=True), Who(3, 0.0))
@@ -328,9 +330,9 @@ def test_nobody_is_sent_beside_a_call_of_somebody_else_that_was_not_lent(
     and in the end nobody is left in line.
     """
     floor = Floor(queue_timeout=0)
-    calls: list[Pending] = []
+    calls: list[UpstreamRequest] = []
     asked: dict[int, float] = {}
-    seen: set[Pending] = set()
+    seen: set[UpstreamRequest] = set()
 
     def look() -> None:
         now = floor.fx.now
@@ -354,10 +356,10 @@ def test_nobody_is_sent_beside_a_call_of_somebody_else_that_was_not_lent(
         elif step == "cancel":
             left = [p for p in calls if p.owner == who and not p.is_over and p not in own]
             if left:
-                floor.requests.cancel(left[0])
+                floor.calls.end(left[0], CANCELLED)
         elif step == "open" and own and who not in asked:
             asked[who] = floor.fx.now
-            floor.turns.question_opened(who)
+            floor.calls.question_opened(who)
         elif step == "close" and who in asked:
             del asked[who]
             floor.turns.question_closed(who)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from msgspec import UNSET, Raw
@@ -10,12 +11,8 @@ from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux import progress
-from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.listens import Listens
-from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.parked import Parked
 from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.requests import Interpreted
-from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.session import Session
 from mcpd.core.mux.subscriptions import Topic
 from mcpd.core.mux.tables import Tables
@@ -26,18 +23,15 @@ from mcpd.ids import SessionId
 _LOG_LENGTH: Final = 2000  # characters of a log message for no session that are kept
 
 
-class Hearers:
+class Notifier:
     """Passes on list changes, resource updates, log messages and questions."""
 
-    def __init__(
-        self, tables: Tables, questions: Questions, rounds: Rounds, listens: Listens
-    ) -> None:
+    def __init__(self, tables: Tables, questions: Questions, parked: Parked) -> None:
         self._tables = tables
         self._questions = questions
-        self._rounds = rounds
-        self._listens = listens
+        self._parked = parked
 
-    def heard_lists(self, upstream: Upstream) -> None:
+    def lists_kept(self, upstream: Upstream) -> None:
         """Remember what a process listed: it stands for all processes of its launch."""
         tables = self._tables
         tables.memory[upstream.entry.launch] = upstream.known()
@@ -45,7 +39,7 @@ class Hearers:
             for kind in Kind:
                 tables.aggregate.forget(name, kind)
 
-    def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
+    def list_changed(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one; without ``everybody`` only the aggregate had none before."""
         tables = self._tables
         names = self._names_of(upstream)
@@ -60,7 +54,7 @@ class Hearers:
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
 
-    def heard_ready(self, upstream: Upstream) -> None:
+    def process_ready(self, upstream: Upstream) -> None:
         """Read what sessions of the aggregate were answered without, to tell them of it.
 
         Of a process only the tools are read at its start.
@@ -75,33 +69,36 @@ class Hearers:
         }
         for kind in Kind:
             if kind in missing and upstream.catalog.get(kind) is None:
-                upstream.lists.read(kind, self._announcer(upstream, kind))
+                upstream.lists.read(kind, partial(self._announce, upstream, kind))
 
-    def _announcer(self, upstream: Upstream, kind: Kind) -> ListWaiter:
-        def read(listing: Listing | None, failure: Failure | None) -> None:
-            if listing is not None and len(listing):
-                self.heard_change(upstream, kind, everybody=False)
-
-        return read
+    def _announce(
+        self, upstream: Upstream, kind: Kind, listing: Listing | None, failure: Failure | None
+    ) -> None:
+        if listing is not None and len(listing):
+            self.list_changed(upstream, kind, everybody=False)
 
     def tell_change(self, session: Session, kind: Kind) -> None:
         """Send one notice, and one to each listen, not more than one each quarter of a second."""
         if session.is_initialized:
             tables, method = self._tables, kind.notification
-            session.changes.tell(tables.fx, method, lambda: tables.notify(session, method, None))
-        self._listens.tell_change(session, kind)
+            session.changes.tell(tables.fx, method, partial(session.notify, method, None))
+        for listener in session.listens.values():
+            if listener.hears(kind):
+                listener.tell_change(kind)
 
-    def heard_update(self, upstream: Upstream, topic: Topic, params: Raw) -> None:
+    def resource_updated(self, upstream: Upstream, topic: Topic, params: Raw) -> None:
         """An update goes to the subscribers of a resource or a parent of it, or of a task."""
         for who in upstream.subscriptions.subscribers(topic):
             ident, key = who if isinstance(who, tuple) else (who, None)
             session = self._session(ident)
             if session is not None and key is not None:
-                self._listens.tell_update(session, key, topic, params)
+                listener = session.listens.get(key)
+                if listener is not None:
+                    listener.tell_update(topic, params)
             elif session is not None:
-                self._tables.notify(session, "notifications/resources/updated", params)
+                session.notify("notifications/resources/updated", params)
 
-    def heard_log(self, upstream: Upstream, params: Raw) -> None:
+    def log(self, upstream: Upstream, params: Raw) -> None:
         """A log message goes to the one session in flight, or if none is to all that want it.
 
         A moment after a call that is its session alone: the message may tell of the call.
@@ -109,22 +106,22 @@ class Hearers:
         """
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
-        flying = upstream.requests.owners_in_flight()
-        given_up = upstream.turns.possible() if len(flying) < 2 else ()
-        owners = flying | {pending.owner for pending in given_up}
-        lately = set() if owners else upstream.requests.lately()
+        flying = upstream.calls.owners_in_flight()
+        given_up = upstream.calls.gate.possible() if len(flying) < 2 else ()
+        owners = flying | {leg.owner for leg in given_up}
+        lately = set() if owners else upstream.calls.lately()
         is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
         if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
             return
-        for ident in owners or lately or sorted(upstream.requests.users):
+        for ident in owners or lately or sorted(upstream.calls.users):
             session = self._session(ident)
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
                 is_named = session.server is None and name is not None
                 told = _from(name, params) if is_named and name is not None else params
-                self._tables.notify_modern(session, "notifications/message", told)
+                session.notify_always("notifications/message", told)
 
     def _hears_logs(self, ident: int) -> bool:
         """Tell whether a session hears of what is logged for no request."""
@@ -137,40 +134,22 @@ class Hearers:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.requests.flying_of(session.id)
+        flying = upstream.calls.flying_of(session.id)
         if session.is_initialized and any(p.asker is not None and not p.is_modern for p in flying):
             is_asked = session.level is not None or not upstream.is_modern
             return is_asked and session.wants_log(level)
-        is_parked = self._questions.parking.is_parked
+        is_parked = self._parked.is_parked
         return any(
-            pending.is_modern
-            and pending.asker is not None
-            and pending.asker.level is not None
-            and _reaches(level, pending.asker.level)
-            and not is_parked(pending)  # its request is answered
-            for pending in flying
+            leg.is_modern
+            and leg.asker is not None
+            and leg.asker.level is not None
+            and _reaches(level, leg.asker.level)
+            and not is_parked(leg)  # its request is answered
+            for leg in flying
         )
 
-    def heard_question(self, upstream: Upstream, ident: bytes, method: str, params: Raw) -> None:
-        """A question goes to the only session it can be for."""
-        self._questions.ask(upstream, ident, method, params)
-
-    def heard_answer(
-        self, upstream: Upstream, pending: Pending, result: Raw | None, error: Raw | None
-    ) -> Interpreted | None:
-        """Say what an answer means to its client; ``None`` when that is asked something first."""
-        return self._rounds.answered(upstream, pending, result, error)
-
-    def heard_completion(self, upstream: Upstream, params: Raw) -> None:
-        """What a session was to do elsewhere is done."""
-        self._questions.visits.completed(upstream, params)
-
-    def heard_withdrawal(self, upstream: Upstream, ident: bytes) -> None:
-        """The server does not want to know any more."""
-        self._questions.withdraw(upstream, ident)
-
-    def heard_end(self, upstream: Upstream) -> None:
-        """The process is gone, with whatever it wanted to know."""
+    def process_gone(self, upstream: Upstream) -> None:
+        """Drop what the process has asked: it has ended."""
         self._questions.server_gone(upstream)
 
     def _session(self, ident: int) -> Session | None:

@@ -1,81 +1,95 @@
-"""What a legacy session wants to hear: its log level, its resource subscriptions, its roots."""
+"""What legacy sessions set: their log level, their resource subscriptions, their roots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.methods import LEVELS, Method, Route
+from mcpd.core.mcp.methods import LEVELS, Route
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import no_room, too_many_followed
+from mcpd.core.mux.places import Places
 from mcpd.core.mux.served import Served
-from mcpd.core.mux.session import Owed, Session
+from mcpd.core.mux.session import ClientRequest, Session
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream, most_verbose
 from mcpd.core.wire import envelope
-from mcpd.core.wire.envelope import Params
 from mcpd.ids import SessionId
 
 
-class Wishes:
-    """Brings a process to what its sessions want together."""
+class _LevelChange:
+    """A ``logging/setLevel`` that waits for the process to have the level."""
 
-    def __init__(self, tables: Tables, served: Served) -> None:
+    __slots__ = ("_before", "_level", "_request")
+
+    def __init__(self, request: ClientRequest, level: str, before: str | None) -> None:
+        self._request = request
+        self._level = level
+        self._before = before
+
+    def __call__(self, error: Raw | bytes | None) -> None:
+        """Answer the client; ``error`` is the server's refusal."""
+        request = self._request
+        request.leave = None
+        if request.is_over:
+            return
+        if error is None:
+            request.reply(b"{}")
+            return
+        session = request.session
+        if session.level == self._level:  # else it has asked for another since
+            session.level = self._before
+            session.asker = msgspec.structs.replace(session.asker, level=self._before)
+        request.pass_error(error)
+
+
+class SessionSettings:
+    """What sessions set, and how it is passed on to the processes that they use."""
+
+    def __init__(self, tables: Tables, places: Places, served: Served) -> None:
         self._tables = tables
+        self._places = places
         self._served = served
 
-    def set_level(self, session: Session, owed: Owed, found: Params) -> None:
+    def set_level(self, request: ClientRequest) -> None:
         """Answer ``logging/setLevel`` once the process knows it."""
-        level = envelope.text(found.level)
+        level, session = envelope.text(request.found.level), request.session
         if level not in LEVELS:
             why = f"level must be one of {', '.join(LEVELS)}"
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, why)
+            request.reject(codes.INVALID_PARAMS, why)
             return
         if session.server is None:
             session.level = level
             session.asker = msgspec.structs.replace(session.asker, level=level)
             for upstream in session.upstreams.values():
                 self.apply_levels(upstream)
-            self._tables.reply(session, owed, b"{}")
+            request.reply(b"{}")
             return
         entry = self._tables.entry(session.server)
         if isinstance(entry, Failure):
-            self._tables.refuse(session, owed, entry)
+            request.refuse(entry)
             return
         if not self._served.has(entry.name, "logging"):
             why = f"{entry.name} has no logging"
-            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+            request.reject(codes.METHOD_NOT_FOUND, why)
             return
-        before, session.level = session.level, level
+        change = _LevelChange(request, level, session.level)
+        session.level = level
         session.asker = msgspec.structs.replace(session.asker, level=level)
-
-        def applied(error: Raw | bytes | None) -> None:
-            owed.leave = None
-            if session.owed.get(owed.key) is not owed:
-                return
-            if error is not None:
-                if session.level == level:  # else it has asked for another since
-                    session.level = before
-                    session.asker = msgspec.structs.replace(session.asker, level=before)
-                self._tables.pass_error(session, owed, error)
-            else:
-                self._tables.reply(session, owed, b"{}")
-
-        upstream = self._tables.upstream_for(session, entry)
-        owed.leave = lambda: upstream.wait_for_no_level(applied)
-        self.apply_levels(upstream, applied)
+        upstream = self._places.upstream_for(session, entry)
+        request.leave = partial(upstream.wait_for_no_level, change)
+        self.apply_levels(upstream, change)
 
     def apply_levels(
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
-        sessions = (
-            self._tables.sessions.get(SessionId(ident)) for ident in upstream.requests.users
-        )
+        sessions = (self._tables.sessions.get(SessionId(ident)) for ident in upstream.calls.users)
         wanted = most_verbose([level for s in sessions if s is not None for level in s.levels()])
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
@@ -84,62 +98,66 @@ class Wishes:
             return
         upstream.set_level(wanted, then)
 
-    def subscribe(self, session: Session, owed: Owed, rule: Method, found: Params) -> None:
+    def subscribe(self, request: ClientRequest) -> None:
         """Answer ``resources/subscribe`` and ``resources/unsubscribe``."""
-        uri = envelope.text(found.uri)
+        uri, session = envelope.text(request.found.uri), request.session
         if uri is None:
-            self._tables.reject(session, owed, codes.INVALID_PARAMS, "uri must be a string")
+            request.reject(codes.INVALID_PARAMS, "uri must be a string")
             return
-        if rule.route is Route.UNSUBSCRIBE:
+        if request.method.route is Route.UNSUBSCRIBE:
             server = self._forget(session, uri)
             upstream = session.upstreams.get(server or "")
             if upstream is not None:
                 upstream.subscriptions.remove(uri, session.id, is_up=upstream.is_ready)
-            self._tables.reply(session, owed, b"{}")
+            request.reply(b"{}")
             return
         if session.server is None:
-            self._served.by_uri(
-                session, owed, uri, lambda entry: self._subscribe_at(session, owed, entry, uri)
-            )
+            self._served.by_uri(request, uri, self._subscribe_at)
             return
         entry = self._tables.entry(session.server)
         if isinstance(entry, Failure):
-            self._tables.refuse(session, owed, entry)
+            request.refuse(entry)
         elif not self._served.has(entry.name, "resources", "subscribe"):
             why = f"{entry.name} has no subscriptions to resources"
-            self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
+            request.reject(codes.METHOD_NOT_FOUND, why)
         else:
-            self._subscribe_at(session, owed, entry, uri)
+            self._subscribe_at(request, entry)
 
-    def _subscribe_at(self, session: Session, owed: Owed, entry: Entry, uri: str) -> None:
+    def _subscribe_at(self, request: ClientRequest, entry: Entry) -> None:
+        uri, session = envelope.text(request.found.uri) or "", request.session
         if uri not in session.subscribed:
             if not session.may_follow(1):
-                self._tables.refuse(session, owed, too_many_followed())
+                request.refuse(too_many_followed())
                 return
             if not session.share.take(uri.__sizeof__()):
-                failure = no_room(session.share, len(uri), server=entry.name)
-                self._tables.refuse(session, owed, failure)
+                request.refuse(no_room(session.share, len(uri), server=entry.name))
                 return
-        upstream = self._tables.upstream_for(session, entry)
-        kept = owed.keep()  # who gives it up is subscribed all the same
-
-        def subscribed(error: Raw | bytes | None, failure: Failure | None) -> None:
-            kept.release()
-            if error is not None or failure is not None:
-                self._forget(session, uri)
-            if session.owed.get(owed.key) is not owed:
-                return
-            if error is not None:
-                self._tables.pass_error(session, owed, error)
-            elif failure is not None:
-                self._tables.refuse(session, owed, failure)
-            else:
-                self._tables.reply(session, owed, b"{}")
-
+        upstream = self._places.upstream_for(session, entry)
+        request.keep()  # a client that gives it up is subscribed all the same
         session.subscribed[uri] = entry.name
+        subscribed = partial(self._subscribed, request, uri)
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.requests.when_ready(_nobody)
+            upstream.calls.when_ready(_nobody)
+
+    def _subscribed(
+        self,
+        request: ClientRequest,
+        uri: str,
+        error: Raw | bytes | None,
+        failure: Failure | None,
+    ) -> None:
+        request.release()
+        if error is not None or failure is not None:
+            self._forget(request.session, uri)
+        if request.is_over:
+            return
+        if error is not None:
+            request.pass_error(error)
+        elif failure is not None:
+            request.refuse(failure)
+        else:
+            request.reply(b"{}")
 
     def _forget(self, session: Session, uri: str) -> str | None:
         """Forget a subscription of a session; return the server that it was to."""

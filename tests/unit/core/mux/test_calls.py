@@ -9,12 +9,13 @@ from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import Answered, Busy, Idle, Tell, ToServer, Want
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
-from mcpd.core.mux.inflight import Pending
-from mcpd.core.mux.requests import Requests
+from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest, failed
 from mcpd.ids import SlotId
+from tests.unit.core.mux.world import Taker
 
 CALL = CLIENT_REQUESTS["tools/call"]
 GONE = Failure("server_crashed", "gone", "echo")
@@ -26,34 +27,41 @@ class Box:
     def __init__(self, **fields: Any) -> None:
         self.fx = Effects(Settings(version="1", max_request_bytes=1000), lambda name, known: [])
         self.entry = Entry(name="echo", launch="echo-1", **fields)
-        self.requests = Requests(self.fx, SlotId("echo-1"), self.entry)
+        self.calls = Calls(self.fx, SlotId("echo-1"), self.entry)
         self.outcomes: dict[str, object] = {}
 
-    def pending(self, name: str, owner: int = 1, params: bytes = b"{}") -> Pending:
-        def done(_: Pending, result: object, error: object, failure: Failure | None) -> None:
+    def pending(self, name: str, owner: int = 1, params: bytes = b"{}") -> UpstreamRequest:
+        def take(outcome: Outcome) -> None:
             assert name not in self.outcomes, "answered twice"
-            self.outcomes[name] = failure.kind if failure is not None else result or error
+            if outcome.failure is not None:
+                self.outcomes[name] = outcome.failure.kind
+            elif outcome.how is not End.CANCELLED:
+                self.outcomes[name] = outcome.result or outcome.error
 
-        return Pending(owner, CALL, params, done, entry=self.entry)
+        return UpstreamRequest(owner, CALL, params, Taker(take), self.entry)
 
     def up(self) -> None:
-        self.requests.begin()
-        self.requests.open()
+        self.calls.begin()
+        self.calls.open()
 
-    def submit(self, name: str, owner: int = 1, params: bytes = b"{}") -> Pending:
+    def submit(self, name: str, owner: int = 1, params: bytes = b"{}") -> UpstreamRequest:
         pending = self.pending(name, owner, params)
-        self.requests.submit(pending)
+        self.calls.submit(pending)
         return pending
 
     def finish(self, wire_id: int) -> None:
-        pending = self.requests.take(wire_id)
+        self.answer(wire_id, Raw(b"{}"))
+
+    def answer(self, wire_id: int, result: Raw | None, error: Raw | None = None) -> None:
+        pending = self.calls.take(wire_id)
         assert pending is not None
-        self.requests.finish(pending, Raw(b"{}"), None, b"")
+        if pending.owner:
+            self.calls.mark_answered()
+        outcome = Outcome(End.ANSWERED, result, error)
+        self.calls.finish(pending, result, bytes(result or b""), outcome)
 
     def lose(self, *, is_planned: bool = False, comes_back: bool = True) -> None:
-        self.requests.lose(
-            GONE, is_planned=is_planned, comes_back=comes_back, tool=lambda name: None
-        )
+        self.calls.lose(GONE, is_planned=is_planned, comes_back=comes_back, tool=lambda name: None)
 
     def wait(self, seconds: float) -> None:
         self.fx.now += seconds
@@ -94,11 +102,11 @@ def test_a_limit_is_kept_and_a_new_one_counts_at_once():
     box.up()
     for name in "abcd":
         box.submit(name)
-    assert box.sent() == [1] and box.requests.queued() == 3
-    box.requests.configure(Entry(name="echo", launch="echo-1", max_concurrency=2))
+    assert box.sent() == [1] and box.calls.queued() == 3
+    box.calls.configure(Entry(name="echo", launch="echo-1", max_concurrency=2))
     assert box.sent() == [2]
-    box.requests.configure(Entry(name="echo", launch="echo-1", max_concurrency=0))
-    assert box.sent() == [3, 4] and box.requests.queued() == 0
+    box.calls.configure(Entry(name="echo", launch="echo-1", max_concurrency=0))
+    assert box.sent() == [3, 4] and box.calls.queued() == 0
 
 
 def test_what_does_not_fit_costs_itself_and_no_place():
@@ -141,7 +149,7 @@ def test_answers_to_our_own_requests_prove_nothing():
     """
     box = Box()
     box.up()
-    box.requests.ask(CLIENT_REQUESTS["tools/list"], None, lambda result, error: None)
+    box.calls.ask(CLIENT_REQUESTS["tools/list"], None, lambda result, error: None)
     box.finish(1)
     assert box.said(Answered) == []
 
@@ -151,23 +159,20 @@ def test_calls_and_errors_are_counted():
     box.up()
     for name in ("fine", "tool says no", "server says no", "odd", "late", "lost"):
         box.submit(name)
-    take = box.requests.take
     answers: list[tuple[Raw | None, Raw | None]] = [
         (Raw(b'{"isError":false}'), None),
         (Raw(b'{"isError":true}'), None),
         (None, Raw(b"{}")),
     ]
     for number, (result, error) in enumerate(answers, 1):
-        pending = take(number)
-        assert pending is not None
-        box.requests.finish(pending, result, error, bytes(result or b""))
-    odd = take(4)
+        box.answer(number, result, error)
+    odd = box.calls.take(4)
     assert odd is not None
-    box.requests.spoil(odd, GONE)
-    assert box.requests.calls == 4 and box.requests.errors == 3
+    box.calls.end(odd, failed(GONE))
+    assert box.calls.calls == 4 and box.calls.errors == 3
     box.wait(5)
-    assert box.requests.take_counts() == (6, 5)
-    assert box.requests.take_counts() == (0, 0)
+    assert box.calls.take_counts() == (6, 5)
+    assert box.calls.take_counts() == (0, 0)
 
 
 def test_progress_and_questions_stretch_the_time():
@@ -175,17 +180,17 @@ def test_progress_and_questions_stretch_the_time():
     box.up()
     pending = box.submit("a")
     box.wait(9)
-    box.requests.restart_timer(pending)
+    box.calls.timeouts.restart(pending)
     box.wait(9)
     assert box.outcomes == {}
-    box.requests.pause(pending)
+    box.calls.timeouts.suspend(pending)
     box.wait(100)
-    box.requests.restart_timer(pending)
+    box.calls.timeouts.restart(pending)
     box.wait(100)
     assert box.outcomes == {}
-    box.requests.resume(pending)
+    box.calls.timeouts.resume(pending)
     box.wait(9)
-    box.requests.restart_timer(pending)
+    box.calls.timeouts.restart(pending)
     box.wait(2.9)
     assert box.outcomes == {}
     box.wait(0.1)
@@ -197,11 +202,12 @@ def test_a_second_question_takes_nothing_from_the_time_that_is_left():
     box.up()
     pending = box.submit("a")
     box.wait(10)
-    box.requests.pause(pending)
+    box.calls.timeouts.suspend(pending)
     box.wait(50)
-    box.requests.pause(pending)
+    box.calls.timeouts.suspend(pending)
     box.wait(50)
-    box.requests.resume(pending)
+    box.calls.timeouts.resume(pending)
+    box.calls.timeouts.resume(pending)
     box.wait(19.9)
     assert box.outcomes == {}
     box.wait(0.1)
@@ -219,8 +225,8 @@ def test_a_call_that_is_over_leaves_no_timer():
 def test_a_call_that_is_repeated_has_all_its_time():
     box = Box(call_timeout=10)
     box.up()
-    pending = Pending(1, CLIENT_REQUESTS["resources/read"], b"{}", lambda *_: None, entry=box.entry)
-    box.requests.submit(pending)
+    pending = UpstreamRequest(1, CLIENT_REQUESTS["resources/read"], b"{}", Taker(), box.entry)
+    box.calls.submit(pending)
     box.wait(9)
     box.lose()
     assert box.fx.next_deadline() is None
@@ -253,11 +259,11 @@ def test_a_process_that_does_not_read_costs_one_call_after_the_other():
     box.up()
     for name in "abc":
         box.submit(name)
-    box.requests.refuse_write(1)
+    box.calls.refuse_write(1)
     assert box.outcomes == {"a": "server_busy"}
     assert box.sent() == [1, 2]
-    box.requests.refuse_write(99)
-    box.requests.refuse_write(2)
+    box.calls.refuse_write(99)
+    box.calls.refuse_write(2)
     assert box.outcomes == {"a": "server_busy", "b": "server_busy"}
 
 
@@ -265,7 +271,7 @@ def test_what_was_not_written_because_the_process_has_gone_waits_for_the_next():
     box = Box()
     box.up()
     box.submit("a")
-    box.requests.refuse_write(1, is_gone=True)
+    box.calls.refuse_write(1, is_gone=True)
     assert box.outcomes == {}
     box.lose()
     assert box.outcomes == {}
@@ -275,7 +281,7 @@ def test_what_was_not_written_because_the_process_has_gone_waits_for_the_next():
 
 def outcome_of_ours(box: Box, **how: Callable[[], None]) -> list[object]:
     told: list[object] = []
-    box.requests.ask(
+    box.calls.ask(
         CLIENT_REQUESTS["tools/list"],
         None,
         lambda result, error: told.append("answer" if error is None else "error"),
@@ -293,40 +299,41 @@ def test_our_own_requests_are_told_what_became_of_them():
     box = Box()
     box.up()
     assert outcome_of_ours(box, act=lambda: box.finish(1)) == ["answer"]
-    assert outcome_of_ours(box, act=lambda: box.requests.refuse_write(2)) == ["error"]
+    assert outcome_of_ours(box, act=lambda: box.calls.refuse_write(2)) == ["error"]
     assert outcome_of_ours(box, act=lambda: box.wait(60)) == ["error"]
     assert outcome_of_ours(box, act=box.lose) == ["lost"]
 
 
 def test_a_server_is_busy_while_anything_is_under_way():
     box = Box()
-    box.requests.when_ready(lambda failure: None)
+    box.calls.when_ready(lambda failure: None)
     assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
     box.up()
-    box.requests.mark_idle()
+    box.calls.mark_idle()
     assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
     one = box.submit("a")
     box.submit("b")
-    box.requests.cancel(one)
+    box.calls.end(one, Outcome(End.CANCELLED))
     assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
     box.finish(2)
+    box.finish(3)  # a ping: it has read that the call was given up
     assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
-    box.requests.users.add(7)
-    box.requests.mark_busy()
+    box.calls.users.add(7)
+    box.calls.mark_busy()
     box.submit("c")
-    box.finish(3)
+    box.finish(4)
     assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
 
 
 def test_who_waits_for_the_process_is_told_once():
     box = Box()
     told: list[object] = []
-    box.requests.when_ready(told.append)
+    box.calls.when_ready(told.append)
     box.lose()
     assert told == [GONE]
-    box.requests.when_ready(told.append)
+    box.calls.when_ready(told.append)
     box.up()
-    box.requests.when_ready(told.append)
+    box.calls.when_ready(told.append)
     assert told == [GONE, None, None]
 
 
@@ -338,12 +345,12 @@ def test_a_restart_by_a_person_keeps_what_was_not_sent():
     box.submit("queued")
     box.lose(is_planned=True)
     box.submit("came later")
-    box.requests.when_ready(told.append)
+    box.calls.when_ready(told.append)
     box.lose(is_planned=True)
     assert box.outcomes == {"sent": "server_crashed"} and told == []
     box.up()
     assert told == [None]
-    assert box.requests.load() == 2
+    assert box.calls.load() == 2
 
 
 def test_what_has_not_been_sent_can_be_handed_over():
@@ -352,8 +359,8 @@ def test_what_has_not_been_sent_can_be_handed_over():
     box.up()
     box.submit("sent")
     queued = box.submit("queued")
-    assert box.requests.release(GONE, lambda: free.append("free")) == [queued]
-    assert free == [] and box.requests.load() == 1
+    assert box.calls.release(GONE, lambda: free.append("free")) == [queued]
+    assert free == [] and box.calls.load() == 1
     box.finish(1)
     assert free == ["free"]
 
@@ -361,9 +368,9 @@ def test_what_has_not_been_sent_can_be_handed_over():
 def test_a_place_without_anything_in_flight_is_free_at_once():
     box = Box()
     free, told = list[str](), list[object]()
-    box.requests.when_ready(told.append)
+    box.calls.when_ready(told.append)
     waiting = box.submit("waiting")
-    assert box.requests.release(GONE, lambda: free.append("free")) == [waiting]
+    assert box.calls.release(GONE, lambda: free.append("free")) == [waiting]
     assert free == ["free"] and told == [GONE]
 
 
@@ -372,14 +379,14 @@ def test_a_handshake_that_could_not_be_written_is_left_to_the_start_up_time():
     The process may be slow to begin with, and read later.
     """
     box = Box()
-    box.requests.begin()
+    box.calls.begin()
     told = list[object]()
-    box.requests.ask(CLIENT_REQUESTS["initialize"], None, lambda result, error: told.append(error))
-    box.requests.refuse_write(1)
+    box.calls.ask(CLIENT_REQUESTS["initialize"], None, lambda result, error: told.append(error))
+    box.calls.refuse_write(1)
     assert told == []
-    box.requests.open()
+    box.calls.open()
     box.submit("a")
-    box.requests.refuse_write(2)
+    box.calls.refuse_write(2)
     assert box.outcomes == {"a": "server_busy"}
 
 
@@ -387,7 +394,7 @@ def test_lines_that_were_not_taken_are_told_of_once_a_second():
     box = Box()
     for now in (5.0, 5.1, 5.9, 6.0, 6.5):
         box.fx.now = now
-        box.requests.refuse_write(0)
-    box.requests.refuse_write(0, is_gone=True)
+        box.calls.refuse_write(0)
+    box.calls.refuse_write(0, is_gone=True)
     facts = [c.fact for c in box.fx.commands if isinstance(c, Tell)]
     assert [fact.text.rsplit(" ", 1)[1] for fact in facts] == ["1", "3"]

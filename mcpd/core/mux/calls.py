@@ -1,0 +1,675 @@
+"""Requests to one process: those that wait, those in flight, their deadlines and answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, KeysView
+from functools import partial
+from typing import Final
+
+from msgspec import Raw, structs
+
+from mcpd.core.catalog.model import Item
+from mcpd.core.facts import Failure, ServerLogged
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.asker import NOBODY, Asker
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
+from mcpd.core.mux import bridge, call_facts, progress
+from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
+from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.entries import Entry
+from mcpd.core.mux.failures import too_large, with_details
+from mcpd.core.mux.inflight import (
+    LOST,
+    OURS,
+    End,
+    Inflight,
+    Outcome,
+    Recipient,
+    UpstreamRequest,
+    failed,
+)
+from mcpd.core.mux.noise import Noise, unfinished
+from mcpd.core.mux.process import Process
+from mcpd.core.mux.queue import FairQueue
+from mcpd.core.mux.timeouts import Timeouts
+from mcpd.core.mux.turns import Turns
+from mcpd.core.wire import envelope
+from mcpd.core.wire.framing import Frame
+from mcpd.ids import SlotId
+
+LATELY_S: Final = 0.1
+"""How long what a process logs without a call in flight may belong to one that ended."""
+
+_EDGE: Final = 65536  # bytes of an answer in which `isError` is looked for
+_OWN_TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription of ours
+_PING: Final = CLIENT_REQUESTS["ping"]
+_COUNTED: Final = (End.ANSWERED, End.ERROR, End.FAILED, End.TIMED_OUT)
+"""The ends of requests that count as calls."""
+
+Waiter = Callable[[Failure | None], None]
+Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
+"""Called with the result or the error of a request of ours."""
+
+
+class _Own(Recipient):
+    """Takes the outcome of a request of our own."""
+
+    __slots__ = ("lost", "then")
+
+    def __init__(self, then: Answer, lost: Callable[[], None] | None) -> None:
+        self.then = then
+        self.lost = lost
+
+    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        """Pass on the result or the error, or that the process ended before it answered."""
+        if outcome.how is not End.LOST:
+            failure = outcome.failure
+            error = outcome.error if failure is None else codes.error_object(failure)
+            self.then(outcome.result, error)
+        elif self.lost is not None:
+            self.lost()
+
+
+class Calls(Process):
+    """What one slot's processes are asked, over their lives.
+
+    A request waits until a process is ready, then for its turn and for room where the entry bounds
+    them, and is then in flight. When the process ends it waits for the next one, or fails. However
+    a request ends, it ends in ``end``.
+    """
+
+    def __init__(self, effects: Effects, slot: SlotId, entry: Entry) -> None:
+        super().__init__(slot, entry)
+        self.is_held = False
+        """Whether requests of others wait although the process is ready: see ``hold_all``."""
+        self.users: set[int] = set()
+        """Sessions that keep this server alive."""
+        self.calls = 0
+        self.errors = 0
+        self.ours = NOBODY
+        """Who asks a modern process when we do ourselves."""
+        self.callers = NOBODY
+        """Who makes control calls to one: it can be asked nothing."""
+        self.between: dict[UpstreamRequest, None] = {}
+        """Requests that are not over, while clients are asked for input, or arguments checked."""
+        self.timeouts = Timeouts(effects, self._time_out)
+        self.gate = Turns(effects, self, send=self.place, ping=self._ping, end=self.end)
+        self._fx = effects
+        self._inflight = Inflight()
+        self._noise = Noise()
+        self._queue = FairQueue()
+        self._waiting: dict[UpstreamRequest, None] = {}
+        self._on_ready: dict[Waiter, None] = {}
+        self._has_answered = False
+        self._last_owner = OURS
+        """Whose request was the last to end, of those that sessions made."""
+        self._ended_at = -math.inf
+        self._others_ended_at = -math.inf
+        """When a request of another session was the last to end."""
+        self._refused = 0
+        """Lines that are no requests, that were not written and not told of yet."""
+        self._refusals_told_at = -math.inf
+        self._is_busy = False
+        self._when_free: Callable[[], None] | None = None
+
+    # -- on the way to the process ---------------------------------------------------------------
+
+    def submit(self, leg: UpstreamRequest) -> None:
+        """Send a request as soon as the process is ready and has room for it."""
+        leg.holder = self
+        if not self._is_busy:
+            self.mark_busy()
+        if self.is_overrun and leg.owner:
+            self.end(leg, failed(self._does_not_read(self._name_for(leg))))
+        elif not self.is_ready:
+            self._waiting[leg] = None
+            self._fx.emit(Want(self.slot))
+        elif self.is_held:
+            self._waiting[leg] = None
+        elif leg.is_asking and not self.gate.admits(leg):
+            return  # it has no turn yet
+        elif self.entry.max_concurrency:
+            self.place(leg)
+        else:
+            self._send(leg)
+
+    def place(self, leg: UpstreamRequest) -> None:
+        """Send a request that has its turn as soon as there is room for it."""
+        if leg.owner and not (self._has_room() or self.gate.is_asked(leg.owner)):
+            self._enqueue(leg)
+        else:
+            self._send(leg)
+
+    def question_opened(self, owner: int) -> None:
+        """Send what waits of a session that is asked something: it may need that to answer."""
+        if self.gate.question_opened(owner):
+            for leg in self._queue.take(owner):
+                if leg.queue_timer is not None:
+                    leg.queue_timer.cancel()
+                self._send(leg)
+
+    def _has_room(self) -> bool:
+        """Tell whether one more request may go; ours take up nobody's place."""
+        limit = self.entry.max_concurrency
+        return not limit or self._inflight.of_sessions < limit
+
+    def hold(self, leg: UpstreamRequest) -> None:
+        """Keep the server in use while a request's arguments are checked before it is sent."""
+        self.between[leg] = None
+        self.mark_busy()
+
+    def let_go(self, leg: UpstreamRequest) -> None:
+        """End ``hold``: the request has been sent, or will not be."""
+        self.between.pop(leg, None)
+        self.mark_idle()
+
+    def await_client(self, leg: UpstreamRequest) -> None:
+        """Keep a request whose client is asked for input; it is submitted again with answers."""
+        leg.is_written = False
+        leg.wire_id = 0
+        leg.drop_timers()
+        self.between[leg] = None
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def end(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        """End a request, wherever it is: the only way in which one ends.
+
+        It leaves its table and is counted. Then its recipient takes the outcome, its turn and its
+        room go to the next requests, and at last the server may be idle.
+        """
+        if leg.is_over:
+            return
+        leg.is_over = True
+        if leg.created_at:
+            call_facts.ended(self._fx, leg, outcome)
+        how = outcome.how
+        if how is not End.ANSWERED and how is not End.ERROR:  # else it was taken already
+            leg.is_given_up = how is End.CANCELLED or how is End.TIMED_OUT
+            self._remove(leg, outcome.reason)
+        if leg.method.route is Route.TOOL and how in _COUNTED:
+            self.calls += 1
+            self.errors += how is not End.ANSWERED
+        if leg.timer is not None or leg.queue_timer is not None:
+            leg.drop_timers()
+        leg.recipient.take_outcome(leg, outcome)
+        if leg.is_asking:
+            self.gate.over(leg)
+        if leg.is_written and self._queue:
+            self.send_queued()
+        if not self.users:
+            self.mark_idle()
+
+    def _remove(self, leg: UpstreamRequest, reason: bytes | None) -> None:
+        """Take a request out of wherever it is; one given up is cancelled with ``reason``."""
+        if leg.wire_id and self._inflight.get(leg.wire_id) is leg:
+            self._close(leg.wire_id)
+            if leg.is_given_up:
+                self._cancel(leg, reason)
+        elif leg in self.between:
+            del self.between[leg]
+        elif leg in self._waiting:
+            del self._waiting[leg]
+        elif not self._queue.remove(leg):
+            self.gate.remove(leg)
+
+    def _cancel(self, leg: UpstreamRequest, reason: bytes | None) -> None:
+        if leg.method.route is not Route.INITIALIZE:
+            why = b',"reason":' + reason if reason else b""
+            params = b'{"requestId":%d%b}' % (leg.wire_id, why)
+            line = envelope.notification(b'"notifications/cancelled"', params)
+            self._fx.emit(ToServer(self.slot, line, cancels=leg.wire_id))
+        if leg.owner:
+            self.gate.given_up(leg)
+
+    # -- waiting for the process -----------------------------------------------------------------
+
+    def when_ready(self, waiter: Waiter) -> None:
+        """Call back once the process is ready, or with why it is not going to be.
+
+        A waiter that waits already is called once.
+        """
+        if self.is_ready:
+            waiter(None)
+            return
+        self._on_ready[waiter] = None
+        self.mark_busy()
+        self._fx.emit(Want(self.slot))
+
+    def wait_no_more(self, waiter: Waiter) -> None:
+        """Forget who waited for the process to be ready; harmless where nobody did."""
+        if waiter in self._on_ready:
+            del self._on_ready[waiter]
+            self.mark_idle()
+
+    def in_flight(self) -> list[UpstreamRequest]:
+        """Return the requests that are request an answer by the process or wait for it."""
+        return [*self._inflight.all(), *self._waiting]
+
+    def levels(self) -> list[str]:
+        """Return the log levels that modern requests want which a process is about to get."""
+        askers = (p.asker for p in (*self.in_flight(), *self.between) if p.is_modern)
+        return [asker.level for asker in askers if asker is not None and asker.level]
+
+    def load(self) -> int:
+        """Return how many requests of others are in flight, waiting or queued."""
+        flying = self._inflight.of_sessions
+        return flying + len(self._waiting) + len(self.between) + self.queued()
+
+    def waits_for_start(self, owner: int) -> bool:
+        """Tell whether a request of a session waits until the process is ready."""
+        return any(leg.owner == owner for leg in self._waiting)
+
+    def owed_since(self) -> float | None:
+        """Return since when the process owes its oldest answer, ``None`` where it owes none.
+
+        One that waits for an answer to a question of its own does not owe.
+        """
+        request = (p for p in self._inflight.all() if p.is_written and not p.is_paused)
+        oldest = next(request, None)  # they are in the order in which they were sent
+        return None if oldest is None else oldest.sent_at
+
+    def queued(self) -> int:
+        """Return how many requests wait for their place."""
+        return len(self._queue) + len(self.gate)
+
+    def owners_in_flight(self) -> KeysView[int]:
+        """Return the sessions whose requests the process is working on."""
+        return self._inflight.owners()
+
+    def mark_busy(self) -> None:
+        """Somebody uses the server."""
+        if not self._is_busy:
+            self._is_busy = True
+            self._fx.emit(Busy(self.slot))
+
+    def release(
+        self, failure: Failure, when_free: Callable[[], None] | None
+    ) -> list[UpstreamRequest]:
+        """Hand over what has not been sent; ``when_free`` is called when all else is over.
+
+        Whoever waits for the process to be ready gets ``failure``.
+        """
+        released = [*self.gate.drain(), *self._queue.drain(), *self._waiting]
+        self._waiting = {}
+        waiters, self._on_ready = self._on_ready, {}
+        for waiter in waiters:
+            waiter(failure)
+        for leg in released:
+            leg.drop_timers()
+            if leg.is_asking:
+                self.gate.over(leg)  # it waits for another one elsewhere
+        self._when_free = when_free
+        self.mark_idle()
+        return released
+
+    def reclaim(self) -> None:
+        """Keep the process in use: its slot is not released after all."""
+        self._when_free = None
+
+    def mark_idle(self) -> None:
+        """Say so when nobody uses the server any more."""
+        if self._when_free is not None and not self.load():
+            when_free, self._when_free = self._when_free, None
+            when_free()
+            return
+        if self._is_busy and not (
+            self.users
+            or len(self._inflight)
+            or self._waiting
+            or self.between
+            or self.queued()
+            or self._on_ready
+        ):
+            self._is_busy = False
+            self._fx.emit(Idle(self.slot))
+
+    def configure(self, entry: Entry) -> None:
+        """Take over what the entry says now; there may be more room than before."""
+        self.entry = entry
+        self.gate.reconsider()
+        self.send_queued()
+
+    def _name_for(self, leg: UpstreamRequest) -> str:
+        """Return what a client calls the server: entries may share a process."""
+        return self.entry.name if leg.entry is None else leg.entry.name
+
+    def _enqueue(self, leg: UpstreamRequest) -> None:
+        self._queue.push(leg)
+        if self.entry.queue_timeout > 0:
+            act = partial(self._time_out_in_queue, leg)
+            leg.queue_timer = self._fx.after(self.entry.queue_timeout, act)
+
+    def _time_out_in_queue(self, leg: UpstreamRequest) -> None:
+        wait, name = self.entry.queue_timeout, self._name_for(leg)
+        failure = Failure(
+            kind="server_busy",
+            message=f"{_title(name, leg)} had no place for this call within {wait:g} s",
+            server=name,
+            is_retryable=True,
+            hint=f"max_concurrency of {name} is {self.entry.max_concurrency}",
+        )
+        self.end(leg, failed(failure))
+
+    def send_queued(self) -> None:
+        """Send what waits for room, as far as there is some."""
+        while self._queue and self.is_ready and self._has_room():
+            leg = self._queue.pop()
+            if leg is None:
+                return
+            if leg.queue_timer is not None:
+                leg.queue_timer.cancel()
+            self._send(leg)
+
+    def _send(self, leg: UpstreamRequest) -> None:
+        wire_id = self._inflight.open(leg)
+        params = leg.params
+        entry = leg.entry
+        if self.is_modern or leg.is_modern:
+            params = bridge.params_up(params, leg.asker or self._we(leg), self.era)
+        elif leg.unanswered_params is not None:
+            params = leg.unanswered_params  # a legacy process has come, and has asked nothing
+        is_timed = entry is not None and (leg.timeout > 0 or entry.call_timeout > 0)
+        if leg.token is not None or is_timed or leg.wants_progress:
+            params = progress.with_token(params, wire_id)
+        line = envelope.request(wire_id, leg.method.quoted, params)
+        if len(line) - 1 > self._fx.settings.max_request_bytes:
+            self._inflight.close(wire_id)
+            most = self._fx.settings.max_request_bytes
+            self.end(leg, failed(too_large(self.entry.name, most)))
+            return
+        leg.is_written = True
+        leg.sent_at = self._fx.now
+        if leg.created_at:
+            call_facts.sent(self._fx, leg)
+        if is_timed and entry is not None:
+            timeout = leg.timeout or entry.call_timeout
+            self.timeouts.start(leg, timeout, entry.call_timeout_max)
+        self._fx.commands.append(ToServer(self.slot, line, wire_id))
+
+    def _we(self, leg: UpstreamRequest) -> Asker:
+        return self.ours if leg.owner == OURS else self.callers
+
+    def _time_out(self, leg: UpstreamRequest, limit: str, seconds: float) -> None:
+        if leg.is_over:
+            return
+        what = "no answer and no progress" if limit == "call_timeout" else "no answer"
+        name = self._name_for(leg)
+        failure = Failure(
+            kind="call_timeout",
+            message=(
+                f"{_title(name, leg)}: {what} within {seconds:g} s ({limit}){self.meanwhile(leg)}"
+            ),
+            server=name,
+            is_retryable=False,
+            hint=f"{limit} in the entry of {name} sets another limit",
+            details={"limit": limit, "seconds": seconds, "outcome_unknown": True},
+        )
+        reason = envelope.quote(f"{limit} of {seconds:g} s")
+        self.end(leg, Outcome(End.TIMED_OUT, failure=failure, reason=reason))
+
+    def refuse_write(self, wire_id: int, *, is_gone: bool = False) -> None:
+        """What is kept for the process has reached its bound: this request was not written.
+
+        Nor is one where it closed its stdin; its end, or the start-up time, tells why.
+        """
+        if not wire_id:
+            if not is_gone:
+                self._tell_refused()
+            return
+        leg = self._inflight.get(wire_id)
+        if leg is not None and is_gone:
+            leg.is_written = False
+            return
+        if leg is not None and leg.owner == OURS and not self.is_ready:
+            return
+        if leg is not None:
+            self.end(leg, failed(self._does_not_read(self.entry.name)))
+
+    def _does_not_read(self, name: str) -> Failure:
+        why = f"{name} does not read its input"
+        return Failure("server_busy", why, name, True, f"mcpctl restart {name}")
+
+    def _tell_refused(self) -> None:
+        """Log how many lines that are no requests were not written, once a second."""
+        self._refused += 1
+        if self._fx.now < self._refusals_told_at + 1.0:
+            return
+        text = f"does not read its input: answers and notifications not written: {self._refused}"
+        self._fx.tell(ServerLogged(self.entry.name, "warning", text))
+        self._refused, self._refusals_told_at = 0, self._fx.now
+
+    # -- answers ---------------------------------------------------------------------------------
+
+    def take(self, wire_id: int) -> UpstreamRequest | None:
+        """Take a request out that the process has answered; ``None`` where nobody waits for it."""
+        leg = self._close(wire_id)
+        if leg is not None:
+            self.gate.answered(wire_id)
+        return leg
+
+    def _close(self, wire_id: int) -> UpstreamRequest | None:
+        """Take a request out that is answered or given up, and remember whose it was."""
+        leg = self._inflight.close(wire_id)
+        if leg is not None and leg.owner:
+            if leg.owner != self._last_owner:
+                self._others_ended_at, self._last_owner = self._ended_at, leg.owner
+            self._ended_at = self._fx.now
+        return leg
+
+    def detach(self, wire_id: int) -> None:
+        """Take a request out whose answer is expected elsewhere."""
+        self._inflight.close(wire_id)
+
+    def lately(self) -> set[int]:
+        """Return whose requests ended within ``LATELY_S``: one owner, two for several."""
+        since = self._fx.now - LATELY_S
+        if self._ended_at <= since:
+            return set()
+        return {self._last_owner} if self._others_ended_at <= since else {self._last_owner, OURS}
+
+    def get(self, wire_id: int) -> UpstreamRequest | None:
+        """Return a request that is in flight."""
+        return self._inflight.get(wire_id)
+
+    def note_noise(self, reason: str, text: str) -> None:
+        """Keep a line of the process that is no message, for the errors of what waits."""
+        text = self.entry.redactor.mask(text)
+        self._noise.note(self._fx.now, reason, text, self._inflight.sole_owner())
+
+    def meanwhile(self, leg: UpstreamRequest) -> str:
+        """Say what the process wrote instead of an answer, as the end of an error."""
+        if not leg.is_written:
+            return ""
+        return self._meanwhile(leg.sent_at, leg.owner)
+
+    def while_starting(self) -> str:
+        """Say what a process that is not ready wrote instead of its answers."""
+        return "" if self.is_ready else self._meanwhile(0.0, OURS)
+
+    def _meanwhile(self, at: float, owner: int) -> str:
+        if heard := self._noise.since(at, owner):
+            return heard
+        begun, size = self._fx.unfinished(self.slot)
+        if not size or self._inflight.sole_owner() not in (OURS, owner):
+            return ""
+        redactor, text = self.entry.redactor, begun.decode("utf-8", "replace")
+        whole = redactor.mask(text) if len(begun) == size else redactor.mask_cut(text)
+        return unfinished(whole, size)
+
+    def was_used(self, wire_id: int) -> bool:
+        """Tell a late or second answer from one to a request that was never made."""
+        return self._inflight.was_used(wire_id)
+
+    def mark_answered(self) -> None:
+        """Report that the process has answered a request of a client; once for each process."""
+        if not self._has_answered:
+            self._has_answered = True
+            self._fx.emit(Answered(self.slot))
+
+    def finish(
+        self, leg: UpstreamRequest, result: Raw | None, frame: Frame, outcome: Outcome
+    ) -> None:
+        """End a request with its answer.
+
+        ``result`` is what the process wrote, ``frame`` the line that it came in.
+        """
+        is_error = result is None or outcome.failure is not None
+        if is_error or (leg.method.route is Route.TOOL and _is_error(result, frame)):
+            outcome = structs.replace(outcome, how=End.ERROR)
+        self.end(leg, outcome)
+
+    def take_counts(self) -> tuple[int, int]:
+        """Return the calls and errors counted so far, and set both to 0."""
+        counts = (self.calls, self.errors)
+        self.calls = self.errors = 0
+        return counts
+
+    def flying(self) -> Collection[UpstreamRequest]:
+        """Return what the process is working on, oldest first."""
+        return self._inflight.all()
+
+    def flying_of(self, owner: int) -> Collection[UpstreamRequest]:
+        """Return what the process is working on for one session, oldest first."""
+        return self._inflight.of(owner)
+
+    # -- requests of ours, and the life of a process ---------------------------------------------
+
+    def ask(
+        self,
+        method: Method,
+        params: bytes | None,
+        then: Answer,
+        *,
+        lost: Callable[[], None] | None = None,
+        asker: Asker | None = None,
+    ) -> UpstreamRequest:
+        """Send a request of our own, past every queue; ``then`` gets its result or error.
+
+        Where the process ends before it answers, ``lost`` is called instead. A modern process is
+        told the capabilities of ``asker``, if there is one, instead of ours.
+        """
+
+        leg = UpstreamRequest(OURS, method, params, _Own(then, lost))
+        leg.asker = asker
+        leg.holder = self
+        self._send(leg)
+        if self.is_ready and not leg.is_over:  # before, the start-up time counts
+            self.timeouts.start(leg, _OWN_TIMEOUT, 0)
+        return leg
+
+    def _ping(self, then: Answer) -> int:
+        """Ping the process; return the wire id of the request."""
+        return self.ask(_PING, None, then).wire_id
+
+    def begin(self) -> None:
+        """A new process is there; ids begin anew."""
+        self._inflight = Inflight()
+        self._noise = Noise()
+        self._ended_at = self._others_ended_at = -math.inf
+        self._has_answered = False
+
+    def open(self) -> None:
+        """The process is ready: send what waits."""
+        self.is_ready = True
+        waiters, self._on_ready = self._on_ready, {}
+        self._submit_waiting()
+        for waiter in waiters:
+            waiter(None)
+
+    def hold_all(self) -> None:
+        """Have the requests of sessions and control calls wait until ``let_all_go``."""
+        self.is_held = True
+
+    def let_all_go(self) -> None:
+        """Send what ``hold_all`` has kept."""
+        self.is_held = False
+        self._submit_waiting()
+
+    def _submit_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for leg in waiting:
+            if not leg.is_over:
+                self.submit(leg)
+
+    def lose(
+        self,
+        failure: Failure,
+        *,
+        is_planned: bool,
+        comes_back: bool,
+        tool: Callable[[str], Item | None],
+    ) -> None:
+        """There is no process: fail what it request, and keep what may go to the next one.
+
+        ``tool`` finds what a tool says of itself: whether calling it twice does harm.
+        """
+        self.is_ready = False
+        waiting, self._waiting = self._waiting, {}
+        flying, queued = self._inflight.all(), self._queue.drain()
+        if self.is_held:  # these had a process, and were not sent
+            self.is_held = False
+            queued, waiting = [*queued, *waiting], {}
+        queued += self.gate.drain()
+        self.gate.server_gone()
+        self._inflight = Inflight()
+        waiters, self._on_ready = self._on_ready, {}
+        if is_planned and comes_back:  # a restart: what has not been sent goes to the new process
+            self._waiting, self._on_ready = dict.fromkeys([*queued, *waiting]), waiters
+            waiting, queued, waiters = {}, [], {}
+        lost = []
+        for leg in [*flying, *queued]:
+            if leg.owner and comes_back and not is_planned and _may_repeat(leg, tool):
+                self._wait_again(leg)
+            else:
+                lost.append(leg)
+        for leg in lost:
+            if leg.owner == OURS:
+                self.end(leg, LOST)
+            elif leg.is_written:
+                heard = self._noise.since(leg.sent_at, leg.owner)
+                self.end(leg, failed(with_details(failure, heard, outcome_unknown=True)))
+            else:
+                self.end(leg, failed(failure))
+        for leg in waiting:
+            self.end(leg, failed(failure))
+        for waiter in waiters:
+            waiter(failure)
+        self.mark_idle()
+
+    def _wait_again(self, leg: UpstreamRequest) -> None:
+        """Have the next process get a request that this one has not answered."""
+        if leg.is_over:
+            return
+        leg.tries += 1
+        leg.is_written = False
+        leg.wire_id = 0  # the next process gives it to somebody else
+        leg.drop_timers()
+        self._waiting[leg] = None
+
+
+def _title(server: str, leg: UpstreamRequest) -> str:
+    """Return what people call a request: a call by its server and tool."""
+    return server if leg.tool is None else f"{server}.{leg.tool}"
+
+
+def _may_repeat(leg: UpstreamRequest, tool: Callable[[str], Item | None]) -> bool:
+    if leg.tries:
+        return False
+    if not leg.is_written:
+        return True
+    if leg.entry is None or not leg.entry.may_repeat:
+        return False
+    if leg.tool is not None:
+        known = tool(leg.tool)
+        return known is not None and (known.read_only or known.idempotent)
+    return leg.method.may_repeat
+
+
+def _is_error(result: Raw | None, frame: Frame) -> bool:
+    # a large result says it before its content or after: its middle is not worth a look
+    if b'"isError"' not in frame[:_EDGE] and b'"isError"' not in frame[-_EDGE:]:
+        return False
+    members = envelope.object_of(result) if result is not None else None
+    return members is not None and bytes(members.get("isError", Raw(b""))) == b"true"
