@@ -19,6 +19,7 @@ from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire.memory import Kept, Share
 from mcpd.ids import SessionId
+from mcpd.principal import Principal
 
 
 class Owed(Kept):
@@ -71,8 +72,12 @@ class Owed(Kept):
 class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
-    def __init__(self, ident: SessionId, share: Share, *, in_reserve: bool = False) -> None:
+    def __init__(
+        self, ident: SessionId, principal: Principal, share: Share, *, in_reserve: bool = False
+    ) -> None:
         self.id = ident
+        self.principal = principal
+        """Whose requests these are; ``mcpd/attach`` can give up rights."""
         self.share = share
         """What is kept for it, in bytes, and how many of its requests something is kept for."""
         self.in_reserve = in_reserve
@@ -83,7 +88,6 @@ class Session:
         """Whether it has attached or spoken MCP; until then it is a control connection."""
         self.has_ended = False
         """Whether its client sends nothing more, and so answers nothing; it may still read."""
-        self.may_control = True
         self.wants_farewell = False
         """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None

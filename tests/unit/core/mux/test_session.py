@@ -8,6 +8,7 @@ from mcpd.core.mcp.asker import SAID_BYTES
 from mcpd.core.mux.session import Session
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
+from tests.support.transcript import USER
 from tests.unit.core.mux.world import World
 
 
@@ -27,7 +28,7 @@ def test_each_session_hears_what_it_asked_for(own: str | None, level: str, wants
     """
     B090: `info` and above where it never asked; levels that nobody knows are not held back.
     """
-    session = Session(SessionId(1), Share(Memory(10**9)))
+    session = Session(SessionId(1), USER, Share(Memory(10**9)))
     session.level = own
     assert session.wants_log(level) is wants
 
@@ -36,7 +37,7 @@ def test_each_session_hears_what_it_asked_for(own: str | None, level: str, wants
     ("version", "may_omit"), [(None, False), ("2025-06-18", False), ("2025-11-25", True)]
 )
 def test_errors_without_an_id_are_for_those_who_know_them(version: str | None, may_omit: bool):
-    session = Session(SessionId(1), Share(Memory(10**9)))
+    session = Session(SessionId(1), USER, Share(Memory(10**9)))
     session.version = version
     assert session.may_omit_id is may_omit
 
