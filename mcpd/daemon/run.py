@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mcpd import __version__, launch, paths, tasks
+from mcpd import __version__, launch, paths, principal, tasks
 from mcpd.config.diff import Change
 from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
@@ -517,7 +517,7 @@ class Daemon:
 
     # -- connections -------------------------------------------------------------------------------
 
-    def _connect(self, _peer: Peer, in_reserve: bool) -> Connection:
+    def _connect(self, peer: Peer, in_reserve: bool) -> Connection:
         session = SessionId(next(self._sessions))
         settings = self._registry.daemon
         connection = Connection(
@@ -529,7 +529,7 @@ class Daemon:
             half_open=self._half_open,
         )
         self._performer.connections[session] = connection
-        self.dispatch(events.SessionOpened(session, in_reserve))
+        self.dispatch(events.SessionOpened(session, principal.local(peer.uid), in_reserve))
         return connection
 
     def _hear(self, session: SessionId, frame: Frame | Oversized) -> None:

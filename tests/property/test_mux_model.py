@@ -36,6 +36,7 @@ from mcpd.core.mux.mux import Mux
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
 from tests.property.model import memory
+from tests.support.transcript import USER
 
 STEPS = int(os.environ.get("MCPD_MODEL_STEPS", "50"))
 EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "200"))
@@ -347,7 +348,7 @@ class World(RuleBasedStateMachine):
     def a_client_comes(self, server: str | None, can_sample: bool, ident: bytes) -> None:
         session = next(self.numbers)
         client = self.clients[session] = Client(server, is_control=server == "control")
-        self.handle(ev.SessionOpened(SessionId(session)))
+        self.handle(ev.SessionOpened(SessionId(session), USER))
         if client.is_control:
             return
         client.can_sample = can_sample

@@ -8,12 +8,14 @@ from mcpd.core.facts import Failure
 from mcpd.core.mux.entries import Entry
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Principal
 
 
 class SessionOpened(msgspec.Struct, frozen=True, gc=False):
     """A connection was accepted; ``in_reserve``: for control requests alone."""
 
     session: SessionId
+    principal: Principal
     in_reserve: bool = False
 
 

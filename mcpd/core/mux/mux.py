@@ -50,6 +50,7 @@ from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Right
 
 _CONTROL = "mcpd/"
 NO_SESSION = "all connections for sessions are taken; this one is for control requests alone"
@@ -131,7 +132,13 @@ class Mux:
                 fx.run_due()
             case events.SessionOpened():
                 share = Share(self.effects.memory)
-                opened = Session(self.effects, event.session, share, in_reserve=event.in_reserve)
+                opened = Session(
+                    self.effects,
+                    event.session,
+                    event.principal,
+                    share,
+                    in_reserve=event.in_reserve,
+                )
                 self._tables.sessions[event.session] = opened
             case events.Admitted():
                 session = self._tables.sessions.get(event.session)
@@ -362,7 +369,7 @@ class Mux:
                 request.refuse(DRAINING)
             else:
                 self._downstream.request(request, method, params)
-        elif not session.may_control:
+        elif not session.principal.may(Right.CONTROL):
             failure = Failure("unknown_method", f"unknown method {method!r}")
             request.refuse(failure)
         else:
@@ -479,7 +486,8 @@ class Mux:
         session.client, session.pid = event.client, event.pid
         session.workspace = event.workspace
         session.roots = event.roots
-        session.may_control = event.may_control
+        if not event.may_control:
+            session.principal = session.principal.without(Right.CONTROL)
         session.wants_farewell = event.wants_farewell
         self._tables.open_session(session)
         entry_now = self._tables.entries.get(event.server or "")

@@ -26,6 +26,7 @@ from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
 from mcpd.core.wire.memory import Kept, Share
 from mcpd.ids import SessionId
+from mcpd.principal import Principal
 
 _KINDS_OF_CODES = {
     codes.METHOD_NOT_FOUND: "unknown_method",
@@ -189,10 +190,12 @@ class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
     def __init__(
-        self, effects: Effects, ident: SessionId, share: Share, *, in_reserve: bool = False
+        self, effects: Effects, ident: SessionId, principal: Principal, share: Share, *, in_reserve: bool = False
     ) -> None:
         self.fx = effects
         self.id = ident
+        self.principal = principal
+        """Whose requests these are; ``mcpd/attach`` can give up rights."""
         self.share = share
         """What is kept for it, in bytes, and how many of its requests something is kept for."""
         self.in_reserve = in_reserve
@@ -203,7 +206,6 @@ class Session:
         """Whether it has attached or spoken MCP; until then it is a control connection."""
         self.has_ended = False
         """Whether its client sends nothing more, and so answers nothing; it may still read."""
-        self.may_control = True
         self.wants_farewell = False
         """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None

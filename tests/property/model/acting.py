@@ -38,6 +38,7 @@ from tests.property.model.wire import (
     without_tasks,
 )
 from tests.property.model.world import World
+from tests.support.transcript import USER
 
 REPEATABLE: Final = {"prompts/get", "resources/read", "completion/complete", "tasks/get"}
 ERRORS: Final = [-32002, 5, -32000, -32021, -32022, -32050, -32603]
@@ -53,7 +54,7 @@ class Acting(World):
         session = next(self.numbers)
         client = Client(session, server, kind, capabilities, version)
         self.clients[session] = client
-        self.handle(ev.SessionOpened(SessionId(session)))
+        self.handle(ev.SessionOpened(SessionId(session), USER))
         if kind == "control" or (kind == "modern" and server is None):
             return client
         client.owed[b'"attach"'] = Asked(b'"attach"', "mcpd/attach")

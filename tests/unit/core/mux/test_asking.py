@@ -16,6 +16,7 @@ from mcpd.core.mux.session import Session
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
+from tests.support.transcript import USER
 
 
 class Desk:
@@ -25,8 +26,8 @@ class Desk:
         self.fx = Effects(Settings(version="1"), lambda name, known: [])
         self.asking = Asking(self.fx)
         self.one, self.two = (
-            Session(self.fx, SessionId(1), Share(Memory(10**9))),
-            Session(self.fx, SessionId(2), Share(Memory(10**9))),
+            Session(self.fx, SessionId(1), USER, Share(Memory(10**9))),
+            Session(self.fx, SessionId(2), USER, Share(Memory(10**9))),
         )
         self.heard: list[tuple[bytes | None, bytes | None]] = []
         self.progress: list[bytes] = []

@@ -6,6 +6,7 @@ import json
 
 from mcpd.core.mux import events as ev
 from mcpd.ids import SessionId
+from tests.support.transcript import USER
 from tests.unit.core.mux.world import World
 
 ROOTS = '{"jsonrpc":"2.0","id":0,"method":"roots/list"}'
@@ -17,7 +18,7 @@ def shared(*workspaces: str) -> tuple[World, str]:
     world.run("!! server files sharing=workspace asks_for_roots=true")
     for session, workspace in enumerate(workspaces, 1):
         ident = SessionId(session)
-        world.handle(ev.SessionOpened(ident))
+        world.handle(ev.SessionOpened(ident, USER))
         world.run(f'>> {session} {{"jsonrpc":"2.0","id":0,"method":"mcpd/none"}}')
         attach = ev.Attach(ident, b"0", "files", None, workspace, (), may_control=False)
         world.handle(attach)

@@ -10,6 +10,7 @@ from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.session import Session
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
+from tests.support.transcript import USER
 from tests.unit.core.mux.world import World
 
 EFFECTS = Effects(Settings(version="1"), lambda name, known: [])
@@ -31,7 +32,7 @@ def test_each_session_hears_what_it_asked_for(own: str | None, level: str, wants
     """
     B090: `info` and above where it never asked; levels that nobody knows are not held back.
     """
-    session = Session(EFFECTS, SessionId(1), Share(Memory(10**9)))
+    session = Session(EFFECTS, SessionId(1), USER, Share(Memory(10**9)))
     session.level = own
     assert session.wants_log(level) is wants
 
@@ -40,7 +41,7 @@ def test_each_session_hears_what_it_asked_for(own: str | None, level: str, wants
     ("version", "may_omit"), [(None, False), ("2025-06-18", False), ("2025-11-25", True)]
 )
 def test_errors_without_an_id_are_for_those_who_know_them(version: str | None, may_omit: bool):
-    session = Session(EFFECTS, SessionId(1), Share(Memory(10**9)))
+    session = Session(EFFECTS, SessionId(1), USER, Share(Memory(10**9)))
     session.version = version
     assert session.may_omit_id is may_omit
 
