@@ -63,7 +63,7 @@ def test_a_wrong_command_line_ends_with_2(daemon):
 
 
 def test_help_is_for_stdout():
-    program = "import sys; from mcpd.shim import main; sys.exit(main(['--help']))"
+    program = "import sys; from mcpd.bridge import main; sys.exit(main(['--help']))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )

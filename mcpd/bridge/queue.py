@@ -6,13 +6,13 @@ import socket
 from collections import deque
 from itertools import chain, islice
 
-from mcpd.shim import scan
+from mcpd.bridge import scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcpd.shim.ends import Buffer
+    from mcpd.bridge.streams import Buffer
 
 BUFFERS = 64  # at most 1024 in one call
 HELD_BYTES = 1 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from mcpd.shim.linger import Linger
+from mcpd.bridge.linger import Linger
 
 
 def test_the_time_runs_once_the_server_is_ready():

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpd.shim.lists import Lists
+from mcpd.bridge.lists import Lists
 
 TOOLS = b"tools/list"
 ASKED = [b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n']

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
-from mcpd.shim import scan
-from mcpd.shim.lists import LISTS
-from mcpd.shim.state import INITIALIZE, LISTEN, SUBSCRIPTION_KEY, SessionState
+from mcpd.bridge import scan
+from mcpd.bridge.lists import LISTS
+from mcpd.bridge.state import INITIALIZE, LISTEN, SUBSCRIPTION_KEY, SessionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

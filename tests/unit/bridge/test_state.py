@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from mcpd.shim.failures import failure
-from mcpd.shim.queue import Item
-from mcpd.shim.state import SessionState
+from mcpd.bridge.error_responses import failure
+from mcpd.bridge.queue import Item
+from mcpd.bridge.state import SessionState
 
 ERROR = {"code": -32603, "message": "gone", "data": {"kind": "outcome_unknown"}}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpd.shim.queue import Item, Queue
+from mcpd.bridge.queue import Item, Queue
 
 
 def line(**message) -> bytes:

@@ -13,7 +13,7 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
     """
     One runs per session: Python's own start-up is all that it may cost, in time and in memory.
     """
-    script = "import sys; sys.path.insert(0, sys.argv[1]); import mcpd.shim; print(*sys.modules)"
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import mcpd.bridge; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", script, str(ROOT)],
         capture_output=True,
@@ -26,7 +26,9 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "mcpd",
         "__main__",
     }
-    ours = {name for name in loaded if name.startswith("mcpd") and not name.startswith("mcpd.shim")}
+    ours = {
+        name for name in loaded if name.startswith("mcpd") and not name.startswith("mcpd.bridge")
+    }
     assert ours == {
         "mcpd",
         "mcpd.api",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcpd.shim import scan
+from mcpd.bridge import scan
 
 MOST_WITHDRAWN = 1000
 

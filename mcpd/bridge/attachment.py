@@ -11,15 +11,15 @@ import time
 
 from mcpd import __version__, launch, presence
 from mcpd.api import version
+from mcpd.bridge import exits, streams
 from mcpd.errors import DaemonUnavailable
-from mcpd.shim import ends, exits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpd.shim.arguments import Arguments
+    from mcpd.bridge.arguments import Arguments
 
 SILENCE_S = 2.0
 """After which it is said that the daemon does not respond, though it may still load."""
@@ -56,7 +56,7 @@ class Question:
         """When to ``step``, if nothing happens before; monotonic."""
         connection.setblocking(False)  # a time-out of its own would end the wait before ours does
         self._connection = connection
-        self._outbox = ends.to_socket(connection)
+        self._outbox = streams.to_socket(connection)
         self._outbox.put([json.dumps(message).encode() + b"\n"])
         self._line = b""
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpd.shim.queue import Item
-from mcpd.shim.replay import Replay
-from mcpd.shim.state import SessionState
+from mcpd.bridge.queue import Item
+from mcpd.bridge.replay import Replay
+from mcpd.bridge.state import SessionState
 
 ERROR = {"code": -32603, "message": "gone"}
 

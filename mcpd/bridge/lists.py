@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from binascii import crc32
 
-from mcpd.shim import scan
+from mcpd.bridge import scan
 
 LISTS = {
     b"tools/list": "tools",

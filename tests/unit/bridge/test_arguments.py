@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.shim.arguments import LINGER_S, UsageError, parse
+from mcpd.bridge.arguments import LINGER_S, UsageError, parse
 
 
 def test_nothing_at_all_is_the_aggregate():

@@ -8,15 +8,15 @@ import select
 import socket
 
 from mcpd import launch
+from mcpd.bridge import attachment, exits
+from mcpd.bridge.error_responses import no_daemon
 from mcpd.errors import PASSING, DaemonUnavailable
-from mcpd.shim import exits, session
-from mcpd.shim.failures import no_daemon
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpd.shim.arguments import Arguments
+    from mcpd.bridge.arguments import Arguments
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
@@ -64,7 +64,7 @@ class Link:
     """
 
     def __init__(
-        self, path: str, asked: Arguments, connection: socket.socket, first: session.Attaching
+        self, path: str, asked: Arguments, connection: socket.socket, first: attachment.Attaching
     ) -> None:
         self.connection: socket.socket | None = connection
         self.is_attached = True
@@ -78,7 +78,7 @@ class Link:
         self._path = path
         self._asked = asked
         self._config = _config(first, asked)
-        self._attaching: session.Attaching | None = None
+        self._attaching: attachment.Attaching | None = None
         self._search: launch.Search | None = None
         self._next_at = math.inf  # monotonic
         self._start_at = -math.inf  # monotonic; when a daemon may be started again
@@ -119,14 +119,14 @@ class Link:
 
     def refuse(self, error: dict[str, Any], now: float) -> None:
         """What was attached to is of no use; try again later."""
-        self._take(session.Refused(error))
+        self._take(attachment.Refused(error))
         self.lose(now)
 
     def advance(self, now: float) -> bool:
         """Do what can be done without waiting; tell whether we have just been attached."""
         try:
             return self._advance(now)
-        except session.Refused as refusal:
+        except attachment.Refused as refusal:
             self._take(refusal)
         except DaemonUnavailable as silence:
             self._miss(silence, now)
@@ -172,7 +172,7 @@ class Link:
         found.setblocking(False)
         self._next_at = math.inf
         self.connection = found
-        self._attaching = session.Attaching(found, self._asked)
+        self._attaching = attachment.Attaching(found, self._asked)
 
     def _wait(self, now: float) -> None:
         """Have the next try wait, longer each time, by chance for less."""
@@ -181,7 +181,7 @@ class Link:
         )
         self._tries += 1
 
-    def _take(self, refusal: session.Refused) -> None:
+    def _take(self, refusal: attachment.Refused) -> None:
         is_firm = refusal.kind != "draining"  # else another one is about to come
         self.obstacle = Obstacle(refusal.error, refusal.status, is_firm=is_firm)
 
@@ -220,7 +220,7 @@ def _chance() -> float:
     return int.from_bytes(os.urandom(2), "big") / 0xFFFF
 
 
-def _config(attaching: session.Attaching, asked: Arguments) -> str | None:
+def _config(attaching: attachment.Attaching, asked: Arguments) -> str | None:
     """Return the configuration that a new daemon is to have: that of the old one."""
     told = attaching.hello.get("config")
     return told if isinstance(told, str) else asked.config

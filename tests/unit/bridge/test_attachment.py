@@ -11,9 +11,9 @@ import pytest
 
 from mcpctl import exits as mcpctl_exits
 from mcpd import presence
+from mcpd.bridge import attachment, exits
+from mcpd.bridge.arguments import Arguments, parse
 from mcpd.errors import DaemonUnavailable
-from mcpd.shim import exits, session
-from mcpd.shim.arguments import Arguments, parse
 
 HELLO = {"version": "1", "pid": 7, "api": 1, "uptime_s": 1}
 
@@ -60,8 +60,8 @@ def answer(**members) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": "mcpctl", **members}).encode() + b"\n"
 
 
-def attach(connection: socket.socket, asked: Arguments) -> session.Attaching:
-    return session.attach(connection, asked, lambda text: None)
+def attach(connection: socket.socket, asked: Arguments) -> attachment.Attaching:
+    return attachment.attach(connection, asked, lambda text: None)
 
 
 ATTACHED = answer(result={"session": 3, "server": "files"})
@@ -152,7 +152,7 @@ def test_a_refusal_has_its_message_hint_and_exit_status(kind, status):
     error = {"code": -32602, "message": "no such server: nope", "data": data}
     with (
         Other(answer(error=error)) as other,
-        pytest.raises(session.Refused, match="no such server: nope") as refused,
+        pytest.raises(attachment.Refused, match="no such server: nope") as refused,
     ):
         attach(other.ours, parse(["nope"]))
     assert (refused.value.status, refused.value.hint) == (status, "do this")
@@ -180,7 +180,7 @@ def test_a_daemon_that_hangs_up_or_is_none_is_unavailable(said, why):
 
 @pytest.mark.parametrize("said", [b"[]\n", b"7\n", b"{}\n", b'{"result":[]}\n', b'{"error":3}\n'])
 def test_an_answer_of_another_form_is_a_refusal(said):
-    with Other(said) as other, pytest.raises(session.Refused):
+    with Other(said) as other, pytest.raises(attachment.Refused):
         attach(other.ours, parse([]))
 
 
@@ -199,12 +199,12 @@ def test_a_daemon_that_says_nothing_yet_is_told_of_once(monkeypatch):
     It may still load, so it is waited for; a person learns of it before that is over.
     """
     monkeypatch.setattr(presence, "ANSWER_S", 0.3)
-    monkeypatch.setattr(session, "SILENCE_S", 0.01)
+    monkeypatch.setattr(attachment, "SILENCE_S", 0.01)
     told: list[str] = []
     with Other(hello=b"") as other:
         other.ours.settimeout(0.02)  # as it is after connecting: that time is over
         with pytest.raises(DaemonUnavailable) as error:
-            session.attach(other.ours, parse([]), told.append)
+            attachment.attach(other.ours, parse([]), told.append)
     assert error.value.details["why"] == "unresponsive"
     assert told == [f"the daemon (pid {os.getpid()}) does not respond yet: waiting"]
 
@@ -235,7 +235,7 @@ def test_attaching_waits_for_nothing():
     """
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        attaching = session.Attaching(ours, parse(["files"]))
+        attaching = attachment.Attaching(ours, parse(["files"]))
         assert not attaching.step()
         assert b"mcpd/hello" in theirs.recv(65536)
         theirs.sendall(answer(result=HELLO)[:20])

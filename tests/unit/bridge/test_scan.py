@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mcpd.shim import scan
+from mcpd.bridge import scan
 
 PAYLOADS = [
     {},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from mcpd.shim import scan
-from mcpd.shim.failures import NOT_ASKED, NOT_READ, Error, failure
-from mcpd.shim.lists import LISTS, Lists
-from mcpd.shim.questions import Questions
-from mcpd.shim.queue import Item, Queue
+from mcpd.bridge import scan
+from mcpd.bridge.error_responses import NOT_ASKED, NOT_READ, Error, failure
+from mcpd.bridge.lists import LISTS, Lists
+from mcpd.bridge.questions import Questions
+from mcpd.bridge.queue import Item, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.shim import ends
+from mcpd.bridge import streams
 
 ROOT = Path(__file__).parents[3]
 
@@ -54,7 +54,7 @@ def test_an_outbox_takes_everything_and_hands_on_what_fits(both):
     B072: a partial write is the normal case. Nobody waits, and nobody's flags change.
     """
     read_end, write_end = both
-    outbox = ends.to_client(write_end)
+    outbox = streams.to_client(write_end)
     data = [bytes([n % 256]) * (n * 37 % 5000) for n in range(1000)]
     outbox.put(data)
     outbox.flush()
@@ -70,7 +70,7 @@ def test_an_outbox_takes_everything_and_hands_on_what_fits(both):
 
 def test_a_reader_that_is_gone_is_an_error():
     read_end, write_end = os.pipe()
-    outbox = ends.to_client(write_end)
+    outbox = streams.to_client(write_end)
     os.close(read_end)
     outbox.put([b"x"])
     with pytest.raises(BrokenPipeError):
@@ -82,9 +82,9 @@ def test_a_pipe_that_cannot_be_opened_again_is_written_to_when_it_is_ready_only(
     """
     Another user's pipe. A blocking write of more than the pipe takes would stop everything.
     """
-    monkeypatch.setattr(ends, "_opened_again", lambda *_: None)
+    monkeypatch.setattr(streams, "_opened_again", lambda *_: None)
     read_end, write_end = os.pipe()
-    outbox = ends.to_client(write_end)
+    outbox = streams.to_client(write_end)
     assert outbox.fd == write_end
     outbox.put([b"x" * 1_000_000])
     outbox.flush()
@@ -100,7 +100,7 @@ def test_a_pipe_that_cannot_be_opened_again_is_written_to_when_it_is_ready_only(
 def test_a_file_keeps_its_shared_offset(tmp_path):
     with open(tmp_path / "out", "wb", buffering=0) as out:
         out.write(b"# before\n")
-        outbox = ends.to_client(out.fileno())
+        outbox = streams.to_client(out.fileno())
         outbox.put([b"answer\n", b"x" * 300_000, b"\n"])
         outbox.flush()
         assert outbox.size == 0
@@ -113,7 +113,7 @@ def test_a_file_keeps_its_shared_offset(tmp_path):
 def test_reading_never_waits_and_changes_no_flags(make):
     first, second = make()
     read_end, write_end = (second, first) if make is make_terminal else (first, second)
-    source = ends.Source(read_end)
+    source = streams.Source(read_end)
     assert source.read() is None
     os.write(write_end, b"hello\n")
     assert source.read() == b"hello\n"
@@ -126,7 +126,7 @@ def test_reading_never_waits_and_changes_no_flags(make):
 @pytest.mark.parametrize("make", [make_pipe, make_sockets])
 def test_the_end_is_read_as_the_end(make):
     read_end, write_end = make()
-    source = ends.Source(read_end)
+    source = streams.Source(read_end)
     os.close(write_end)
     assert source.read() == b""
     os.close(read_end)
@@ -134,7 +134,7 @@ def test_the_end_is_read_as_the_end(make):
 
 def test_a_terminal_that_hangs_up_has_ended():
     master, terminal = pty.openpty()
-    source = ends.Source(terminal)
+    source = streams.Source(terminal)
     os.close(master)
     assert source.read() == b""
     os.close(terminal)
@@ -143,10 +143,10 @@ def test_a_terminal_that_hangs_up_has_ended():
 def test_files_and_devices_are_read_as_they_are(tmp_path):
     (tmp_path / "in").write_bytes(b"x" * 100)
     with open(tmp_path / "in", "rb") as file, open(os.devnull, "rb") as null:
-        assert ends.Source(file.fileno()).read() == b"x" * 100
-        assert ends.Source(file.fileno()).read() == b""
-        assert ends.Source(null.fileno()).fd == null.fileno()
-        assert ends.Source(null.fileno()).read() == b""
+        assert streams.Source(file.fileno()).read() == b"x" * 100
+        assert streams.Source(file.fileno()).read() == b""
+        assert streams.Source(null.fileno()).fd == null.fileno()
+        assert streams.Source(null.fileno()).read() == b""
 
 
 def run(program: str, **options) -> subprocess.CompletedProcess[bytes]:
@@ -160,8 +160,8 @@ def test_closed_standard_descriptors_are_occupied():
     Else the connection to the daemon would become somebody's stdout.
     """
     program = (
-        "import os; os.close(0); os.close(1); from mcpd.shim import ends;"
-        "ends.occupy_standard_descriptors(); os.write(2, os.readlink('/proc/self/fd/0').encode());"
+        "import os; os.close(0); os.close(1); from mcpd.bridge import streams;"
+        "streams.occupy_standard_descriptors(); os.write(2, os.readlink('/proc/self/fd/0').encode());"
         "os.write(1, b'lost')"
     )
     assert run(program, stderr=subprocess.PIPE).stderr == b"/dev/null"
@@ -176,7 +176,7 @@ def test_a_stderr_that_nobody_reads_stops_nothing():
         except BlockingIOError:
             break
     os.set_blocking(write_end, True)
-    run("from mcpd.shim import ends; ends.say('unheard')", stderr=write_end)
+    run("from mcpd.bridge import streams; streams.say('unheard')", stderr=write_end)
     os.close(write_end)
     os.close(read_end)
 
@@ -194,7 +194,7 @@ def test_a_stderr_with_little_room_takes_the_beginning_and_stops_nothing():
             break
     os.set_blocking(write_end, True)
     os.read(read_end, 4096)
-    run("from mcpd.shim import ends; ends.say('y' * 10_000)", stderr=write_end)
+    run("from mcpd.bridge import streams; streams.say('y' * 10_000)", stderr=write_end)
     os.close(write_end)
     with open(read_end, "rb") as reader:
         assert reader.read().endswith(b"xmcpctl: " + b"y" * (4096 - len("mcpctl: ")))
@@ -205,7 +205,7 @@ def test_control_characters_are_shown_escaped_on_a_terminal():
     A message may hold what a server wrote, and a terminal obeys.
     """
     master, terminal = pty.openpty()
-    run("from mcpd.shim import ends; ends.say('a\\x1b[2Jé\\n b\\x9b')", stderr=terminal)
+    run("from mcpd.bridge import streams; streams.say('a\\x1b[2Jé\\n b\\x9b')", stderr=terminal)
     assert os.read(master, 1000).replace(b"\r", b"") == "mcpctl: a\\x1b[2Jé\n b\\x9b\n".encode()
     os.close(terminal)
     os.close(master)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mcpd.shim.questions import MOST_WITHDRAWN, Questions
+from mcpd.bridge.questions import MOST_WITHDRAWN, Questions
 
 
 def withdrawn(questions: Questions) -> list[object]:

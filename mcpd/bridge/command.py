@@ -7,22 +7,22 @@ import signal
 import socket
 
 from mcpd import launch, paths
+from mcpd.bridge import attachment, exits, streams
+from mcpd.bridge.arguments import USAGE, Arguments, UsageError, parse
+from mcpd.bridge.linger import Linger
+from mcpd.bridge.link import Link
+from mcpd.bridge.pump import Pump
 from mcpd.errors import DaemonUnavailable
-from mcpd.shim import ends, exits, session
-from mcpd.shim.arguments import USAGE, Arguments, UsageError, parse
-from mcpd.shim.linger import Linger
-from mcpd.shim.link import Link
-from mcpd.shim.pump import Pump
 
 
 def main(argv: list[str]) -> int:
     """Run the bridge with the words after ``connect``, and return the exit status."""
-    ends.occupy_standard_descriptors()
+    streams.occupy_standard_descriptors()
     _die_of_signals()
     try:
         asked = parse(argv)
     except UsageError as error:
-        ends.say(f"connect: {error}\n  mcpctl connect --help")
+        streams.say(f"connect: {error}\n  mcpctl connect --help")
         return exits.USAGE
     if asked.wants_help:
         os.write(1, USAGE.encode())
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
         return _bridge(asked)
     except DaemonUnavailable as error:
         return _explain(error.message, error.hint, exits.NO_DAEMON, asked)
-    except session.Refused as error:
+    except attachment.Refused as error:
         return _explain(str(error), error.hint, error.status, asked)
 
 
@@ -48,20 +48,22 @@ def _bridge(asked: Arguments) -> int:
     try:
         pump = Pump(
             link,
-            ends.Source(0),
-            ends.to_client(1),
-            Linger(asked.linger, lambda server: session.is_starting(path, server)),
+            streams.Source(0),
+            streams.to_client(1),
+            Linger(asked.linger, lambda server: attachment.is_starting(path, server)),
         )
         return pump.run()
     finally:
         link.close()
 
 
-def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket, session.Attaching]:
+def _attach(
+    connection: socket.socket, asked: Arguments
+) -> tuple[socket.socket, attachment.Attaching]:
     """Say who we are; a daemon that drains counts as one that has hung up."""
     try:
-        return connection, session.attach(connection, asked, ends.say)
-    except session.Refused as refusal:
+        return connection, attachment.attach(connection, asked, streams.say)
+    except attachment.Refused as refusal:
         connection.close()
         if refusal.kind != "draining" or not asked.may_start:
             raise
@@ -74,7 +76,7 @@ def _attach(connection: socket.socket, asked: Arguments) -> tuple[socket.socket,
 def _explain(message: str, hint: str | None, status: int, asked: Arguments) -> int:
     if hint and hint not in message:
         message += f"\n  {launch.addressed(hint, asked.socket)}"
-    ends.say(message)
+    streams.say(message)
     return status
 
 

@@ -7,16 +7,22 @@ import math
 import select
 import time
 
-from mcpd.shim import ends, exits, scan
-from mcpd.shim.failures import MAX_REQUEST_BYTES, OUTCOME_UNKNOWN, TOO_LARGE, Error, failure
-from mcpd.shim.frames import UTF_16, Frames, without_bom
-from mcpd.shim.replay import Replay
-from mcpd.shim.state import SessionState
+from mcpd.bridge import exits, scan, streams
+from mcpd.bridge.error_responses import (
+    MAX_REQUEST_BYTES,
+    OUTCOME_UNKNOWN,
+    TOO_LARGE,
+    Error,
+    failure,
+)
+from mcpd.bridge.frames import UTF_16, Frames, without_bom
+from mcpd.bridge.replay import Replay
+from mcpd.bridge.state import SessionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpd.shim.linger import Linger
-    from mcpd.shim.link import Link
+    from mcpd.bridge.linger import Linger
+    from mcpd.bridge.link import Link
 
 QUEUED_BYTES = 1 << 20
 """What may wait for one side until nothing more is read from the other; a frame may exceed it."""
@@ -40,8 +46,8 @@ class Pump:
     def __init__(
         self,
         link: Link,
-        source: ends.Source,
-        client: ends.Outbox,
+        source: streams.Source,
+        client: streams.Outbox,
         linger: Linger,
     ) -> None:
         self._link = link
@@ -158,7 +164,7 @@ class Pump:
         if not self._linger.is_over(now, self._link.server, is_behind=is_behind):
             return
         count = self._state.awaited()
-        ends.say(
+        streams.say(
             f"{count} {'answer' if count == 1 else 'answers'} did not come within "
             f"{self._linger.seconds:g} s after the end of input: cancelled"
         )
@@ -191,12 +197,14 @@ class Pump:
             if scan.is_whole(rest) or rest.startswith(UTF_16):
                 self._forward([rest + b"\n"])
             elif rest.strip():
-                ends.say(f"the last {len(rest)} bytes of the input are no whole message: left out")
+                streams.say(
+                    f"the last {len(rest)} bytes of the input are no whole message: left out"
+                )
         self._flush_daemon()
 
     def _forward(self, frame: list[bytes]) -> None:
         if frame[0].startswith(UTF_16):
-            ends.say("the input is UTF-16, and MCP is UTF-8: have the client write UTF-8")
+            streams.say("the input is UTF-16, and MCP is UTF-8: have the client write UTF-8")
             self._last, self._closing_at = exits.USAGE, time.monotonic() + FAREWELL_S
             return
         self._state.from_client(frame, is_up=self._link.is_attached and self._queue.is_open)
@@ -218,7 +226,7 @@ class Pump:
             if isinstance(error, ConnectionError) or error.errno == errno.EIO:
                 self._status = exits.DONE  # it is gone: a terminal that hung up, or a closed pipe
             else:
-                ends.say(f"cannot write to stdout: {error.strerror}")
+                streams.say(f"cannot write to stdout: {error.strerror}")
                 self._status = exits.FAILED
 
     # -- the daemon --------------------------------------------------------------------------------
@@ -271,7 +279,7 @@ class Pump:
             self._at_end = exits.NO_DAEMON
         if errors or self._has_input or self._state.awaited():
             fate = f": {len(errors)} in flight, answered with outcome_unknown" if errors else ""
-            ends.say(f"the daemon went away{fate}")
+            streams.say(f"the daemon went away{fate}")
         self._tell(errors)
         self._tell(self._state.questions.withdraw_all())
 
@@ -298,7 +306,7 @@ class Pump:
             return
         if self._said != obstacle.told():
             self._said = obstacle.told()
-            ends.say(self._said)
+            streams.say(self._said)
         errors = self._state.refuse(obstacle.error)
         if errors and not self._has_input:
             self._at_end = obstacle.status
@@ -310,4 +318,4 @@ class Pump:
         """The new daemon knows what the old one knew."""
         self._link.open(time.monotonic())
         self._said = ""
-        ends.say(f"the session goes on with another daemon (pid {self._link.pid})")
+        streams.say(f"the session goes on with another daemon (pid {self._link.pid})")

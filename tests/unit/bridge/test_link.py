@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from mcpd import launch
+from mcpd.bridge import attachment
+from mcpd.bridge import link as links
+from mcpd.bridge.arguments import parse
+from mcpd.bridge.link import Link
 from mcpd.errors import DaemonUnavailable
-from mcpd.shim import link as links
-from mcpd.shim import session
-from mcpd.shim.arguments import parse
-from mcpd.shim.link import Link
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def link() -> Iterator[Link]:
     ours, theirs = socket.socketpair()
     with theirs:
         asked = parse(["files", "--no-start"])
-        made = Link("/nowhere/mcpd.sock", asked, ours, session.Attaching(ours, asked))
+        made = Link("/nowhere/mcpd.sock", asked, ours, attachment.Attaching(ours, asked))
         made.open(0.0)
         yield made
         made.close()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.shim import frames
-from mcpd.shim.frames import Frames, without_bom
+from mcpd.bridge import frames
+from mcpd.bridge.frames import Frames, without_bom
 
 
 def fed(splitter: Frames, *pieces: bytes) -> list[bytes]:
