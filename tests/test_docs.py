@@ -13,8 +13,7 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from mcpctl import exits
-from mcpd import cli
+from mcpd import cli, exits
 from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.doctor.check.daemon import UNREACHABLE

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import exits, options
-from mcpd import launch, paths, presence
+from mcpctl import options
+from mcpd import exits, launch, paths, presence
 from mcpd.errors import DaemonUnavailable, PathRefused
 
 if TYPE_CHECKING:

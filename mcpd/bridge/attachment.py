@@ -9,9 +9,9 @@ import select
 import socket
 import time
 
-from mcpd import __version__, launch, presence
+from mcpd import __version__, exits, launch, presence
 from mcpd.api import version
-from mcpd.bridge import exits, streams
+from mcpd.bridge import streams
 from mcpd.errors import DaemonUnavailable
 
 TYPE_CHECKING = False

@@ -6,13 +6,16 @@ import os
 import signal
 import socket
 
-from mcpd import launch, paths
-from mcpd.bridge import attachment, exits, streams
+from mcpd import exits, launch, paths
+from mcpd.bridge import attachment, streams
 from mcpd.bridge.arguments import USAGE, Arguments, UsageError, parse
 from mcpd.bridge.linger import Linger
 from mcpd.bridge.link import Link
 from mcpd.bridge.pump import Pump
 from mcpd.errors import DaemonUnavailable
+
+SIGNALLED = 128
+"""Plus the number of the signal: the exit status of a process that a signal ended."""
 
 
 def main(argv: list[str]) -> int:
@@ -87,4 +90,4 @@ def _die_of_signals() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, lambda received, _frame: os._exit(exits.SIGNALLED + received))
+            signal.signal(number, lambda received, _frame: os._exit(SIGNALLED + received))

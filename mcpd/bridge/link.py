@@ -7,8 +7,8 @@ import os
 import select
 import socket
 
-from mcpd import launch
-from mcpd.bridge import attachment, exits
+from mcpd import exits, launch
+from mcpd.bridge import attachment
 from mcpd.bridge.error_responses import no_daemon
 from mcpd.errors import PASSING, DaemonUnavailable
 

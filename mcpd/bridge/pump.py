@@ -7,7 +7,8 @@ import math
 import select
 import time
 
-from mcpd.bridge import exits, scan, streams
+from mcpd import exits
+from mcpd.bridge import scan, streams
 from mcpd.bridge.error_responses import (
     MAX_REQUEST_BYTES,
     OUTCOME_UNKNOWN,

@@ -34,6 +34,7 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "mcpd.api",
         "mcpd.api.version",
         "mcpd.errors",
+        "mcpd.exits",
         "mcpd.launch",
         "mcpd.paths",
         "mcpd.presence",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpctl import exits
+from mcpd import exits
 from mcpd.errors import DaemonDraining, DaemonUnavailable, PathRefused, RequestFailed
 
 
