@@ -9,9 +9,11 @@ import select
 import socket
 import time
 
-from mcpd import __version__, exits, launch, presence
+from mcpd import __version__, exits
 from mcpd.api import version
 from mcpd.bridge import streams
+from mcpd.daemon_start.connection import connect
+from mcpd.daemon_start.deadline import ResponseDeadline
 from mcpd.errors import DaemonUnavailable
 
 TYPE_CHECKING = False
@@ -51,8 +53,8 @@ class Question:
 
     def __init__(self, connection: socket.socket, method: str, params: dict[str, Any]) -> None:
         message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
-        self.patience = presence.Patience(connection)
-        self.deadline = time.monotonic() + self.patience.left()
+        self.patience = ResponseDeadline(connection)
+        self.deadline = time.monotonic() + self.patience.remaining()
         """When to ``step``, if nothing happens before; monotonic."""
         connection.setblocking(False)  # a time-out of its own would end the wait before ours does
         self._connection = connection
@@ -80,9 +82,9 @@ class Question:
                 self._line += self._connection.recv(chunk.find(b"\n") + 1 or len(chunk))
         except BlockingIOError:
             if time.monotonic() >= self.deadline:
-                left = self.patience.left()
+                left = self.patience.remaining()
                 if not left:
-                    raise self.patience.exhausted() from None
+                    raise self.patience.error() from None
                 self.deadline = time.monotonic() + left
             return None
         except OSError as error:
@@ -165,7 +167,7 @@ def is_starting(path: str, server: str | None) -> bool:
     """
     params = {} if server is None else {"servers": [server]}
     try:
-        with launch.connect(path, STATUS_TIMEOUT_S) as connection:
+        with connect(path, STATUS_TIMEOUT_S) as connection:
             question = Question(connection, "mcpd/status", params)
             until = time.monotonic() + STATUS_TIMEOUT_S
             while (result := question.step()) is None:
@@ -211,10 +213,12 @@ def _cwd() -> str | None:
 
 def _environment() -> dict[str, str]:
     """Return our environment without what tells terminals apart, and what JSON cannot hold."""
+    from mcpd.daemon_start.environment import is_ephemeral
+
     return {
         name: value
         for name, value in os.environ.items()
-        if not launch.is_ephemeral(name) and _is_text(name + value)
+        if not is_ephemeral(name) and _is_text(name + value)
     }
 
 

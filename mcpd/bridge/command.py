@@ -6,12 +6,13 @@ import os
 import signal
 import socket
 
-from mcpd import exits, launch, paths
+from mcpd import exits, paths
 from mcpd.bridge import attachment, streams
 from mcpd.bridge.arguments import USAGE, Arguments, UsageError, parse
 from mcpd.bridge.linger import Linger
 from mcpd.bridge.link import Link
 from mcpd.bridge.pump import Pump
+from mcpd.daemon_start.reach import reach
 from mcpd.errors import DaemonUnavailable
 
 SIGNALLED = 128
@@ -40,10 +41,10 @@ def main(argv: list[str]) -> int:
 
 def _bridge(asked: Arguments) -> int:
     path = paths.socket_path(asked.socket)
-    connection, attached = launch.reach(
+    connection, attached = reach(
         path,
         lambda found: _attach(found, asked),
-        is_to_start=asked.may_start,
+        may_start=asked.may_start,
         config=asked.config,
     )
     connection.setblocking(False)
@@ -78,7 +79,9 @@ def _attach(
 
 def _explain(message: str, hint: str | None, status: int, asked: Arguments) -> int:
     if hint and hint not in message:
-        message += f"\n  {launch.addressed(hint, asked.socket)}"
+        from mcpd.daemon_start.hints import with_socket
+
+        message += f"\n  {with_socket(hint, asked.socket)}"
     streams.say(message)
     return status
 

@@ -7,9 +7,10 @@ import os
 import select
 import socket
 
-from mcpd import exits, launch
+from mcpd import exits
 from mcpd.bridge import attachment
 from mcpd.bridge.error_responses import no_daemon
+from mcpd.daemon_start.connection import connect
 from mcpd.errors import PASSING, DaemonUnavailable
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpd.bridge.arguments import Arguments
+    from mcpd.daemon_start.search import Search
 
 FIRST_DELAY_S = 0.1
 LONGEST_DELAY_S = 5.0
@@ -79,7 +81,7 @@ class Link:
         self._asked = asked
         self._config = _config(first, asked)
         self._attaching: attachment.Attaching | None = None
-        self._search: launch.Search | None = None
+        self._search: Search | None = None
         self._next_at = math.inf  # monotonic
         self._start_at = -math.inf  # monotonic; when a daemon may be started again
         self._tries = 0
@@ -110,7 +112,9 @@ class Link:
         if self.lost_at == math.inf:
             self.lost_at = now
         if self.obstacle is None:
-            hint = launch.addressed("mcpctl up", self._asked.socket)
+            from mcpd.daemon_start.hints import with_socket
+
+            hint = with_socket("mcpctl up", self._asked.socket)
             self.obstacle = Obstacle(no_daemon(hint), exits.NO_DAEMON, is_firm=False)
         if now - self._up_at >= STEADY_S:
             self._tries = 0
@@ -161,10 +165,12 @@ class Link:
     def _look(self, now: float) -> None:
         if self._asked.may_start and now >= self._start_at:
             if self._search is None:
-                self._search = launch.Search(self._path, config=self._config)
-            found = self._search.look()
+                from mcpd.daemon_start.search import Search
+
+                self._search = Search(self._path, config=self._config)
+            found = self._search.poll()
         else:
-            found = launch.connect(self._path, 0)
+            found = connect(self._path, 0)
         if found is None:
             is_ours = self._search is not None and self._search.is_starter
             self._next_at = now + (LOOK_AGAIN_S if is_ours else LOOK_ON_S)
@@ -192,7 +198,9 @@ class Link:
         self.is_hopeless = why == "incompatible"
         data: dict[str, Any] = {"kind": silence.slug, "retryable": silence.is_retryable}
         if silence.hint is not None:
-            data["hint"] = launch.addressed(silence.hint, self._asked.socket)
+            from mcpd.daemon_start.hints import with_socket
+
+            data["hint"] = with_socket(silence.hint, self._asked.socket)
         error = {"code": -32603, "message": silence.message, "data": data}
         if why in ("absent", "refused") and now < self._start_at:
             return  # why none could be started says more

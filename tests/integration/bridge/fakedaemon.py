@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
-from mcpd import launch, paths
+from mcpd import paths
 from mcpd.bridge import attachment, streams
 from mcpd.bridge.arguments import parse
 from mcpd.bridge.linger import Linger
 from mcpd.bridge.link import Link
 from mcpd.bridge.pump import Pump
+from mcpd.daemon_start.connection import connect
 from tests.support.waiting import scaled, wait_until
 
 Json = dict[str, Any]
@@ -324,7 +325,7 @@ class ThreadedBridge(Bridge):
 
     def _run(self, path: str, source: int, client: int) -> None:
         asked = parse(["fake", "--no-start"])
-        connection = launch.connect(path)
+        connection = connect(path)
         attached = attachment.attach(connection, asked, lambda text: None)
         link = Link(path, asked, connection, attached)
         reader = streams.Source(source)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mcpd import launch
+from mcpd.daemon_start.search import RECONNECT_PAUSE_S
 from tests.integration.bridge.fakedaemon import ROOT, Bridge, FakeDaemon, command, line
 from tests.support.waiting import scaled, wait_until
 
@@ -126,7 +126,7 @@ def test_a_new_bridge_is_patient_with_who_hangs_up_and_not_busy(daemon):
             begun = time.monotonic()
             for _ in range(5):
                 listener.accept()[0].close()
-            assert time.monotonic() - begun > 4 * launch.HUNG_UP_PAUSE_S
+            assert time.monotonic() - begun > 4 * RECONNECT_PAUSE_S
             daemon.revive()
             daemon.session()
             assert bridge.process.poll() is None

@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from mcpd import presence
 from mcpd.bridge import attachment
 from mcpd.bridge.arguments import Arguments, parse
+from mcpd.daemon_start import deadline
 from mcpd.errors import DaemonUnavailable
 
 HELLO = {"version": "1", "pid": 7, "api": 1, "uptime_s": 1}
@@ -178,7 +178,7 @@ def test_an_answer_of_another_form_is_a_refusal(said):
 
 
 def test_a_daemon_that_says_nothing_is_named_by_its_pid(monkeypatch):
-    monkeypatch.setattr(presence, "ANSWER_S", 0.05)
+    monkeypatch.setattr(deadline, "ANSWER_TIMEOUT_S", 0.05)
     with (
         Other(hello=b'{"jsonrpc":') as other,
         pytest.raises(DaemonUnavailable, match=rf"unresponsive, pid {os.getpid()}:") as error,
@@ -191,7 +191,7 @@ def test_a_daemon_that_says_nothing_yet_is_told_of_once(monkeypatch):
     """
     It may still load, so it is waited for; a person learns of it before that is over.
     """
-    monkeypatch.setattr(presence, "ANSWER_S", 0.3)
+    monkeypatch.setattr(deadline, "ANSWER_TIMEOUT_S", 0.3)
     monkeypatch.setattr(attachment, "SILENCE_S", 0.01)
     told: list[str] = []
     with Other(hello=b"") as other:

@@ -33,11 +33,14 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "mcpd",
         "mcpd.api",
         "mcpd.api.version",
+        "mcpd.daemon_process",
+        "mcpd.daemon_start",
+        "mcpd.daemon_start.connection",
+        "mcpd.daemon_start.deadline",
+        "mcpd.daemon_start.reach",
         "mcpd.errors",
         "mcpd.exits",
-        "mcpd.launch",
         "mcpd.paths",
-        "mcpd.presence",
     }
     heavy = {
         "asyncio",

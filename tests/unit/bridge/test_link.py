@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpd import launch
 from mcpd.bridge import attachment
 from mcpd.bridge import link as links
 from mcpd.bridge.arguments import parse
@@ -18,13 +17,13 @@ from mcpd.errors import DaemonUnavailable
 
 @pytest.fixture
 def silence(monkeypatch: pytest.MonkeyPatch) -> list[DaemonUnavailable | OSError]:
-    """What ``launch.connect`` raises, the last for ever."""
+    """What ``connect`` raises, the last for ever."""
     raised: list[DaemonUnavailable | OSError] = []
 
     def connect(_path: str, _timeout: float) -> socket.socket:
         raise raised[0] if len(raised) == 1 else raised.pop(0)
 
-    monkeypatch.setattr(launch, "connect", connect)
+    monkeypatch.setattr(links, "connect", connect)
     return raised
 
 
