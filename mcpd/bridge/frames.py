@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 JOINED_BYTES = 1 << 18
 """Frames up to this size are one chunk; larger ones stay as they came, for the sake of memory."""
 
@@ -37,20 +33,24 @@ class Frames:
         self._size = 0
         self._is_skipping = False
 
-    def feed(self, data: bytes) -> Iterator[list[bytes]]:
-        """Yield the frames that ``data`` completes, newline included, each as its chunks."""
+    def feed(self, data: bytes) -> list[list[bytes]]:
+        """Return the frames that ``data`` completes, newline included, each as its chunks."""
+        if not self._size and data.find(b"\n") + 1 == len(data) > 0:
+            return [[data]]
+        frames: list[list[bytes]] = []
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
             if self._size:
                 self._keep(data[start:end])
                 frame = self._take()
                 if frame:
-                    yield frame
+                    frames.append(frame)
             else:
-                yield [data[start:end]]  # no copy if it is all of it
+                frames.append([data[start:end]])
             start = end
         if start < len(data):
             self._keep(data[start:])
+        return frames
 
     def rest(self) -> list[bytes]:
         """Return what no newline has ended yet."""

@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 QUEUED_BYTES = 1 << 20
 """What may wait for one side until nothing more is read from the other; a frame may exceed it."""
 
-RECEIVED_BYTES = 1 << 17
+RECEIVED_BYTES = 1 << 16
+"""Read of the daemon at a time. malloc() maps larger buffers, three system calls for each read."""
+
 FAREWELL_S = 1.0
 """For the cancellations to reach a daemon that does not read."""
 
+POLLIN, POLLOUT = select.POLLIN, select.POLLOUT
 GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
@@ -66,6 +69,10 @@ class Pump:
         self._poll = select.poll()
         self._watched: dict[int, int] = {}
         self._daemon_fd = -1
+        self._is_flowing = False
+        """Both sides are polled for reading alone, and there is no timer.
+
+        While nothing waits for either side, there is nothing to register or to check."""
         self._is_deaf = False
         """The daemon reads no more; what it has sent may still be there."""
         self._has_input = True
@@ -77,47 +84,58 @@ class Pump:
 
     def run(self) -> int:
         """Pump until the client is done, and return the exit status."""
-        while (status := self._verdict()) is None:
-            self._register()
-            patience = self._patience()
-            ready = self._poll.poll(None if patience is None else math.ceil(patience * 1000))
-            for fd, events in ready:
-                if fd == self._client.fd and fd != self._source.fd:
+        queue, client, source_fd = self._queue, self._client, self._source.fd
+        while True:
+            if client.size or queue.size or not self._is_flowing:
+                status = self._verdict()
+                if status is not None:
+                    return status
+                self._register()
+            for fd, events in self._poll.poll(None if self._is_flowing else self._timeout_ms()):
+                if fd == source_fd:
+                    self._on_source()
+                elif fd == client.fd:
                     if events & GONE:
                         return exits.DONE
                     self._flush_client(is_ready=True)
-                elif fd == self._source.fd:
-                    self._on_source()
                 elif self._link.is_attached:
                     self._on_daemon(events)
-            if not self._link.is_attached and self._last is None:
+            if not self._is_flowing and not self._link.is_attached and self._last is None:
                 self._advance()
-        return status
 
     def _register(self) -> None:
-        connection = self._link.connection
+        """Register the events to poll for: each side is read while the other has room.
+
+        Without a daemon the bridge answers requests itself, so stdout must have room too.
+        """
+        link, client = self._link, self._client
+        connection = link.connection
+        is_client_full = client.size >= QUEUED_BYTES
+        daemon = 0
+        if connection is not None and not link.is_attached:
+            daemon = link.events
+        elif connection is not None:
+            if self._last is None and not is_client_full:
+                daemon = POLLIN
+            if self._queue and not self._is_deaf:
+                daemon |= POLLOUT
+        reads_source = (
+            self._has_input
+            and self._last is None
+            and self._queue.size < QUEUED_BYTES
+            and (link.is_attached or not is_client_full)
+        )
         fd = -1 if connection is None else connection.fileno()
         if fd != self._daemon_fd:
             self._watch(self._daemon_fd, 0)
             self._daemon_fd = fd
         if fd >= 0:
-            self._watch(fd, self._daemon_events())
-        self._watch(self._source.fd, select.POLLIN if self._reads_source() else 0)
-        self._watch(self._client.fd, select.POLLOUT if self._client.size else 0, always=True)
-
-    def _reads_source(self) -> bool:
-        """Tell whether there is room for more of the client: without a daemon each is answered."""
-        has_room = self._link.is_attached or self._client.size < QUEUED_BYTES
-        return (
-            self._has_input and self._last is None and self._queue.size < QUEUED_BYTES and has_room
+            self._watch(fd, daemon)
+        self._watch(self._source.fd, POLLIN if reads_source else 0)
+        self._watch(client.fd, POLLOUT if client.size else 0, always=True)
+        self._is_flowing = bool(daemon == POLLIN and reads_source and not client.size) and (
+            link.is_attached and not self._is_deaf
         )
-
-    def _daemon_events(self) -> int:
-        if not self._link.is_attached:
-            return self._link.events
-        reads = self._last is None and self._client.size < QUEUED_BYTES
-        writes = bool(self._queue) and not self._is_deaf
-        return (select.POLLIN if reads else 0) | (select.POLLOUT if writes else 0)
 
     def _watch(self, fd: int, events: int, *, always: bool = False) -> None:
         """Look for ``events``; without any for nothing at all, or ``always`` for the end."""
@@ -128,7 +146,7 @@ class Pump:
             self._poll.register(fd, events)
             self._watched[fd] = events
 
-    def _patience(self) -> float | None:
+    def _timeout_ms(self) -> int | None:
         now = time.monotonic()
         at = math.inf
         if self._last is not None:
@@ -139,7 +157,7 @@ class Pump:
                 at = ends_at
         elif not self._has_input and not self._queue and self._state.awaited():
             at = self._linger.next_at(now)
-        return None if at == math.inf else max(0.0, at - now)
+        return None if at == math.inf else math.ceil(max(0.0, at - now) * 1000)
 
     def _is_telling(self) -> bool:
         """Tell whether something is on its way to a daemon that is there."""
@@ -184,31 +202,38 @@ class Pump:
         if data is None:
             return
         if data:
+            is_up = self._link.is_attached and self._queue.is_open
             for frame in self._from_client.feed(data):
-                self._forward(without_bom(frame))
-                if self._last is not None:
-                    break
-            for head, tail in self._from_client.cut:
-                self._refuse(without_bom([head])[0], tail)
-            self._from_client.cut.clear()
+                if not frame[0].startswith(b'{"'):  # a byte order mark, UTF-16, or other JSON
+                    frame = without_bom(frame)  # noqa: PLW2901
+                    if self._is_utf_16(frame[0]):
+                        break
+                self._state.from_client(frame, is_up=is_up)
+            if self._from_client.cut:
+                for head, tail in self._from_client.cut:
+                    self._refuse(without_bom([head])[0], tail)
+                self._from_client.cut.clear()
         else:
-            self._has_input = False
+            self._has_input = self._is_flowing = False
             self._linger.begin()
             rest = without_bom([b"".join(self._from_client.rest())])[0]
-            if scan.is_whole(rest) or rest.startswith(UTF_16):
-                self._forward([rest + b"\n"])
-            elif rest.strip():
+            if scan.is_whole(rest):
+                is_up = self._link.is_attached and self._queue.is_open
+                self._state.from_client([rest + b"\n"], is_up=is_up)
+            elif rest.strip() and not self._is_utf_16(rest):
                 streams.say(
                     f"the last {len(rest)} bytes of the input are no whole message: left out"
                 )
         self._flush_daemon()
 
-    def _forward(self, frame: list[bytes]) -> None:
-        if frame[0].startswith(UTF_16):
-            streams.say("the input is UTF-16, and MCP is UTF-8: have the client write UTF-8")
-            self._last, self._closing_at = exits.USAGE, time.monotonic() + FAREWELL_S
-            return
-        self._state.from_client(frame, is_up=self._link.is_attached and self._queue.is_open)
+    def _is_utf_16(self, data: bytes) -> bool:
+        """Return whether ``data`` begins in UTF-16; if so, report it and end the session."""
+        if not data.startswith(UTF_16):
+            return False
+        streams.say("the input is UTF-16, and MCP is UTF-8: have the client write UTF-8")
+        self._last, self._closing_at = exits.USAGE, time.monotonic() + FAREWELL_S
+        self._is_flowing = False
+        return True
 
     def _refuse(self, head: bytes, tail: bytes) -> None:
         """Answer a frame that was too large to keep, if it says where it wants its answer."""
@@ -224,6 +249,7 @@ class Pump:
         try:
             self._client.flush(is_ready=is_ready)
         except OSError as error:
+            self._is_flowing = False
             if isinstance(error, ConnectionError) or error.errno == errno.EIO:
                 self._status = exits.DONE  # it is gone: a terminal that hung up, or a closed pipe
             else:
@@ -233,12 +259,13 @@ class Pump:
     # -- the daemon --------------------------------------------------------------------------------
 
     def _on_daemon(self, events: int) -> None:
-        if events & select.POLLOUT:
+        if events & POLLOUT:
             self._flush_daemon()
-        if events & select.POLLIN:
+        if events & POLLIN:
             self._read_daemon()
-        elif events & GONE and not self._watched[self._daemon_fd] & select.POLLIN:
+        elif events & GONE and not self._watched[self._daemon_fd] & POLLIN:
             self._is_deaf = True  # what it has sent is read when the client has taken enough
+            self._is_flowing = False
         elif events & GONE:
             self._lose_daemon()
 
@@ -259,8 +286,10 @@ class Pump:
                 self._client.put(frame)
             if self._link.connection is None:  # that was no session to go on with
                 break
-        self._flush_client()
-        self._flush_daemon()
+        if self._client.size:
+            self._flush_client()
+        if self._queue.size:
+            self._flush_daemon()
 
     def _flush_daemon(self) -> None:
         connection = self._link.connection
@@ -269,7 +298,7 @@ class Pump:
         try:
             self._queue.flush(connection)
         except OSError:  # it is read until its end, for what it still had to say
-            self._is_deaf = True
+            self._is_deaf, self._is_flowing = True, False
 
     def _lose_daemon(self) -> None:
         """Answer what was in flight, at once; what was not sent waits for the next daemon."""
@@ -291,7 +320,7 @@ class Pump:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._is_deaf = False
+        self._is_deaf = self._is_flowing = False
         self._linger.begin_anew()
         self._from_daemon = Frames()  # of half a line nobody will send the rest
 

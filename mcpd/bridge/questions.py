@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from mcpd.bridge import scan
-
 MOST_WITHDRAWN = 1000
 
 
@@ -33,13 +31,8 @@ class Questions:
         if self._open.pop(key, key) is None:
             self._withdraw(key)
 
-    def takes(self, found: list[scan.Message]) -> bool:
-        """Tell whether a frame of the client's is to be sent; ``False`` for a late answer."""
-        if len(found) != 1:
-            return True
-        ident, method = found[0]
-        if method is not None or ident is None:
-            return True
+    def takes(self, ident: bytes) -> bool:
+        """Tell whether an answer of the client's is to be sent; ``False`` for a late one."""
         if ident in self._withdrawn:
             del self._withdrawn[ident]
             return False

@@ -46,7 +46,7 @@ class Queue:
 
     def __init__(self, sent: Callable[[Item], None]) -> None:
         self.size = 0
-        """Bytes of the client that wait."""
+        """Bytes that wait."""
         self.is_open = False
         """Whether the daemon is to get the client's frames."""
         self._sent = sent
@@ -79,6 +79,7 @@ class Queue:
     def ask(self, frame: bytes) -> None:
         """Put a frame of ours before those of the client."""
         self._own.append(frame)
+        self.size += len(frame)
 
     def hold(self, item: Item) -> bool:
         """Keep a frame that this daemon has sent back for the next; tell whether there is room."""
@@ -123,18 +124,26 @@ class Queue:
 
     def flush(self, connection: socket.socket) -> None:
         """Write what the daemon takes now; raise ``OSError`` when it takes nothing any more."""
-        while self:
-            chunks = chain(
-                self._rest,
-                self._own,
-                *(item.chunks for item in islice(self._items, BUFFERS if self.is_open else 0)),
-            )
+        items = self._items
+        while self._rest or self._own or (self.is_open and items):
+            is_alone = len(items) == 1 and items[0].size == self.size == len(items[0].chunks[0])
             try:
-                buffers = list(islice(chunks, BUFFERS))
-                written = connection.sendmsg(buffers, [], socket.MSG_DONTWAIT)
+                if is_alone:  # nearly always
+                    written = connection.send(items[0].chunks[0], socket.MSG_DONTWAIT)
+                else:
+                    written = connection.sendmsg(self._buffers(), (), socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return
+            if is_alone and written == self.size:
+                self.size = 0
+                self._sent(items.popleft())
+                return
             self._drop(written)
+
+    def _buffers(self) -> list[Buffer]:
+        items = islice(self._items, BUFFERS if self.is_open else 0)
+        chunks = chain(self._rest, self._own, *(item.chunks for item in items))
+        return list(islice(chunks, BUFFERS))
 
     def _drop(self, written: int) -> None:
         while written:
@@ -148,13 +157,12 @@ class Queue:
                 self._rest.appendleft(memoryview(first)[taken:])
 
     def _count_bytes(self) -> None:
-        self.size = sum(map(len, self._rest)) + sum(item.size for item in self._items)
+        pieces = sum(map(len, chain(self._rest, self._own)))
+        self.size = pieces + sum(item.size for item in self._items)
 
     def _begin(self) -> None:
         if self._own:
-            frame = self._own.popleft()
-            self._rest.append(frame)
-            self.size += len(frame)  # which `_drop` counts down like all else
+            self._rest.append(self._own.popleft())
             return
         item = self._items.popleft()
         self._rest.extend(item.chunks)

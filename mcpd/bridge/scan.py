@@ -44,6 +44,11 @@ def messages(chunks: list[bytes]) -> list[Message]:
     Never raises: of what is no JSON-RPC nothing is known, ``(None, None)`` or no message at all.
     An id that is neither a whole number nor text counts as none.
     """
+    head = _HEAD.match(chunks[0])
+    if head is not None:
+        ident, method, answer = head.groups()
+        if ident is not None and (method is not None or answer is not None):
+            return [(ident, method)]
     tail = chunks[-1]
     if len(tail) < TAIL_BYTES and len(chunks) > 1:
         tail = chunks[-2][-TAIL_BYTES:] + tail

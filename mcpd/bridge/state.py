@@ -40,6 +40,9 @@ REMEMBERED = frozenset(
 )
 """Methods of which the last frame is part of the session's state."""
 
+STATEFUL = REMEMBERED | {LISTEN, SUBSCRIBE, UNSUBSCRIBE}
+"""Methods whose frames are part of the session's state, or change it."""
+
 COPY_BYTES = 1 << 16
 COPIES_BYTES = 1 << 20
 """What is kept of requests in flight, for those that a daemon sends back: each, and all."""
@@ -90,10 +93,10 @@ class SessionState:
     def from_client(self, chunks: list[bytes], *, is_up: bool) -> None:
         """Take a frame that was read; ``is_up`` tells whether there is a daemon to take it now."""
         item = Item(chunks)
-        if not self.questions.takes(item.found):
+        ident, method = item.found[0] if len(item.found) == 1 else (None, b"")
+        if method is None and ident is not None and not self.questions.takes(ident):
             return
-        is_cancel = [method for _, method in item.found] == [CANCEL]
-        if is_cancel:
+        if method == CANCEL:
             ident = _cancelled(chunks)
             is_idle = LISTEN in self.owed.get(ident, ()) and not is_up  # no daemon knows of it
             if is_idle:
@@ -109,7 +112,7 @@ class SessionState:
                 continue  # an answer, or nothing that the daemon would take
             if method == CANCEL:
                 self._cancel(_cancelled(item.chunks))
-            elif len(item.found) == 1:
+            elif method in STATEFUL and len(item.found) == 1:
                 self._remember(ident, method, item.chunks)
             if ident is not None:
                 self._owe(ident, method, item)
@@ -195,9 +198,10 @@ class SessionState:
             self._heard_again.add(ident)
 
     def _owe(self, ident: bytes, method: bytes, item: Item) -> None:
-        self.owed[ident] = (*self.owed.get(ident, ()), method)
-        room = min(COPY_BYTES, COPIES_BYTES - self._copies_bytes)
-        if item.size <= room and len(item.found) == 1 and ident not in self._copies:
+        earlier = self.owed.get(ident)
+        self.owed[ident] = (method,) if earlier is None else (*earlier, method)
+        is_small = item.size <= COPY_BYTES and item.size + self._copies_bytes <= COPIES_BYTES
+        if is_small and len(item.found) == 1 and ident not in self._copies:
             self._copies[ident] = item
             self._copies_bytes += item.size
 
@@ -214,13 +218,13 @@ class SessionState:
 
     def _answered(self, ident: bytes, chunks: list[bytes]) -> bool:
         """Tell whether an answer is for the client."""
-        then = self.own.pop(ident, None)
-        if then is not None:
-            then(chunks)
+        if ident in self.own:
+            self.own.pop(ident)(chunks)
             return False
         *earlier, last = self.owed.get(ident, (b"",))
         is_sole = not earlier and bool(last)
-        if is_sole and _ends_with_the_daemon(chunks):
+        is_small = len(chunks[0]) <= COPY_BYTES
+        if is_sole and is_small and b"draining" in chunks[0] and _ends_with_the_daemon(chunks):
             key = LISTEN + ident if last == LISTEN else last
             if last in (LISTEN, INITIALIZE) and key in self._frames:
                 return False  # it goes on with the next one
@@ -267,10 +271,8 @@ class SessionState:
             return
         if method in REMEMBERED:
             key = method
-        elif method in (SUBSCRIBE, UNSUBSCRIBE):
-            key = SUBSCRIBE + repr(scan.params(chunks).get("uri")).encode()
         else:
-            return
+            key = SUBSCRIBE + repr(scan.params(chunks).get("uri")).encode()
         self._frames.pop(key, None)  # so that it comes last
         if method != UNSUBSCRIBE:
             self._frames[key] = b"".join(chunks)
@@ -282,8 +284,6 @@ def _cancelled(chunks: list[bytes]) -> bytes:
 
 def _ends_with_the_daemon(chunks: list[bytes]) -> bool:
     """Tell whether an answer says that the daemon drains, and that nothing else was done."""
-    if len(chunks) != 1 or len(chunks[0]) > COPY_BYTES or b"draining" not in chunks[0]:
-        return False
     answer = scan.decoded(chunks)
     error, result = answer.get("error"), answer.get("result")
     if isinstance(error, dict):

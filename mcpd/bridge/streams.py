@@ -14,6 +14,7 @@ import select
 import socket
 import stat
 from collections import deque
+from functools import partial
 from itertools import islice
 
 TYPE_CHECKING = False
@@ -31,19 +32,20 @@ class Source:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._read: Callable[[int], bytes] = lambda size: os.read(self.fd, size)
+        self._connection: socket.socket | None = None
         mode = os.fstat(fd).st_mode
         if stat.S_ISSOCK(mode):
-            connection = socket.socket(fileno=os.dup(fd))
-            self.fd = connection.fileno()
-            self._read = lambda size: connection.recv(size, socket.MSG_DONTWAIT)
+            self._connection = socket.socket(fileno=os.dup(fd))
+            self.fd = self._connection.fileno()
         elif stat.S_ISFIFO(mode) or os.isatty(fd):
             self.fd = _opened_again(fd, os.O_RDONLY) or fd
 
     def read(self) -> bytes | None:
         """Return what is there, ``b""`` at the end of it, ``None`` if there is nothing yet."""
         try:
-            return self._read(READ_BYTES)
+            if self._connection is None:
+                return os.read(self.fd, READ_BYTES)
+            return self._connection.recv(READ_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
         except OSError:
@@ -53,12 +55,20 @@ class Source:
 class Outbox:
     """Bytes in line for one reader, who takes them as fast as he can."""
 
-    def __init__(self, fd: int, write: Callable[[list[Buffer]], int], *, is_eager: bool) -> None:
+    def __init__(
+        self,
+        fd: int,
+        write: Callable[[Buffer], int],
+        write_all: Callable[[list[Buffer]], int],
+        *,
+        is_eager: bool,
+    ) -> None:
         self.fd = fd
         self.size = 0
         """Bytes that wait."""
 
         self._write = write
+        self._write_all = write_all
         self._is_eager = is_eager
         self._chunks: deque[Buffer] = deque()
 
@@ -73,9 +83,17 @@ class Outbox:
         Raises ``OSError`` other than ``BlockingIOError``, ``BrokenPipeError`` above all.
         """
         while self.size and (is_ready or self._is_eager):
+            chunks = self._chunks
             try:
-                written = self._write(list(islice(self._chunks, BUFFERS)))
+                if len(chunks) == 1:
+                    written = self._write(chunks[0])
+                else:
+                    written = self._write_all(list(islice(chunks, BUFFERS)))
             except BlockingIOError:
+                return
+            if written == self.size:
+                chunks.clear()
+                self.size = 0
                 return
             self._drop(written)
             is_ready = False
@@ -98,10 +116,13 @@ class Outbox:
 def to_socket(connection: socket.socket) -> Outbox:
     """Return the way into a connected socket; its flags stay as they are."""
 
-    def write(buffers: list[Buffer]) -> int:
-        return connection.sendmsg(buffers, [], socket.MSG_DONTWAIT)
+    def write(buffer: Buffer) -> int:
+        return connection.send(buffer, socket.MSG_DONTWAIT)
 
-    return Outbox(connection.fileno(), write, is_eager=True)
+    def write_all(buffers: list[Buffer]) -> int:
+        return connection.sendmsg(buffers, (), socket.MSG_DONTWAIT)
+
+    return Outbox(connection.fileno(), write, write_all, is_eager=True)
 
 
 def to_client(fd: int) -> Outbox:
@@ -112,9 +133,14 @@ def to_client(fd: int) -> Outbox:
     if stat.S_ISFIFO(mode) or os.isatty(fd):
         own = _opened_again(fd, os.O_WRONLY)
         if own is None:
-            return Outbox(fd, lambda b: os.write(fd, b[0][: select.PIPE_BUF]), is_eager=False)
-        return Outbox(own, lambda b: os.writev(own, b), is_eager=True)
-    return Outbox(fd, lambda b: os.writev(fd, b), is_eager=True)
+            return Outbox(fd, _little(fd), lambda buffers: _little(fd)(buffers[0]), is_eager=False)
+        fd = own
+    return Outbox(fd, partial(os.write, fd), partial(os.writev, fd), is_eager=True)
+
+
+def _little(fd: int) -> Callable[[Buffer], int]:
+    """Return a function that writes what a pipe takes without blocking once poll reports it."""
+    return lambda buffer: os.write(fd, buffer[: select.PIPE_BUF])
 
 
 def occupy_standard_descriptors() -> None:

@@ -15,7 +15,7 @@ def test_only_open_questions_are_withdrawn():
     questions = Questions()
     for ident in (b"1", b'"1"', b"2", b"3"):
         assert questions.asked(ident)
-    assert questions.takes([(b"2", None)])
+    assert questions.takes(b"2")
     questions.cancelled(3)
     questions.cancelled("unknown")
     assert withdrawn(questions) == [1, "1"]
@@ -27,17 +27,9 @@ def test_a_late_answer_is_not_sent():
     questions.asked(b"1")
     questions.withdraw_all()
     assert not questions.asked(b"1"), "an answer could be to either"
-    assert not questions.takes([(b"1", None)])
+    assert not questions.takes(b"1")
     assert questions.asked(b"1")
-    assert questions.takes([(b"1", None)])
-
-
-def test_what_is_no_answer_is_sent_whatever_its_id():
-    questions = Questions()
-    questions.asked(b"1")
-    questions.withdraw_all()
-    for found in ([(b"1", b"tools/call")], [(None, b"notifications/x")], [], [(None, None)]):
-        assert questions.takes(found)
+    assert questions.takes(b"1")
 
 
 def test_a_client_that_never_answers_leaves_a_bounded_trace():

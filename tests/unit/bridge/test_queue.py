@@ -36,6 +36,9 @@ class Choking:
         self.room = room
         self.taken = b""
 
+    def send(self, buffer, flags) -> int:
+        return self.sendmsg([buffer], [], flags)
+
     def sendmsg(self, buffers, _ancillary, _flags) -> int:
         taken = b"".join(buffers)[: self.room - len(self.taken)]
         if not taken:

@@ -450,3 +450,20 @@ def test_what_cannot_be_sent_is_answered_with_the_reason_once():
     assert waiting(state) == []
     assert state.refuse(ERROR) == []
     assert state.awaited() == 0
+
+
+def test_only_the_answer_to_a_withdrawn_question_is_dropped():
+    state = SessionState()
+    state.questions.asked(b"1")
+    state.questions.withdraw_all()
+    others = [
+        line(id=1, method="tools/call"),
+        line(method="notifications/x"),
+        b"[]\n",
+        b"[" + line(id=1, result={})[:-1] + b"," + line(id=2, result={})[:-1] + b"]\n",
+        b'{"id":null}\n',
+        line(id=2, result={}),
+    ]
+    for message in [*others, line(id=1, result={})]:
+        state.from_client([message], is_up=True)
+    assert [item.chunks for item in state.queue] == [[message] for message in others]
