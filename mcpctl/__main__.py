@@ -12,11 +12,11 @@ WITH_VALUE = ("--socket", "--config")
 def main() -> None:
     """Run ``mcpctl`` with the arguments of this process, and exit."""
     argv = sys.argv[1:]
-    bridge = bridge_arguments(argv)
-    if bridge is not None and "_MCPCTL_COMPLETE" not in os.environ:
-        from mcpd import shim
+    words = bridge_arguments(argv)
+    if words is not None and "_MCPCTL_COMPLETE" not in os.environ:
+        from mcpd import bridge
 
-        sys.exit(shim.main(bridge))
+        sys.exit(bridge.main(words))
     try:
         from mcpctl import cli
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from mcpctl import exits, failures, render
+from mcpctl import failures, render
 from mcpctl.context import App
-from mcpd import __version__
+from mcpd import __version__, exits
 from mcpd.errors import McpdError
 
 COMMANDS = {

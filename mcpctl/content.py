@@ -6,7 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mcpctl import exits, render
+from mcpctl import render
+from mcpd import exits
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -22,7 +23,7 @@ def show_result(app: App, name: str, answer: Answer) -> int:
     """Print a tool's result and return the exit status; stderr says what it lacks."""
     result = answer.value
     is_error = isinstance(result, dict) and result.get("isError") is True
-    status = exits.REPORTED if is_error else exits.DONE
+    status = exits.FAILED if is_error else exits.DONE
     if app.as_json:
         app.document(result, answer.text)
         return status

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcpctl import render
-from mcpd import launch, paths
+from mcpd import paths
+from mcpd.daemon_start.hints import with_socket
 
 if TYPE_CHECKING:
     from mcpd.client.control import Control
@@ -64,7 +65,7 @@ class App:
 
     def addressed(self, text: str) -> str:
         """Return a text whose commands go to the socket that the command line names."""
-        return launch.addressed(text, self.asked_socket)
+        return with_socket(text, self.asked_socket)
 
     @contextmanager
     def waiting(self, text: str | Callable[[], str]) -> Iterator[Callable[[float], None] | None]:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mcpctl import render
-from mcpd import launch
 from mcpd.client import hints
+from mcpd.daemon_start.hints import with_socket
 from mcpd.errors import UNSAID, DaemonUnavailable, McpdError, RequestFailed
 
 INVALID_PARAMS = -32602
@@ -32,10 +32,10 @@ def lines(error: McpdError, socket: str | None = None) -> list[str]:
     if isinstance(data, dict):
         hint = data.get("hint")
         if isinstance(hint, str):  # some say it in their message
-            told[0] = told[0].replace(hint, launch.addressed(hint, socket))
+            told[0] = told[0].replace(hint, with_socket(hint, socket))
         told += [*_links(error), *_details(data, error.message, socket)]
     advice = [line for line in hints.advice(error) if line not in error.message]
-    told += [f"  {launch.addressed(line, socket)}" for line in advice]
+    told += [f"  {with_socket(line, socket)}" for line in advice]
     return told
 
 
@@ -59,7 +59,7 @@ def document(error: McpdError, socket: str | None = None) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": error.slug, "retryable": is_retryable}
     advice = hints.advice(error)
     if advice:
-        data["hint"] = launch.addressed(advice[0], socket)
+        data["hint"] = with_socket(advice[0], socket)
     body = {"message": error.message, "data": {**data, **error.details}}
     return {"error": {"code": INTERNAL_ERROR, **body}}
 
@@ -110,5 +110,5 @@ def _details(data: dict[str, Any], message: str, socket: str | None) -> list[str
         told.append("  whether the call had its effect is unknown: look before you repeat it")
     hint = data.get("hint")
     if isinstance(hint, str) and hint not in message:
-        told.append(f"  {launch.addressed(hint, socket)}")
+        told.append(f"  {with_socket(hint, socket)}")
     return told

@@ -143,9 +143,9 @@ def _run(argv: list[str]) -> int:
         lock = _become_the_one(path)
         listener = bind.bind_socket(path, lock) if passed is None else passed[0]
     except AlreadyRunning as error:
-        from mcpd import launch
+        from mcpd.daemon_start.hints import with_socket
 
-        _say(error.message, error.hint and launch.addressed(error.hint, options.socket))
+        _say(error.message, error.hint and with_socket(error.hint, options.socket))
         return ANOTHER_RUNS
     # A socket of the service manager's has no identity for us: it is not ours to remove.
     identity = bind.identity_of(path) if passed is None else None

@@ -13,12 +13,11 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from mcpctl import exits
-from mcpd import cli
+from mcpd import cli, exits
 from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.daemon_start.environment import EPHEMERAL_PATTERNS
 from mcpd.doctor.check.daemon import UNREACHABLE
-from mcpd.launch import EPHEMERAL_PATTERNS
 from tests.size import clients, servers
 from tests.size.rows import ROWS
 

@@ -6,8 +6,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from mcpctl import exits, options, render
-from mcpd import paths
+from mcpctl import options, render
+from mcpd import exits, paths
 
 if TYPE_CHECKING:
     from mcpctl.context import App

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpctl import options
-from mcpd import __version__, launch, paths, presence
+from mcpd import __version__, daemon_process, paths
+from mcpd.daemon_start import connection, unavailable
+from mcpd.daemon_start.search import Search
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def bring_up(app: App) -> None:
     try:
         control, is_new = app.connect(start=False), False
     except DaemonUnavailable as error:
-        if not (app.may_start and launch.may_start(error)):
+        if not (app.may_start and connection.can_start(error)):
             raise
         control, is_new = app.connect(), True
     with control:
@@ -85,7 +87,7 @@ def replace(app: App) -> None:
     if old is None and not app.may_start:
         raise DaemonUnavailable("no daemon runs", why="absent", path=app.socket)
     config = app.config or (old or {}).get("config")
-    with launch.Search(app.socket, config=config) as search:
+    with Search(app.socket, config=config) as search:
         _hold(search)
         if old is not None and old["version"] is None:
             _end(app, old["pid"])
@@ -110,7 +112,7 @@ def _who_runs(app: App) -> dict[str, Any] | None:
         with app.connect(start=False) as control:
             return {**control.hello}
     except DaemonUnavailable as error:
-        if launch.may_start(error):
+        if connection.can_start(error):
             return None
         if error.details["why"] != "incompatible" or error.details.get("pid") is None:
             raise
@@ -132,11 +134,11 @@ def _end(app: App, pid: int) -> None:
         process.close()
 
 
-def _hold(search: launch.Search) -> None:
+def _hold(search: Search) -> None:
     """Let nobody else start a daemon; whoever has just begun to is waited for, for a while."""
-    deadline = time.monotonic() + launch.START_TIMEOUT_S
-    while not search.hold() and time.monotonic() < deadline:
-        time.sleep(launch.LOOK_AGAIN_S)
+    deadline = time.monotonic() + connection.START_TIMEOUT_S
+    while not search.take_lock() and time.monotonic() < deadline:
+        time.sleep(connection.POLL_S)
 
 
 def _tell_of_replacement(app: App, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
@@ -164,7 +166,7 @@ def bring_down(app: App, *, force: bool) -> int | None:
     try:
         control = app.connect(start=False)
     except DaemonUnavailable as error:
-        if launch.may_start(error):
+        if connection.can_start(error):
             # One that cannot be reached may be there: its socket is gone, or is another's.
             seen: int | None = error.details.get("pid")
             if seen is not None and not force:
@@ -192,8 +194,8 @@ def _wait_down(app: App, control: Control, pid: int) -> None:
         began = time.monotonic()
         while not process.wait(LOOK_S, on_wait):
             waited_s = time.monotonic() - began
-            if presence.is_stopped(pid):
-                raise presence.unresponsive(app.socket, pid, waited_s)
+            if daemon_process.is_stopped(pid):
+                raise unavailable.unresponsive(app.socket, pid, waited_s)
             if waited_s >= END_TIMEOUT_S:
                 raise _still_there(pid)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpctl import exits, options, render
+from mcpctl import options, render
+from mcpd import exits
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -44,7 +45,7 @@ def doctor_command(app: App, verbose: bool) -> int:
     errors = {each.id for each in found if each.severity == "error"}
     if errors & UNREACHABLE:
         return exits.NO_DAEMON
-    return exits.REPORTED if errors else exits.DONE
+    return exits.FAILED if errors else exits.DONE
 
 
 def _show(app: App, found: list[Finding], is_verbose: bool) -> None:

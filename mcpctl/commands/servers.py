@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from mcpctl import exits, failures, options, render
+from mcpctl import failures, options, render
 from mcpctl.commands.status import state_text
+from mcpd import exits
 from mcpd.errors import McpdError, RequestFailed
 
 if TYPE_CHECKING:

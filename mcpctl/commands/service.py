@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import exits, options
-from mcpd import launch, paths, presence
+from mcpctl import options
+from mcpd import daemon_process, exits, paths
+from mcpd.daemon_start.spawn import daemon_command
 from mcpd.errors import DaemonUnavailable, PathRefused
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
     runtime = f"/run/user/{os.geteuid()}"
     if "XDG_RUNTIME_DIR" not in env and os.path.isdir(runtime):
         env["XDG_RUNTIME_DIR"] = runtime  # where the manager's own socket is; lost by su and cron
-    program, *words = launch.daemon_command()
+    program, *words = daemon_command()
     setup = Setup(
         command=(os.path.abspath(program), *words),
         config=os.path.abspath(config) if config else None,
@@ -270,8 +271,8 @@ def _outside(app: App, state: ServiceState) -> list[str]:
 
     Who listens is not asked where that would start the service itself.
     """
-    pid = presence.pid_in_lock(app.socket)
-    if pid is None or pid == state["pid"] or not presence.is_daemon_of(pid, app.socket):
+    pid = daemon_process.pid_in_lock(app.socket)
+    if pid is None or pid == state["pid"] or not daemon_process.is_daemon_of(pid, app.socket):
         return []
     return [f"a daemon runs outside of the service (pid {pid}): mcpctl down ends it"]
 

@@ -9,9 +9,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mcpd import launch, presence
+from mcpd import daemon_process
 from mcpd.api import version
 from mcpd.client import messages
+from mcpd.daemon_start import unavailable
+from mcpd.daemon_start.deadline import ResponseDeadline
+from mcpd.daemon_start.reach import reach
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ class Control:
     def __init__(self, connection: socket.socket, path: str) -> None:
         self.path = path
         self.hello: Hello
-        self._patience = presence.Patience(connection)
+        self._deadline = ResponseDeadline(connection)
         self._stopped_at: float | None = None  # monotonic; when the daemon was found stopped
         self._looked_at = time.monotonic()
         self._connection = connection
@@ -68,13 +71,13 @@ class Control:
     ) -> Self:
         """Connect and greet; with ``start``, start a daemon where none runs.
 
-        Raises ``DaemonUnavailable``; ``details["why"]`` is as ``launch.connect`` says, or
+        Raises ``DaemonUnavailable``; ``details["why"]`` is as ``daemon_start.reach`` says, or
         ``unresponsive`` (with ``pid``), ``incompatible`` or ``gone``.
         """
-        return launch.reach(
+        return reach(
             path,
             lambda connection: cls.over(connection, path),
-            is_to_start=start,
+            may_start=start,
             config=config,
             progress=progress,
         )
@@ -99,11 +102,11 @@ class Control:
     @property
     def pid(self) -> int | None:
         """Return the pid of the daemon, or of whoever has the socket in its place."""
-        return self._patience.pid
+        return self._deadline.pid
 
     def check(self) -> None:
         """Have the daemon say who it is; raise ``DaemonUnavailable`` as ``open`` does."""
-        self._patience = presence.Patience(self._connection)
+        self._deadline = ResponseDeadline(self._connection)
         self._last_id += 1
         self._send_request(self._last_id, "mcpd/hello", _place())
         hello = self._first_word(self._last_id)
@@ -170,13 +173,13 @@ class Control:
                 return members["method"], members.get("params")
 
     def _first_word(self, ident: int) -> Any:
-        left = self._patience.left()
+        left = self._deadline.remaining()
         while left:
             try:
                 return self._wait(ident, left, None, None).value
             except TimeoutError:
-                left = self._patience.left()
-        raise self._patience.exhausted()
+                left = self._deadline.remaining()
+        raise self._deadline.error()
 
     def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
@@ -285,7 +288,7 @@ class Control:
         if self.pid is None or now - self._looked_at < LOOK_S / 2:
             return
         self._looked_at = now
-        if not presence.is_stopped(self.pid):
+        if not daemon_process.is_stopped(self.pid):
             self._stopped_at = None
         elif self._stopped_at is None:
             self._stopped_at = now
@@ -293,7 +296,7 @@ class Control:
             raise self._unresponsive(now - self._stopped_at)
 
     def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
-        return presence.unresponsive(self.path, self.pid, waited_s)
+        return unavailable.unresponsive(self.path, self.pid, waited_s)
 
 
 class Stream:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mcpd import presence
+from mcpd import daemon_process
 from mcpd.errors import DaemonUnavailable
 
 GUARDIAN = "mcpd/supervise/guardian.py"
@@ -62,7 +62,7 @@ class Process:
 
     def require_daemon(self, socket: str) -> None:
         """Raise ``DaemonUnavailable`` where it is no mcpd of ours that holds the socket's lock."""
-        if not presence.is_daemon_of(self.pid, socket):
+        if not daemon_process.is_daemon_of(self.pid, socket):
             message = f"pid {self.pid} has the socket, but it is no mcpd of yours: left alone"
             raise DaemonUnavailable(message, why="not_ours", pid=self.pid)
 

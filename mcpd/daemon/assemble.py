@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from mcpd import launch
 from mcpd.config.entry import Entry as Configured
 from mcpd.config.entry import remedy_of_unset
 from mcpd.config.schema import ResolvedLaunch, ServerConfig
@@ -19,6 +18,7 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.entries import Entry, Interactive, Sharing
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
+from mcpd.daemon_start.environment import is_ephemeral
 from mcpd.redact import Redactor
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
@@ -231,7 +231,7 @@ def _telling(
     return {
         name: value
         for name, value in whole.items()
-        if name in written or not (launch.is_ephemeral(name) or _is_ignored(name, ignore))
+        if name in written or not (is_ephemeral(name) or _is_ignored(name, ignore))
     }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mcpd import __version__, launch, paths, principal, tasks
+from mcpd import __version__, paths, principal, tasks
 from mcpd.config.diff import Change
 from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
@@ -36,6 +36,7 @@ from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
 from mcpd.daemon.stamp import stamp_of
 from mcpd.daemon.watchdog import Watchdog
+from mcpd.daemon_start.hints import check_command
 from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
@@ -157,7 +158,7 @@ async def _live(
     for problem in daemon.config_errors:
         log.log("error", "config.error", problem=problem)
     if daemon.is_refused:
-        log.log("error", "config.refused", hint=launch.check_command(start.options.config))
+        log.log("error", "config.refused", hint=check_command(start.options.config))
         return BAD_CONFIG
     return await daemon.live(lock, listener, identity)
 

@@ -21,8 +21,8 @@ class DaemonLock:
 
     Invariant: whoever holds the ``flock`` on the file that stands at ``path`` is the daemon. That
     the file exists says nothing, and the pid in it only where to look: who acts on it proves first
-    that this process holds the lock (``mcpd.presence``). The file is never removed, since a lock on
-    a file that is no longer at its place excludes nobody.
+    that this process holds the lock (``mcpd.daemon_process``). The file is never removed, since a
+    lock on a file that is no longer at its place excludes nobody.
     """
 
     def __init__(self, path: str, fd: int) -> None:
