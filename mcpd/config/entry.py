@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import commandline, envfile, tables, workspace
-from mcpd.config.document import Document
+from mcpd.config import commandline, tables, workspace
+from mcpd.config.files import envfile
+from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
-from mcpd.config.problems import KeyPath, Problem
+from mcpd.config.problems import Problem
 from mcpd.config.schema import ResolvedLaunch, ServerConfig
 from mcpd.config.secrets import (
     Shown,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mcpd.config.document import Document
-from mcpd.config.problems import KeyPath, Problem, Severity, key_text
+from mcpd.config.files.document import Document, KeyPath
+from mcpd.config.problems import Problem, Severity, key_text
 from mcpd.config.values import Expected, Reader
 from mcpd.errors import ConfigError
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd import paths
-from mcpd.config import jsonc, tables, toml, trust
-from mcpd.config.document import Document, decode
+from mcpd.config import tables
 from mcpd.config.entry import Entry, Surroundings, build, name_fault
+from mcpd.config.files import jsonc, toml, trust
+from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
 from mcpd.config.schema import DaemonConfig

@@ -7,10 +7,9 @@ from typing import Literal
 
 import msgspec
 
-Severity = Literal["error", "warning"]
+from mcpd.config.files.document import KeyPath
 
-KeyPath = tuple[str | int, ...]
-"""Where a value stands in its file: table names and list indexes, outermost first."""
+Severity = Literal["error", "warning"]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
-from mcpd.config.problems import KeyPath, printable
+from mcpd.config.problems import printable
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.config.values import (
     Reader,

@@ -51,17 +51,17 @@ from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
 from mcpd.supervise import descriptors, files
-from mcpd.supervise.guard import Guardian
-from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.cleanup.keeper import Guardian
+from mcpd.supervise.cleanup.ledger import Ledger, new_daemon_id
+from mcpd.supervise.cleanup.sweep import sweep_dead
 from mcpd.supervise.logfile import last_lines
-from mcpd.supervise.loginpath import Login
-from mcpd.supervise.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginpath import Login
+from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.logroom import LogRoom, Removed
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.supervisor import Supervisor
-from mcpd.supervise.sweep import sweep_dead
 from mcpd.upstreams.stdio import Pipes
 
 SLACK_BYTES = 64 * 1024

@@ -24,9 +24,10 @@ from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
 from mcpd.observe.logs import stamp
-from mcpd.supervise import descriptors, memory
+from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import Stat
+from mcpd.supervise.proctable import memory
+from mcpd.supervise.proctable.procfs import Stat
 from mcpd.supervise.slot import Slot
 from mcpd.supervise.supervisor import Supervisor
 

@@ -11,7 +11,7 @@ import msgspec
 
 from mcpd.core.policy import containers
 from mcpd.supervise import engine, files
-from mcpd.supervise.ledgerfile import Container
+from mcpd.supervise.container import Container
 from mcpd.supervise.spawn import Launch
 
 CONTAINERS = "containers"

@@ -18,8 +18,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcpd.supervise import procfs
-from mcpd.supervise.ledgerfile import Container
+from mcpd.supervise.container import Container
+from mcpd.supervise.proctable import procfs
 
 ANSWER_S = 5.0
 """For an engine to answer; after that nothing more is asked of it."""

@@ -11,7 +11,7 @@ import msgspec
 
 from mcpd.supervise import tree
 from mcpd.supervise.process import Child, Scope
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable.procfs import ProcId
 
 Step = Literal["none", "eof", "term", "kill"]
 

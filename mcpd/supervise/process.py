@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from mcpd.supervise.ledgerfile import Container
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.container import Container
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 Scope = Literal["tree", "group"]
 

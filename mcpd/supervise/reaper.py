@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcpd import tasks
-from mcpd.supervise import kinship, procfs
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.proctable import ownership, procfs
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 PR_SET_CHILD_SUBREAPER = 36
 """Source: prctl(2)."""
@@ -48,7 +48,7 @@ class Reaper:
         self._alive: dict[int, Child] = {}
         self._trees: dict[Child, None] = {}
         """Children whose trees have not ended, in order of their start."""
-        self._spared = kinship.Spared()
+        self._spared = ownership.Spared()
         self._reported: set[ProcId] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._old_handler: Any = signal.SIG_DFL
@@ -135,10 +135,10 @@ class Reaper:
         self._report({each.id for each in forest.strays} - leaders)
         return members
 
-    def _sort_out(self, children: Sequence[Child]) -> kinship.Forest[Child]:
+    def _sort_out(self, children: Sequence[Child]) -> ownership.Forest[Child]:
         oldest = min((child.started for child in children), default=None)
         table = procfs.scan(tags_since=oldest)
-        return kinship.sort_out(
+        return ownership.sort_out(
             table,
             children,
             daemon_id=self._daemon_id,
@@ -161,9 +161,9 @@ class Reaper:
         left = [child for child in ended if child.scope == "group"]
         if left:
             processes = self._spared.processes.union(*(child.known for child in left))
-            self._spared = kinship.Spared(
+            self._spared = ownership.Spared(
                 frozenset(each for each in processes if procfs.lives(each)),
-                self._spared.tags.union(kinship.stem(child.tag) for child in left),
+                self._spared.tags.union(ownership.stem(child.tag) for child in left),
             )
 
     def _wake(self, _signum: int, _frame: object) -> None:

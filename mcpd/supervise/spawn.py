@@ -16,8 +16,9 @@ from typing import Literal
 
 import msgspec
 
-from mcpd.supervise import descriptors, procfs
+from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child, Scope
+from mcpd.supervise.proctable import procfs
 from mcpd.supervise.refusals import command_not_found, cwd_missing, exec_refused, not_executable
 
 MINIMAL = ("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TERM", "LANG", "TMPDIR", "TZ")

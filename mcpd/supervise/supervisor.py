@@ -28,10 +28,10 @@ from mcpd.ids import SlotId
 from mcpd.redact import Redactor
 from mcpd.supervise import ladder, spawn, tree
 from mcpd.supervise.containers import Containers
-from mcpd.supervise.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
 from mcpd.supervise.slot import Pipes, Run, Slot, Spec, no_workspace, placed
 

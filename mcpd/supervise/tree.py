@@ -8,9 +8,9 @@ import os
 import sys
 from collections.abc import Iterable
 
-from mcpd.supervise import procfs
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 POLL_S = 0.05
 """Between two looks at a process for which no pidfd is to be had."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mcpd.supervise import procfs, spawn
+from mcpd.supervise import spawn
+from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
 
 NEXT_PID = "/proc/sys/kernel/ns_last_pid"

@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from mcpd.supervise import ladder, procfs, spawn
+from mcpd.supervise import ladder, spawn
 from mcpd.supervise.process import Child, Scope
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
 from tests.integration.supervise.site import Site
 from tests.support.waiting import wait_until_async

@@ -12,8 +12,8 @@ import sys
 import uvloop
 
 from mcpd.supervise import ladder, spawn
-from mcpd.supervise.guard import Guardian
-from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.cleanup.keeper import Guardian
+from mcpd.supervise.cleanup.ledger import Ledger, new_daemon_id
 from mcpd.supervise.process import Child, Scope
 from mcpd.supervise.reaper import Reaper
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import ladder, procfs
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise import ladder
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import scaled, wait_until_async
 

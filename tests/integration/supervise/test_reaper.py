@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mcpd.supervise import procfs
 from mcpd.supervise.process import Child
+from mcpd.supervise.proctable import procfs
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 
