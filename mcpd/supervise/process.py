@@ -125,13 +125,6 @@ class Child:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signum)
 
-    def close_pipes(self) -> None:
-        """Close our ends of its pipes; for when nobody came to wrap them."""
-        for fd in (self.stdin, self.stdout, self.stderr):
-            if fd >= 0:
-                os.close(fd)
-        self.stdin = self.stdout = self.stderr = -1
-
     def publish_exit(self, returncode: int, died: int) -> None:
         """Make its exit status known and have those called who asked; the reaper's, and once."""
         self.returncode = returncode

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from mcpd.supervise import spawn
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
+from tests.support.pipes import close_pipes
 
 NEXT_PID = "/proc/sys/kernel/ns_last_pid"
 TICK_S = 0.011
@@ -76,7 +77,7 @@ async def main(rounds: int) -> None:
         assert not (await reaper.look())[child], "a stranger was taken for a member of the tree"
         time.sleep(SOON_S)
         assert others.ask("well?") == "None", "a stranger was signalled"
-        child.close_pipes()
+        close_pipes(child)
         child.ended = True
     others.close()
     reaper.close()

@@ -19,6 +19,7 @@ from mcpd.supervise.proctable import procfs
 from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
 from tests.integration.supervise.site import Site
+from tests.support.pipes import close_pipes
 from tests.support.waiting import wait_until_async
 
 
@@ -97,7 +98,7 @@ class House:
             procfs.send(process, signal.SIGKILL)
         for child in self.children:
             await child.wait_exit(5)
-            child.close_pipes()
+            close_pipes(child)
         for process in self.mentioned:
             await wait_until_async(lambda process=process: not procfs.lives(process))
         self.reaper.close()

@@ -51,8 +51,6 @@ async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     await asyncio.gather(*stops)
     await guardian.farewell()
     ledger.close()
-    for child in children:
-        child.close_pipes()
     reaper.close()
 
 

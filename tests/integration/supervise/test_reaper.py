@@ -14,6 +14,7 @@ import uvloop
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import procfs
 from tests.integration.supervise.conftest import House
+from tests.support.pipes import close_pipes
 from tests.support.waiting import wait_until_async
 
 
@@ -122,7 +123,7 @@ async def test_two_hundred_crashes_leave_no_zombies_and_no_descriptors(house: Ho
     for _ in range(200):
         child = house.sh("(sleep 0 &); exit 1")
         assert await child.wait_exit(5)
-        child.close_pipes()
+        close_pipes(child)
         child.ended = True
         house.children.remove(child)
     await wait_until_async(lambda: not zombies())
