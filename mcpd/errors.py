@@ -5,7 +5,6 @@ McpdError
 ├── PathRefused          the user: a directory or socket that is not private or not ours
 ├── AlreadyRunning       nobody: another daemon holds the lock
 ├── DaemonUnavailable    nobody just now: no daemon, or one that does not respond
-│   └── DaemonDraining   nobody just now: it is on its way out
 ├── RequestFailed        the daemon answered a request of ours with an error
 ├── SpawnFailed          the user: a command that cannot be started
 └── IllegalTransition    ourselves: a state machine was driven wrongly
@@ -72,12 +71,6 @@ class DaemonUnavailable(McpdError):
         if self.details.get("why") == "start_failed":
             return "errno" not in self.details and self.details.get("exit_code") not in DOOMED
         return self.details.get("why") in PASSING
-
-
-class DaemonDraining(DaemonUnavailable):
-    """The daemon is on its way out and takes nothing new."""
-
-    slug = "draining"
 
 
 UNSAID = "an error without a message"

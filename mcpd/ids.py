@@ -9,6 +9,3 @@ SessionId = NewType("SessionId", int)
 
 SlotId = NewType("SlotId", str)
 """One place for a process: a server entry's launch, and the session or workspace it is for."""
-
-WireId = NewType("WireId", int)
-"""The id mcpd mints for the upstream leg of a request; never used twice in a process's life."""

@@ -13,7 +13,9 @@ from contextlib import suppress
 from mcpd import daemon_process
 from mcpd.errors import DaemonUnavailable
 
-GUARDIAN = "mcpd/supervise/guardian.py"
+GUARDIANS = ("mcpd/supervise/cleanup/guardian.py", "mcpd/supervise/guardian.py")
+"""How the path of the guardian's script ends; the second is that of older versions."""
+
 LOOK_AGAIN_S = 0.02
 TICK_S = 0.2
 TERM_GRACE_S = 10.0
@@ -141,7 +143,7 @@ def _guardians(pid: int) -> list[int]:
         argv = ["ps", "-A", "-o", "pid=,ppid=,command="]
         table = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
         rows = [line.split(None, 2) for line in table.splitlines()]
-        return [int(row[0]) for row in rows if row[1] == str(pid) and GUARDIAN in row[2]]
+        return [int(row[0]) for row in rows if row[1] == str(pid) and _names_guardian(row[2])]
     found = []
     for number in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
@@ -149,6 +151,10 @@ def _guardians(pid: int) -> list[int]:
                 parent = file.read().rpartition(b")")[2].split()[1]
             if int(parent) == pid:
                 with open(f"/proc/{number}/cmdline", "rb") as file:
-                    if GUARDIAN.encode() in file.read():
+                    if _names_guardian(os.fsdecode(file.read())):
                         found.append(int(number))
     return found
+
+
+def _names_guardian(command: str) -> bool:
+    return any(path in command for path in GUARDIANS)

@@ -12,8 +12,8 @@ from mcpd.core.mux.commands import Validate
 from mcpd.core.mux.events import Validated, Violation
 from mcpd.schemas.channel import Process
 from mcpd.schemas.validator import Unchecked, Validator
-from mcpd.supervise import procfs
 from mcpd.supervise.process import Child
+from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
 
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")

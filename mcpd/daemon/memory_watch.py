@@ -14,8 +14,8 @@ from mcpd.core.facts import Failure, ServerOverMemory
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SlotId
-from mcpd.supervise import memory
 from mcpd.supervise.process import Child
+from mcpd.supervise.proctable import memory
 from mcpd.supervise.slot import Slot
 from mcpd.supervise.supervisor import Supervisor
 
@@ -101,7 +101,7 @@ class MemoryWatch:
         return found
 
     async def _look(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
-        looked = await self._supervisor.reaper.look()
+        looked = await self._supervisor.reaper.scan_trees()
         trees = {
             child: ([each.pid for each in looked.get(child, ())], limit)
             for child, (_, limit) in watched.items()

@@ -24,9 +24,10 @@ from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
 from mcpd.observe.logs import stamp
-from mcpd.supervise import descriptors, memory
+from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import Stat
+from mcpd.supervise.proctable import memory
+from mcpd.supervise.proctable.procfs import Stat
 from mcpd.supervise.slot import Slot
 from mcpd.supervise.supervisor import Supervisor
 
@@ -198,7 +199,7 @@ async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
     """Look at everything. Takes as long as a look through the process table, off the loop."""
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {})
-    looked = await supervisor.reaper.look()
+    looked = await supervisor.reaper.scan_trees()
     rss = await asyncio.to_thread(_measure, looked)
     return Snapshot(mux, supervisor, looked, rss)
 

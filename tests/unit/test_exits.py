@@ -44,7 +44,7 @@ def test_what_a_server_writes_is_no_bug_of_ours() -> None:
 
 def test_silence_is_three_whatever_its_kind() -> None:
     assert exits.of_error(DaemonUnavailable("x", why="absent")) == 3
-    assert exits.of_error(DaemonDraining("x", why="draining")) == 3
+    assert exits.of_error(DaemonUnavailable("x", why="stopping")) == 3
 
 
 def test_what_is_refused_here_ends_as_if_the_daemon_had_refused_it() -> None:
