@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mcpd import __version__, launch, paths, tasks
+from mcpd import __version__, launch, paths, privatefiles, tasks
 from mcpd.config.diff import Change
 from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
@@ -43,6 +43,9 @@ from mcpd.listeners.control import Desk
 from mcpd.listeners.halfopen import HalfOpen
 from mcpd.listeners.peer import Peer
 from mcpd.listeners.unix import UnixListener
+from mcpd.logfiles.logfile import last_lines
+from mcpd.logfiles.quota import LogQuota, Removed
+from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Journal
 from mcpd.observe.logs import DaemonLog, install
 from mcpd.observe.observer import Observer
@@ -50,14 +53,11 @@ from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
-from mcpd.supervise import descriptors, files
+from mcpd.supervise import descriptors
 from mcpd.supervise.guard import Guardian
 from mcpd.supervise.ledger import Ledger, new_daemon_id
-from mcpd.supervise.logfile import last_lines
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
-from mcpd.supervise.logroom import LogRoom, Removed
-from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.slot import Spec
 from mcpd.supervise.supervisor import Supervisor
@@ -150,7 +150,7 @@ async def _live(
         level=start.options.log_level or "info",
         file=os.path.join(state_dir, "mcpd.log"),
         read_back=last_lines,
-        open_directory=files.open_checked,
+        open_directory=privatefiles.open_checked,
     )
     install(log)
     daemon = Daemon(start, path, state_dir, log)
@@ -177,7 +177,7 @@ class Daemon:
         self._sessions = itertools.count(1)
         self._ending: asyncio.Future[tuple[str, float | None]] = loop.create_future()
         self._cache = CatalogCache(state_dir, on_trouble=self._warn_of_cache)
-        self._room = LogRoom(
+        self._room = LogQuota(
             state_dir, known=self._log_files, on_removed=self._tell_of_removed_logs
         )
         self._registry = Registry(

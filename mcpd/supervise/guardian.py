@@ -15,7 +15,8 @@ import sys
 if __name__ == "__main__":  # isolated (-I), it is not told where the rest of us is
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from mcpd.supervise import files, ledgerfile, orphans, procfs
+from mcpd import privatefiles
+from mcpd.supervise import ledgerfile, orphans, procfs
 
 BYE = b"bye"
 """What the daemon writes when there is nothing left to end."""
@@ -40,18 +41,18 @@ def main(path: str) -> None:
     if left:
         return  # the ledger stays: the next daemon tries again
     with contextlib.suppress(OSError):
-        directory = files.open_directory(os.path.dirname(path))
+        directory = privatefiles.open_directory(os.path.dirname(path))
         for ending in (".json", ".lock", ".guard"):
             name = os.path.basename(path).removesuffix(".json") + ending
-            files.remove(name, directory=directory)
+            privatefiles.remove(name, directory=directory)
 
 
 def _lock(path: str) -> None:
     """Lock the file and write our pid into it: by that others know a guardian."""
     with contextlib.suppress(OSError):
-        directory = files.open_directory(os.path.dirname(path))
+        directory = privatefiles.open_directory(os.path.dirname(path))
         name = os.path.basename(path)
-        fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
+        fd = privatefiles.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
         os.close(directory)
         fcntl.flock(fd, fcntl.LOCK_EX)
         os.ftruncate(fd, 0)
@@ -61,8 +62,8 @@ def _lock(path: str) -> None:
 def _recorded(path: str) -> ledgerfile.Recorded:
     """Return the ledger; where there is none to be read, one that finds the tagged at least."""
     try:
-        directory = files.open_directory(os.path.dirname(path))
-        fd = files.open_file(os.path.basename(path), os.O_RDONLY, directory=directory)
+        directory = privatefiles.open_directory(os.path.dirname(path))
+        fd = privatefiles.open_file(os.path.basename(path), os.O_RDONLY, directory=directory)
         with os.fdopen(fd, "rb") as file:
             return ledgerfile.decode(file.read(ledgerfile.LIMIT_BYTES))
     except (OSError, ValueError):

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from mcpd.supervise import files, ledger, orphans, procfs
+from mcpd import privatefiles
+from mcpd.supervise import ledger, orphans, procfs
 from mcpd.supervise.containers import CONTAINERS, tag_of
 from mcpd.supervise.ledgerfile import LIMIT_BYTES, Recorded, decode
 
@@ -71,7 +72,7 @@ def _sweep(path: str, own: str | None) -> SweepReport:
     deadline = time.monotonic() + GUARDIAN_WAIT_S
     with contextlib.ExitStack() as stack:
         try:
-            directory = files.open_directory(path)
+            directory = privatefiles.open_directory(path)
             stack.callback(os.close, directory)
             names = sorted(os.listdir(directory))
         except OSError:
@@ -106,7 +107,7 @@ def _sweep(path: str, own: str | None) -> SweepReport:
 def _remove_ids(state_dir: str, own: str | None) -> None:
     """Remove the files with ids of containers that no ledger names: those of an earlier boot."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        directory = files.open_directory(os.path.join(state_dir, CONTAINERS))
+        directory = privatefiles.open_directory(os.path.join(state_dir, CONTAINERS))
         stack.callback(os.close, directory)
         for name in os.listdir(directory):
             daemon_id = name.partition("-")[0]
@@ -149,7 +150,7 @@ def _sweep_one(
 def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
     """Take a lock until ``stack`` unwinds; return False if somebody has it, or it is no lock."""
     try:
-        fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
+        fd = privatefiles.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
     except OSError:
         return False
     try:
@@ -162,7 +163,7 @@ def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
 
 
 def _read(daemon_id: str, directory: int) -> Recorded:
-    fd = files.open_file(f"{daemon_id}.json", os.O_RDONLY, directory=directory)
+    fd = privatefiles.open_file(f"{daemon_id}.json", os.O_RDONLY, directory=directory)
     with os.fdopen(fd, "rb") as file:
         recorded = decode(file.read(LIMIT_BYTES))
     if recorded.daemon_id != daemon_id:

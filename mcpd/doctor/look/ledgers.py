@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 
+from mcpd import privatefiles
 from mcpd.doctor.facts import Ledger
-from mcpd.supervise import files, kinship, procfs
+from mcpd.supervise import kinship, procfs
 from mcpd.supervise.ledgerfile import LIMIT_BYTES, Recorded, decode
 
 
@@ -44,7 +45,7 @@ def _read(path: str) -> list[tuple[str, Recorded]]:
             if not name.endswith(".json") or name.startswith("."):
                 continue
             try:
-                fd = files.open_file(name, os.O_RDONLY, directory=directory)
+                fd = privatefiles.open_file(name, os.O_RDONLY, directory=directory)
                 with os.fdopen(fd, "rb") as file:
                     found.append((name, decode(file.read(LIMIT_BYTES))))
             except (OSError, ValueError):  # a new daemon sets it aside

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from mcpd.logfiles.logfile import last_lines
 from mcpd.observe import logs
 from mcpd.observe.logs import DaemonLog, LogLine, install
 from mcpd.redact import Redactor
-from mcpd.supervise.logfile import last_lines
 
 
 @pytest.fixture

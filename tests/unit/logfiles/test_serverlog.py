@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mcpd.logfiles.serverlog import LogLine, ServerLog
 from mcpd.redact import Redactor
-from mcpd.supervise.logs import LogLine, ServerLog
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from mcpd.logfiles.logfile import LogFile
 from mcpd.redact import Redactor
-from mcpd.supervise.logfile import LogFile
 
 LINE_BYTES = 8 * 1024
 """Of a longer line the rest is not kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from mcpd.supervise import files
+from mcpd import privatefiles
 
 BLOCK_BYTES = 64 * 1024
 
@@ -75,7 +75,7 @@ class LogFile:
             if self._fd >= 0 and os.path.samestat(found, os.fstat(self._fd)):
                 return
             self.close()
-        directory = files.open_directory(self._directory)
+        directory = privatefiles.open_directory(self._directory)
         try:
             self._open(directory)
         finally:
@@ -83,14 +83,14 @@ class LogFile:
 
     def _open(self, directory: int) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-        self._fd = files.open_file(self._name, flags, directory=directory)
+        self._fd = privatefiles.open_file(self._name, flags, directory=directory)
         self._size = os.fstat(self._fd).st_size
         if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n":
             self._write(b"\n")  # a daemon died in the middle of a line
 
     def _write(self, data: bytes) -> None:
         try:
-            files.write_all(self._fd, data)
+            privatefiles.write_all(self._fd, data)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self._size)  # no half line stays
@@ -99,7 +99,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         self.close()
-        directory = files.open_directory(self._directory)
+        directory = privatefiles.open_directory(self._directory)
         try:
             for number in range(self.backups, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
@@ -110,7 +110,7 @@ class LogFile:
                         dst_dir_fd=directory,
                     )
             if not self.backups:
-                files.remove(self._name, directory=directory)
+                privatefiles.remove(self._name, directory=directory)
             self._open(directory)
         finally:
             os.close(directory)
@@ -124,7 +124,7 @@ def last_lines(path: str, count: int, backups: int) -> list[bytes]:
     folder, name = os.path.split(os.path.abspath(path))
     found: list[bytes] = []
     with contextlib.suppress(OSError):
-        directory = files.open_checked(folder)
+        directory = privatefiles.open_checked(folder)
         try:
             for number in range(backups + 1):
                 if len(found) < count:
@@ -141,7 +141,7 @@ def _part(name: str, number: int) -> str:
 def _last_of(name: str, count: int, directory: int) -> list[bytes]:
     """Return the last ``count`` lines of a file, read from its end; none if it cannot be read."""
     try:
-        fd = files.open_file(name, os.O_RDONLY, directory=directory)
+        fd = privatefiles.open_file(name, os.O_RDONLY, directory=directory)
     except OSError:
         return []
     try:

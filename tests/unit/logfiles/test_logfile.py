@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import files
-from mcpd.supervise.logfile import LogFile
+from mcpd import privatefiles
+from mcpd.logfiles.logfile import LogFile
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -37,7 +37,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         room[0] -= written
         return written
 
-    monkeypatch.setattr(files.os, "write", write)
+    monkeypatch.setattr(privatefiles.os, "write", write)
     yield room
     monkeypatch.undo()
 
