@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mcpd import __version__, launch, paths, privatefiles, tasks
+from mcpd import __version__, launch, paths, tasks
 from mcpd.config.diff import Change
 from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
@@ -43,11 +43,11 @@ from mcpd.listeners.control import Desk
 from mcpd.listeners.halfopen import HalfOpen
 from mcpd.listeners.peer import Peer
 from mcpd.listeners.unix import UnixListener
-from mcpd.logfiles.logfile import last_lines
+from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota, Removed
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog, install
+from mcpd.observe.logs import Logger, install
 from mcpd.observe.observer import Observer
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
@@ -146,14 +146,10 @@ async def _live(
     listener: socket.socket,
     identity: bind.Identity | None,
 ) -> int:
-    log = DaemonLog(
-        level=start.options.log_level or "info",
-        file=os.path.join(state_dir, "mcpd.log"),
-        read_back=last_lines,
-        open_directory=privatefiles.open_checked,
-    )
+    lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"))
+    log = Logger(lines, level=start.options.log_level or "info")
     install(log)
-    daemon = Daemon(start, path, state_dir, log)
+    daemon = Daemon(start, path, state_dir, log, lines)
     for problem in daemon.config_errors:
         log.log("error", "config.error", problem=problem)
     if daemon.is_refused:
@@ -165,12 +161,15 @@ async def _live(
 class Daemon:
     """Everything, wired together; the only object that knows everybody."""
 
-    def __init__(self, start: Start, path: str, state_dir: str, log: DaemonLog) -> None:
+    def __init__(
+        self, start: Start, path: str, state_dir: str, log: Logger, lines: DaemonLog
+    ) -> None:
         """Read the configuration and make what it asks for; nothing runs yet."""
         loop = asyncio.get_running_loop()
         self._start = start
         self._path = path
         self._log = log
+        self._lines = lines
         self._journal = Journal()
         self._id = new_daemon_id()
         self._state_dir = state_dir
@@ -187,7 +186,7 @@ class Daemon:
             on_log_growth=self._room.grew,
             on_log_trouble=self._warn_of_log,
         )
-        log.on_growth = self._room.grew
+        lines.on_growth = self._room.grew
         log.mask = lambda text: self._mask(None, text)
         self._reloader = Reloader(
             start.options.config,
@@ -251,7 +250,7 @@ class Daemon:
             operator=self._operator,
             reloader=self._reloader,
             ad_hoc=self._ad_hoc,
-            log=log,
+            log=lines,
             journal=self._journal,
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
             problems=self._problems,
@@ -507,11 +506,8 @@ class Daemon:
 
     def _take_limits(self) -> None:
         settings = self._registry.daemon
-        self._log.limit(
-            level=self._start.options.log_level or settings.log_level,
-            max_bytes=settings.log_max_bytes,
-            backups=settings.log_backups,
-        )
+        self._log.level_name = self._start.options.log_level or settings.log_level
+        self._lines.limit(max_bytes=settings.log_max_bytes, backups=settings.log_backups)
         self._room.max_bytes = settings.logs_max_bytes
         self._room.look_soon()
 
