@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from mcpd import paths, tasks
+from mcpd import paths, privatefiles, tasks
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.versions import LEGACY
 from mcpd.redact import Redactor
-from mcpd.supervise import files
 
 VERSION = 1
 LIMIT_BYTES = 256 * 1024 * 1024
@@ -72,9 +71,9 @@ class CatalogCache:
     def load(self, server: str, launch: str) -> Remembered | None:
         """Return what the last process of this launch said, as far as it is known."""
         try:
-            directory = files.open_directory(self._directory)
+            directory = privatefiles.open_directory(self._directory)
             try:
-                fd = files.open_file(_name(server), os.O_RDONLY, directory=directory)
+                fd = privatefiles.open_file(_name(server), os.O_RDONLY, directory=directory)
             finally:
                 os.close(directory)
             with os.fdopen(fd, "rb") as file:
@@ -141,9 +140,9 @@ class CatalogCache:
         )
         data = redactor.mask_bytes(msgspec.json.encode(kept))
         try:
-            directory = files.open_directory(self._directory)
+            directory = privatefiles.open_directory(self._directory)
             try:
-                files.replace_file(_name(server), data, directory=directory)
+                privatefiles.replace_file(_name(server), data, directory=directory)
             finally:
                 os.close(directory)
         except OSError as error:

@@ -16,8 +16,8 @@ from mcpd.daemon.assemble import Server, assemble
 from mcpd.daemon.cache import CatalogCache
 from mcpd.daemon.stamp import stamp_of
 from mcpd.ids import SlotId
+from mcpd.logfiles.serverlog import ServerLog
 from mcpd.redact import Redactor
-from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.slot import ProcessSpec
 
 

@@ -13,7 +13,7 @@ from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
 from mcpd.daemon.registry import Registry
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
+from mcpd.observe.logs import Logger
 
 
 class Reloader:
@@ -26,7 +26,7 @@ class Reloader:
         *,
         registry: Registry,
         applied: Callable[[Change], None],
-        log: DaemonLog,
+        log: Logger,
         journal: Journal,
     ) -> None:
         """``since`` tells people how old the daemon's environment is.

@@ -44,22 +44,22 @@ from mcpd.listeners.control import Desk
 from mcpd.listeners.halfopen import HalfOpen
 from mcpd.listeners.peer import Peer
 from mcpd.listeners.unix import UnixListener
+from mcpd.logfiles.daemonlog import DaemonLog
+from mcpd.logfiles.quota import LogQuota, Removed
+from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog, install
+from mcpd.observe.logs import Logger, install
 from mcpd.observe.observer import Observer
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
-from mcpd.supervise import descriptors, files
+from mcpd.supervise import descriptors
 from mcpd.supervise.cleanup.keeper import GuardianKeeper
 from mcpd.supervise.cleanup.ledger import Ledger, new_daemon_id
 from mcpd.supervise.cleanup.sweep import sweep_dead
-from mcpd.supervise.logfile import last_lines
 from mcpd.supervise.loginenv.loginpath import LoginResult
 from mcpd.supervise.loginenv.loginshell import LoginPath
-from mcpd.supervise.logroom import LogRoom, Removed
-from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.slot import ProcessSpec
 from mcpd.supervise.supervisor import Supervisor
@@ -147,14 +147,10 @@ async def _live(
     listener: socket.socket,
     identity: bind.Identity | None,
 ) -> int:
-    log = DaemonLog(
-        level=start.options.log_level or "info",
-        file=os.path.join(state_dir, "mcpd.log"),
-        read_back=last_lines,
-        open_directory=files.open_checked,
-    )
+    lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"))
+    log = Logger(lines, level=start.options.log_level or "info")
     install(log)
-    daemon = Daemon(start, path, state_dir, log)
+    daemon = Daemon(start, path, state_dir, log, lines)
     for problem in daemon.config_errors:
         log.log("error", "config.error", problem=problem)
     if daemon.is_refused:
@@ -166,19 +162,22 @@ async def _live(
 class Daemon:
     """Everything, wired together; the only object that knows everybody."""
 
-    def __init__(self, start: Start, path: str, state_dir: str, log: DaemonLog) -> None:
+    def __init__(
+        self, start: Start, path: str, state_dir: str, log: Logger, lines: DaemonLog
+    ) -> None:
         """Read the configuration and make what it asks for; nothing runs yet."""
         loop = asyncio.get_running_loop()
         self._start = start
         self._path = path
         self._log = log
+        self._lines = lines
         self._journal = Journal()
         self._id = new_daemon_id()
         self._state_dir = state_dir
         self._sessions = itertools.count(1)
         self._ending: asyncio.Future[tuple[str, float | None]] = loop.create_future()
         self._cache = CatalogCache(state_dir, on_trouble=self._warn_of_cache)
-        self._room = LogRoom(
+        self._room = LogQuota(
             state_dir, known=self._log_files, on_removed=self._tell_of_removed_logs
         )
         self._registry = Registry(
@@ -188,7 +187,7 @@ class Daemon:
             on_log_growth=self._room.grew,
             on_log_trouble=self._warn_of_log,
         )
-        log.on_growth = self._room.grew
+        lines.on_growth = self._room.grew
         log.mask = lambda text: self._mask(None, text)
         self._reloader = Reloader(
             start.options.config,
@@ -252,7 +251,7 @@ class Daemon:
             operator=self._operator,
             reloader=self._reloader,
             ad_hoc=self._ad_hoc,
-            log=log,
+            log=lines,
             journal=self._journal,
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
             problems=self._problems,
@@ -510,11 +509,8 @@ class Daemon:
 
     def _take_limits(self) -> None:
         settings = self._registry.daemon
-        self._log.limit(
-            level=self._start.options.log_level or settings.log_level,
-            max_bytes=settings.log_max_bytes,
-            backups=settings.log_backups,
-        )
+        self._log.level_name = self._start.options.log_level or settings.log_level
+        self._lines.limit(max_bytes=settings.log_max_bytes, backups=settings.log_backups)
         self._room.max_bytes = settings.logs_max_bytes
         self._room.look_soon()
 

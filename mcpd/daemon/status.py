@@ -23,7 +23,7 @@ from mcpd.api.status import (
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.assemble import Server
-from mcpd.observe.logs import stamp
+from mcpd.logfiles.line import stamp
 from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import memory

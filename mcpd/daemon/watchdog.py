@@ -15,7 +15,9 @@ import threading
 import time
 from typing import Final
 
-from mcpd.observe import logs
+from mcpd.logfiles.line import now
+from mcpd.logfiles.stream import reopen_nonblocking
+from mcpd.observe.logs import text_of
 
 EVERY_S: Final = 60.0
 """Between two questions to the loop: it costs an idle daemon two wake-ups a minute."""
@@ -64,7 +66,7 @@ class Watchdog:
         """
         self._loop = loop
         # a terminal that is stopped, or a pipe that nobody reads, must not keep us alive
-        self._log_fd = logs.own_description(log_fd)
+        self._log_fd = reopen_nonblocking(log_fd)
         self._every = every
         self._patience = patience
         self._misses = misses
@@ -126,7 +128,7 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)  # SIGALRM ends us, should writing block
         reason = f"its loop has not turned for {self._every + self._misses * self._patience:g} s"
         with contextlib.suppress(OSError):
-            line = f"{logs.now()} {logs.text_of('error', 'loop.hung', {'reason': reason})}\n"
+            line = f"{now()} {text_of('error', 'loop.hung', {'reason': reason})}\n"
             os.write(self._log_fd, line.encode())
         with contextlib.suppress(OSError):
             faulthandler.dump_traceback(self._log_fd, all_threads=True)

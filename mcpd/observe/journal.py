@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mcpd.observe.logs import now
+from mcpd.logfiles.line import now
 
 KEPT = 1000
 

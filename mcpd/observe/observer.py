@@ -8,7 +8,7 @@ from typing import assert_never
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
+from mcpd.observe.logs import Logger
 
 Note = Callable[[str, str, str], None]
 """Takes a server's name, a source and a text."""
@@ -32,7 +32,7 @@ _OMITTED = {
 class Observer:
     """Hears of every fact; decides on names and levels, and on nothing else."""
 
-    def __init__(self, log: DaemonLog, journal: Journal, note: Note, mask: Mask) -> None:
+    def __init__(self, log: Logger, journal: Journal, note: Note, mask: Mask) -> None:
         """``note`` writes into the log of a server, which masks by itself."""
         self._log = log.log
         self._event = journal.add

@@ -9,8 +9,9 @@ import threading
 
 import msgspec
 
+from mcpd import privatefiles
 from mcpd.core.policy import containers
-from mcpd.supervise import engine, files
+from mcpd.supervise import engine
 from mcpd.supervise.container import Container
 from mcpd.supervise.spawn import PreparedCommand
 
@@ -108,9 +109,9 @@ class Containers:
         """Return an unused path in a private directory; empty if there can be none."""
         name = tag.replace(":", "-") + ".cid"
         try:
-            directory = files.open_directory(self._directory)
+            directory = privatefiles.open_directory(self._directory)
             try:
-                files.remove(name, directory=directory)
+                privatefiles.remove(name, directory=directory)
             finally:
                 os.close(directory)
         except OSError:

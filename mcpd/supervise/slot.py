@@ -17,8 +17,8 @@ from mcpd.core.lifecycle.patience import Patience
 from mcpd.core.lifecycle.states import State
 from mcpd.core.policy.runners import Package
 from mcpd.ids import SlotId
-from mcpd.supervise.lines import LineSplitter
-from mcpd.supervise.logs import ServerLog
+from mcpd.logfiles.serverlog import ServerLog
+from mcpd.logfiles.splitter import LineSplitter
 from mcpd.supervise.process import Child, Scope
 
 LAST_LINES = 10

@@ -25,11 +25,11 @@ from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.core.policy.runners import broken_cache, mend_cache
 from mcpd.errors import SpawnFailed
 from mcpd.ids import SlotId
+from mcpd.logfiles.serverlog import ServerLog
 from mcpd.redact import Redactor
 from mcpd.supervise import ladder, spawn, tree
 from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginenv.loginshell import LoginPath
-from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpd import exits
-from mcpd.errors import DaemonDraining, DaemonUnavailable, PathRefused, RequestFailed
+from mcpd.errors import DaemonUnavailable, PathRefused, RequestFailed
 
 
 def failed(kind: str | None, **data: object) -> RequestFailed:

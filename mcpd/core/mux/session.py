@@ -190,7 +190,13 @@ class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
     def __init__(
-        self, effects: Effects, ident: SessionId, principal: Principal, share: Share, *, in_reserve: bool = False
+        self,
+        effects: Effects,
+        ident: SessionId,
+        principal: Principal,
+        share: Share,
+        *,
+        in_reserve: bool = False,
     ) -> None:
         self.fx = effects
         self.id = ident

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from mcpd import privatefiles
 from mcpd.doctor.facts import Ledger
-from mcpd.supervise import files
 from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, DaemonRecord, decode
 from mcpd.supervise.proctable import ownership, procfs
 
@@ -45,7 +45,7 @@ def _read(path: str) -> list[tuple[str, DaemonRecord]]:
             if not name.endswith(".json") or name.startswith("."):
                 continue
             try:
-                fd = files.open_file(name, os.O_RDONLY, directory=directory)
+                fd = privatefiles.open_file(name, os.O_RDONLY, directory=directory)
                 with os.fdopen(fd, "rb") as file:
                     found.append((name, decode(file.read(LIMIT_BYTES))))
             except (OSError, ValueError):  # a new daemon sets it aside

@@ -15,7 +15,7 @@ import sys
 if __name__ == "__main__":  # isolated (-I), Python does not find the package
     sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
 
-from mcpd.supervise import files
+from mcpd import privatefiles
 from mcpd.supervise.cleanup import ledgerfile, orphans
 from mcpd.supervise.proctable import procfs
 
@@ -42,18 +42,18 @@ def main(path: str) -> None:
     if left:
         return  # the ledger stays: the next daemon tries again
     with contextlib.suppress(OSError):
-        directory = files.open_directory(os.path.dirname(path))
+        directory = privatefiles.open_directory(os.path.dirname(path))
         for ending in (".json", ".lock", ".guard"):
             name = os.path.basename(path).removesuffix(".json") + ending
-            files.remove(name, directory=directory)
+            privatefiles.remove(name, directory=directory)
 
 
 def _lock(path: str) -> None:
     """Lock the file and write our pid into it, by which a guardian is recognised."""
     with contextlib.suppress(OSError):
-        directory = files.open_directory(os.path.dirname(path))
+        directory = privatefiles.open_directory(os.path.dirname(path))
         name = os.path.basename(path)
-        fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
+        fd = privatefiles.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
         os.close(directory)
         fcntl.flock(fd, fcntl.LOCK_EX)
         os.ftruncate(fd, 0)
@@ -63,8 +63,8 @@ def _lock(path: str) -> None:
 def _recorded(path: str) -> ledgerfile.DaemonRecord:
     """Return the ledger; if it cannot be read, an empty one, with which tags are still found."""
     try:
-        directory = files.open_directory(os.path.dirname(path))
-        fd = files.open_file(os.path.basename(path), os.O_RDONLY, directory=directory)
+        directory = privatefiles.open_directory(os.path.dirname(path))
+        fd = privatefiles.open_file(os.path.basename(path), os.O_RDONLY, directory=directory)
         with os.fdopen(fd, "rb") as file:
             return ledgerfile.decode(file.read(ledgerfile.LIMIT_BYTES))
     except (OSError, ValueError):

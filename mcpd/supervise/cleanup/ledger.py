@@ -8,7 +8,7 @@ import hashlib
 import os
 import secrets
 
-from mcpd.supervise import files
+from mcpd import privatefiles
 from mcpd.supervise.cleanup.ledgerfile import DaemonRecord, ProcessRecord, encode
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import ownership, procfs
@@ -41,10 +41,10 @@ class Ledger:
         self._entries: dict[Child, ProcessRecord] = {}
         self._spared: set[str] = set()
         self._lock = -1
-        directory = files.open_directory(self.directory)
+        directory = privatefiles.open_directory(self.directory)
         try:
             flags = os.O_RDWR | os.O_CREAT
-            self._lock = files.open_file(f"{daemon_id}.lock", flags, directory=directory)
+            self._lock = privatefiles.open_file(f"{daemon_id}.lock", flags, directory=directory)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         finally:
             os.close(directory)
@@ -90,10 +90,10 @@ class Ledger:
             spared=tuple(sorted(self._spared)),
         )
         try:
-            directory = files.open_directory(self.directory)
+            directory = privatefiles.open_directory(self.directory)
             try:
                 name = os.path.basename(self.path)
-                files.replace_file(name, encode(recorded), directory=directory)
+                privatefiles.replace_file(name, encode(recorded), directory=directory)
             finally:
                 os.close(directory)
             self.trouble = None
@@ -115,9 +115,9 @@ class Ledger:
 
 def remove(directory_path: str, daemon_id: str) -> None:
     """Remove a ledger and its lock files; the ledger first, as a lock alone has no meaning."""
-    directory = files.open_directory(directory_path)
+    directory = privatefiles.open_directory(directory_path)
     try:
         for ending in ("json", "lock", "guard"):
-            files.remove(f"{daemon_id}.{ending}", directory=directory)
+            privatefiles.remove(f"{daemon_id}.{ending}", directory=directory)
     finally:
         os.close(directory)

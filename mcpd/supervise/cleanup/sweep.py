@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mcpd.supervise import files
+from mcpd import privatefiles
 from mcpd.supervise.cleanup import ledger, orphans
 from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, DaemonRecord, decode
 from mcpd.supervise.containers import CONTAINERS, tag_of
@@ -73,7 +73,7 @@ def _sweep(path: str, own: str | None) -> SweepReport:
     deadline = time.monotonic() + GUARDIAN_WAIT_S
     with contextlib.ExitStack() as stack:
         try:
-            directory = files.open_directory(path)
+            directory = privatefiles.open_directory(path)
             stack.callback(os.close, directory)
             names = sorted(os.listdir(directory))
         except OSError:
@@ -108,7 +108,7 @@ def _sweep(path: str, own: str | None) -> SweepReport:
 def _remove_ids(state_dir: str, own: str | None) -> None:
     """Remove container id files without a ledger: those of an earlier boot."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-        directory = files.open_directory(os.path.join(state_dir, CONTAINERS))
+        directory = privatefiles.open_directory(os.path.join(state_dir, CONTAINERS))
         stack.callback(os.close, directory)
         for name in os.listdir(directory):
             daemon_id = name.partition("-")[0]
@@ -151,7 +151,7 @@ def _sweep_one(
 def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
     """Hold a lock until ``stack`` unwinds; return False if another process holds it."""
     try:
-        fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
+        fd = privatefiles.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
     except OSError:
         return False
     try:
@@ -164,7 +164,7 @@ def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
 
 
 def _read(daemon_id: str, directory: int) -> DaemonRecord:
-    fd = files.open_file(f"{daemon_id}.json", os.O_RDONLY, directory=directory)
+    fd = privatefiles.open_file(f"{daemon_id}.json", os.O_RDONLY, directory=directory)
     with os.fdopen(fd, "rb") as file:
         recorded = decode(file.read(LIMIT_BYTES))
     if recorded.daemon_id != daemon_id:

@@ -11,8 +11,9 @@ import pytest
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.ids import SessionId, SlotId
+from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
+from mcpd.observe.logs import Logger
 from mcpd.observe.observer import Observer
 
 SLOT = SlotId("slot")
@@ -23,11 +24,11 @@ class Seen:
     """An observer and where its words go."""
 
     def __init__(self, fd: int) -> None:
-        self.log = DaemonLog(fd, level="debug")
+        self.log = DaemonLog(fd)
         self.journal = Journal()
         self.notes: list[tuple[str, str, str]] = []
         self.observer = Observer(
-            self.log,
+            Logger(self.log, level="debug"),
             self.journal,
             lambda *note: self.notes.append(note),
             lambda _server, text: text.replace("hunter22", "***"),

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-from mcpd import tasks
-from mcpd.supervise import files
+from mcpd import privatefiles, tasks
 
 PARTS: Final = 32
 """After every 32nd of the bound that is written there is a look, which makes room for two more:
@@ -45,7 +44,7 @@ class _Part(NamedTuple):
         return f"{self.log}.{self.number}" if self.number else self.log
 
 
-class LogRoom:
+class LogQuota:
     """Sees to it that the logs of a state directory stay below their bound, whoever writes them.
 
     Invariant: looks are in a thread, one at a time.
@@ -133,7 +132,7 @@ def _in_order(parts: list[_Part], known: frozenset[str]) -> Iterator[_Part]:
 def _open(path: str) -> int:
     """Open a directory of logs; the state's own was chosen by a person, whatever it is in."""
     is_logs = os.path.basename(path) == "logs"
-    return files.open_directory(path) if is_logs else files.open_checked(path)
+    return privatefiles.open_directory(path) if is_logs else privatefiles.open_checked(path)
 
 
 def _parts(path: str) -> Iterator[_Part]:

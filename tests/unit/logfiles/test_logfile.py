@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import files
-from mcpd.supervise.logfile import LogFile
+from mcpd import privatefiles
+from mcpd.logfiles.logfile import LogFile
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -37,7 +37,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         room[0] -= written
         return written
 
-    monkeypatch.setattr(files.os, "write", write)
+    monkeypatch.setattr(privatefiles.os, "write", write)
     yield room
     monkeypatch.undo()
 
@@ -171,3 +171,17 @@ def test_a_line_that_a_dead_daemon_left_unfinished_is_finished(tmp_path: Path):
     file.append(lines(2))
     assert file.last(3) == [b"line 0001", b"half", b"line 0002"]
     file.close()
+
+
+def test_a_descriptor_that_was_passed_in_keeps_its_number(tmp_path: Path):
+    """
+    Stderr stays stderr: what else is written there goes into the new file, too.
+    """
+    path = tmp_path / "mcpd.log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    file = LogFile(str(path), max_bytes=30, backups=1, fd=fd)
+    assert file.append(lines(*range(5))) == 5
+    os.write(fd, b"other\n")
+    assert path.read_bytes() == b"line 0003\nline 0004\nother\n"
+    file.close()
+    os.close(fd)

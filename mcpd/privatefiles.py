@@ -31,8 +31,19 @@ def open_directory(path: str) -> int:
 
 
 def open_checked(path: str) -> int:
-    """Return a descriptor of a directory that is there; raise as ``open_directory`` does."""
+    """Return a descriptor of a directory that is there; raise as ``open_directory`` does.
+
+    The directory it is in is not checked.
+    """
     return _checked(os.open(path, _DIRECTORY), path)
+
+
+def open_or_make(path: str) -> int:
+    """Return what ``open_checked`` returns, of a directory that is made if it is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        return open_checked(path)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return open_checked(path)
 
 
 def _checked(fd: int, path: str) -> int:

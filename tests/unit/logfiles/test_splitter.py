@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpd.logfiles.splitter import LineSplitter
 from mcpd.redact import Redactor
-from mcpd.supervise.lines import LineSplitter
 
 
 def test_lines_end_at_newlines_with_or_without_a_carriage_return():

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from mcpd.logfiles.serverlog import LogLine, ServerLog
 from mcpd.redact import Redactor
-from mcpd.supervise.logs import LogLine, ServerLog
 
 NOON = datetime(2026, 1, 2, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -79,15 +79,6 @@ def test_the_tail_is_right_when_the_disk_failed_for_a_while(tmp_path: Path):
     made.add("stderr", "three")
     assert said(made.tail(9)) == ["one", "two", "[1 lines are missing here]", "three"]
     assert said(log(tmp_path).tail(9)) == ["[1 lines are missing here]", "three"]
-
-
-def test_memory_is_bounded_by_lines_and_by_bytes(tmp_path: Path):
-    made = log(tmp_path, ring_bytes=100_000)
-    made.add_lines("stderr", [f"{number:04}" + "x" * 4000 for number in range(500)])
-    assert made._bytes <= 100_000
-    made.add_lines("stderr", ["short"] * 5000)
-    assert len(made._ring) == 1000
-    assert made._stored == sum(stored for _, _, stored in made._ring)
 
 
 def test_a_long_line_is_cut(tmp_path: Path):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import logroom
-from mcpd.supervise.logroom import BLOCK_BYTES, LogRoom, Removed, make_room
+from mcpd.logfiles import quota
+from mcpd.logfiles.quota import BLOCK_BYTES, LogQuota, Removed, make_room
 from tests.support.waiting import wait_until_async
 
 
@@ -101,16 +101,16 @@ async def test_there_is_a_look_after_every_part_of_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     removed: list[Removed] = []
-    keeper = LogRoom(str(tmp_path), known=lambda: ["a.log"], on_removed=removed.append)
+    keeper = LogQuota(str(tmp_path), known=lambda: ["a.log"], on_removed=removed.append)
     looks = 0
-    real = logroom.make_room
+    real = quota.make_room
 
     def make(state: str, most: int, known: frozenset[str]) -> Removed:
         nonlocal looks
         looks += 1
         return real(state, most, known)
 
-    monkeypatch.setattr(logroom, "make_room", make)
+    monkeypatch.setattr(quota, "make_room", make)
     keeper.grew(1 << 40)
     await keeper.close()
     assert not looks, "there is no bound yet"
