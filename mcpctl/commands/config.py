@@ -11,7 +11,7 @@ from mcpd import exits, paths
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Entries, Entry, Reloaded
+    from mcpd.api.results import Entries, Entry, Reloaded
     from mcpd.api.status import Status
 
 HEADER = ["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"]

@@ -13,7 +13,7 @@ from mcpctl import options
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Event, LogLine
+    from mcpd.api.results import Event, LogLine
 
 ALWAYS = ("seq", "time", "event", "server")
 

@@ -15,7 +15,7 @@ from mcpd.errors import McpdError, RequestFailed
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Reached
+    from mcpd.api.results import Reached
     from mcpd.client.control import Control
 
 STEPS = {

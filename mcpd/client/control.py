@@ -18,7 +18,7 @@ from mcpd.daemon_start.reach import reach
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
-    from mcpd.api.messages import Hello
+    from mcpd.api.results import Hello
 
 WRITE_TIMEOUT_S = 30.0
 TICK_S = 0.2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Any
 
 from mcpd import tasks
+from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
@@ -47,7 +47,7 @@ class Reloader:
         """Read the files. Blocks; never raises for what they hold."""
         return load(self._explicit, os.environ, since=self._since)
 
-    async def reload(self, reason: str) -> dict[str, Any]:
+    async def reload(self, reason: str) -> Reloaded:
         """Read the files and apply what is different; return the result of ``mcpd/reload``."""
         async with self._turn:
             new = await asyncio.to_thread(self.read)

@@ -22,11 +22,11 @@ from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.mux import NO_SESSION, Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.adhoc import AdHoc
-from mcpd.daemon.backend import Answers
 from mcpd.daemon.cache import CatalogCache, Remembered
 from mcpd.daemon.checks import Checks
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.drain import Drain
+from mcpd.daemon.handlers import METHODS, ControlHandlers
 from mcpd.daemon.herald import Herald
 from mcpd.daemon.memory_watch import MemoryWatch
 from mcpd.daemon.operate import Operator
@@ -40,9 +40,10 @@ from mcpd.daemon_start.hints import check_command
 from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import HUNG_UP, Connection, Outboxes
-from mcpd.listeners.control import Desk
+from mcpd.listeners.control import ControlServer
 from mcpd.listeners.halfopen import HalfOpen
 from mcpd.listeners.peer import Peer
+from mcpd.listeners.requests import ControlRequests
 from mcpd.listeners.unix import UnixListener
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota, Removed
@@ -242,7 +243,7 @@ class Daemon:
             self._registry.memory_max, supervisor=self._supervisor, mux=mux, tell=self.tell
         )
         self._checks = Checks(self._supervisor.reaper, self.dispatch)
-        self._answers = Answers(
+        self._handlers = ControlHandlers(
             socket=path,
             config=start.options.config or os.environ.get("MCPD_CONFIG") or None,
             registry=self._registry,
@@ -253,10 +254,16 @@ class Daemon:
             ad_hoc=self._ad_hoc,
             log=lines,
             journal=self._journal,
+            dispatch=self.dispatch,
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
             problems=self._problems,
         )
-        self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
+        self._control = ControlServer(
+            ControlRequests(METHODS, self._handlers),
+            server_of_command=self._ad_hoc.bring,
+            dispatch=self.dispatch,
+            notify=self._notify,
+        )
         self._herald = Herald(start.notifier, self._registry, mux, self._supervisor)
         self._outboxes = Outboxes(one_bytes=settings.outbox_bytes, memory=mux.memory)
         self._half_open = HalfOpen(lambda session: self.dispatch(events.InputEnded(session)))
@@ -268,7 +275,9 @@ class Daemon:
         self._place: Place
         self._performer.route(cmd.Tell, lambda command: self.tell(command.fact))
         self._performer.route(cmd.Control, self._serve)
-        self._performer.route(cmd.ControlCancelled, lambda c: self._desk.cancel(c.session, c.key))
+        self._performer.route(
+            cmd.ControlCancelled, lambda c: self._control.cancel(c.session, c.key)
+        )
         self._performer.route(cmd.Validate, self._checks.check)
         self._performer.route(cmd.KeepCatalog, self._keep_catalog)
 
@@ -462,7 +471,7 @@ class Daemon:
         self._ad_hoc.close()
         self._memory.close()
         stopped = await self._drain.run(timeout)
-        self._desk.close()
+        self._control.close()
         self._performer.close()
         await self._checks.close()
         if self._supervisor.login is not None:
@@ -482,7 +491,7 @@ class Daemon:
             "info",
             "daemon.stopped",
             reason=reason,
-            uptime_s=self._answers.uptime_s(),
+            uptime_s=self._handlers.uptime_s(),
             servers_stopped=stopped,
         )
 
@@ -552,7 +561,7 @@ class Daemon:
     def _serve(self, command: cmd.Control) -> None:
         if command.method == "mcpd/call":
             self._checks.prewarm()
-        self._desk.serve(command)
+        self._control.serve(command)
 
     # -- words -------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from mcpd.api.status import (
     ServerStatus,
     StartingStatus,
     State,
-    Status,
 )
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
@@ -207,11 +206,6 @@ async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
 def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:
     trees = {child: [each.pid for each in members] for child, members in looked.items()}
     return {child: memory.tree_usage(pids) for child, pids in trees.items()}
-
-
-def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
-    """Put the parts together."""
-    return {"daemon": daemon, "servers": servers}
 
 
 def _state_of(slot: Slot) -> State:

@@ -10,6 +10,7 @@ from mcpd.core.facts import Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Principal
 
 
 class ToSession(msgspec.Struct, frozen=True, gc=False):
@@ -146,6 +147,7 @@ class Control(msgspec.Struct, frozen=True):
     key: bytes
     method: str
     params: bytes | None
+    principal: Principal
 
 
 class ControlCancelled(msgspec.Struct, frozen=True):

@@ -375,7 +375,7 @@ class Mux:
         else:
             request.is_control = True
             raw = None if params is UNSET else bytes(params)
-            self.effects.emit(Control(session.id, key, method, raw))
+            self.effects.emit(Control(session.id, key, method, raw, session.principal))
 
     def _refuse_session(self, request: ClientRequest) -> None:
         """Refuse what only a session may ask, and end a connection that cannot become one."""

@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from mcpd.api.requests import AttachParams
 from mcpd.core.facts import Failure
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events as ev
+from mcpd.daemon.handlers import METHODS
 from mcpd.ids import SessionId, SlotId
-from mcpd.listeners import control
+from mcpd.listeners.control import ATTACH
+from mcpd.listeners.requests import ControlRequests, ForMux, Request, read
 from tests.property.hostile.messages import CLIENT, SERVER, Seen
 from tests.property.hostile.strategies import Burst
 from tests.support.transcript import Conversation
@@ -36,6 +39,20 @@ MOST: Final = {
 """Of one session, or for ``questions`` of one process: what the tables may hold."""
 
 
+def _without_daemon() -> ControlRequests:
+    """Return the control methods, with handlers only for those that the mux answers."""
+
+    def nothing(_handlers: object, _request: Request, _params: object) -> dict[str, object]:
+        return {}
+
+    ours = ("call", "tools", "prompts", "resources", "read", "prompt")
+    methods = [
+        each if each.name.removeprefix("mcpd/") in ours else each._replace(handler=nothing)
+        for each in METHODS
+    ]
+    return ControlRequests(methods, None)
+
+
 class Hostile(Conversation):
     """A good session on a good server; all others are hostile."""
 
@@ -53,6 +70,7 @@ class Hostile(Conversation):
         self._good: list[Any] = []
         self._events: deque[tuple[Callable[[], ev.Event], str]] = deque()
         self._echoes = 0
+        self._requests = _without_daemon()
         self.do_server("good")
         self.do_server("bad", "queue_timeout=1", "question_wait=1")
         self.do_server("worse", "era=modern", "max_concurrency=5", "queue_timeout=1")
@@ -137,31 +155,31 @@ class Hostile(Conversation):
             self.seen[name].hear(line)
 
     def _control(self, command: cmd.Control) -> list[ev.Event]:
-        """Read the parameters as the daemon does; what is not the core's is answered with nothing."""
+        """Serve a request as the daemon does; what the mux does not answer gets an empty result."""
         session, key = command.session, command.key
-        params = control.read(command.method, command.params)
-        match params:
-            case Failure():
+        if command.method == ATTACH:
+            params = read(ATTACH, AttachParams, command.params)
+            if isinstance(params, Failure):
                 return [ev.ControlDone(session, key, failure=params)]
-            case control.AttachParams():
-                server, roots = params.server, params.roots
-                return [ev.Attach(session, key, server, None, None, roots, params.control)]
-            case control.CallParams():
-                arguments = bytes(params.arguments)
-                known = arguments if arguments.startswith(b"{") else None
-                where = (session, key, params.server, params.tool)
-                return [ev.CallTool(*where, known, params.timeout, params.progress)]
-            case control.Resources():
-                return [ev.ListItems(session, key, ("resources", "templates"), params.server)]
-            case control.Tools():
-                return [ev.ListItems(session, key, ("tools",), params.server)]
-            case control.Read():
-                return [ev.ReadResource(session, key, params.server, params.uri)]
-            case control.Prompt():
-                return [ev.GetPrompt(session, key, params.server, params.name, None)]
-            case _:
-                is_stream = isinstance(params, control.Events)
-                return [ev.ControlDone(session, key, b"{}", None, is_stream=is_stream)]
+            server, roots = params.server, params.roots
+            return [ev.Attach(session, key, server, None, None, roots, params.control)]
+        answer = self._requests.serve(
+            Request(
+                command.method,
+                command.params,
+                principal=command.principal,
+                session=session,
+                key=key,
+                notify=lambda _method, _params: None,
+                refuse_stream=lambda: None,
+            )
+        )
+        if isinstance(answer, ForMux):
+            return [answer]
+        if isinstance(answer, Failure):
+            return [ev.ControlDone(session, key, failure=answer)]
+        is_stream = command.method == "mcpd/events"
+        return [ev.ControlDone(session, key, b"{}", None, is_stream=is_stream)]
 
     # -- what happens ----------------------------------------------------------------------------
 
