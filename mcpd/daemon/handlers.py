@@ -30,9 +30,9 @@ from mcpd.daemon.reload import Reloader
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
 from mcpd.listeners.workspace import workspace_of
 from mcpd.logfiles.daemonlog import DaemonLog
+from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.redact import MASK
-from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.supervisor import Supervisor
 
 
