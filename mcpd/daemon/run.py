@@ -18,8 +18,9 @@ from mcpd.core.facts import Fact, ServerReady, ServerStopped
 from mcpd.core.facts import SessionClosed as SessionIsOver
 from mcpd.core.mux import commands as cmd
 from mcpd.core.mux import events
+from mcpd.core.mux.client_messages import NO_SESSION
 from mcpd.core.mux.entries import Settings
-from mcpd.core.mux.mux import NO_SESSION, Mux
+from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.adhoc import AdHoc
 from mcpd.daemon.cache import CatalogCache, Remembered

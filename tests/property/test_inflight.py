@@ -70,5 +70,5 @@ def test_nobody_waits_for_more_than_one_call_of_each_other(steps: list[tuple[int
                 if waiting and other != found.owner:
                     passed[other][found.owner] += 1
                     assert passed[other][found.owner] <= 1
-        assert len(queue) == sum(map(len, lines.values()))
-        assert bool(queue) == any(lines.values())
+        assert queue.length == sum(map(len, lines.values()))
+        assert bool(queue.length) == any(lines.values())

@@ -19,7 +19,7 @@ from mcpd.core.mux.events import Validated
 from mcpd.core.mux.failures import not_found
 from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest
 from mcpd.core.mux.places import Places
-from mcpd.core.mux.session import ClientRequest
+from mcpd.core.mux.session import ClientRequest, Session
 from mcpd.core.mux.settings import SessionSettings
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
@@ -81,7 +81,7 @@ class Admission:
         tool = leg.tool
         if tool is None:
             return Verdict.ALLOW
-        if not entry.filter.admits(tool):
+        if not (entry.filter.admits_all or entry.filter.admits(tool)):
             return self.tool_not_found(entry.name, tool)
         if leg.is_checked or not (entry.validates or leg.asker is None):
             return Verdict.ALLOW
@@ -103,12 +103,17 @@ class Admission:
         session = tables.sessions.get(SessionId(leg.owner))
         if session is None or leg.is_over or leg.entry is None:
             return
-        if tables.fx.tells_calls and not leg.created_at:
-            call_facts.started(tables.fx, leg)
         entry = tables.entry(leg.entry.name)
         if isinstance(entry, Failure):
             self._refuse(leg, entry)
-            return
+        else:
+            self.send_to(leg, session, entry)
+
+    def send_to(self, leg: UpstreamRequest, session: Session, entry: Entry) -> None:
+        """Send a request to a server that can be used, if it is admitted."""
+        fx = self._tables.fx
+        if fx.tells_calls and not leg.created_at:
+            call_facts.started(fx, leg)
         verdict = self.admit(leg, entry)
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)
@@ -117,7 +122,10 @@ class Admission:
         if leg.asker is None:  # a control call
             upstream = self._places.control_upstream(entry, session.workspace)
         else:
-            upstream = self._places.upstream_for(session, entry)
+            used = session.upstreams.get(entry.name)
+            if used is None or used.calls.entry is not entry:
+                used = self._places.upstream_for(session, entry)
+            upstream = used
             if leg.is_modern and leg.asker.level is not None and leg.leveled is not upstream:
                 self._set_level(leg, upstream, leg.asker.level)
                 return

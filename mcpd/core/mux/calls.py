@@ -87,6 +87,8 @@ class Calls(Process):
         """Sessions that keep this server alive."""
         self.calls = 0
         self.errors = 0
+        self.has_answered = False
+        """Whether the process has answered a request of a client."""
         self.ours = NOBODY
         """Who asks a modern process when we do ourselves."""
         self.callers = NOBODY
@@ -101,12 +103,6 @@ class Calls(Process):
         self._queue = FairQueue()
         self._waiting: dict[UpstreamRequest, None] = {}
         self._on_ready: dict[Waiter, None] = {}
-        self._has_answered = False
-        self._last_owner = OURS
-        """Whose request was the last to end, of those that sessions made."""
-        self._ended_at = -math.inf
-        self._others_ended_at = -math.inf
-        """When a request of another session was the last to end."""
         self._refused = 0
         """Lines that are no requests, that were not written and not told of yet."""
         self._refusals_told_at = -math.inf
@@ -196,7 +192,7 @@ class Calls(Process):
         leg.recipient.take_outcome(leg, outcome)
         if leg.is_asking:
             self.gate.over(leg)
-        if leg.is_written and self._queue:
+        if leg.is_written and self._queue.length:
             self.send_queued()
         if not self.users:
             self.mark_idle()
@@ -204,7 +200,7 @@ class Calls(Process):
     def _remove(self, leg: UpstreamRequest, reason: bytes | None) -> None:
         """Take a request out of wherever it is; one given up is cancelled with ``reason``."""
         if leg.wire_id and self._inflight.get(leg.wire_id) is leg:
-            self._close(leg.wire_id)
+            self._inflight.close(leg.wire_id, self._fx.now)
             if leg.is_given_up:
                 self._cancel(leg, reason)
         elif leg in self.between:
@@ -272,7 +268,7 @@ class Calls(Process):
 
     def queued(self) -> int:
         """Return how many requests wait for their place."""
-        return len(self._queue) + len(self.gate)
+        return self._queue.length + len(self.gate)
 
     def owners_in_flight(self) -> KeysView[int]:
         """Return the sessions whose requests the process is working on."""
@@ -354,7 +350,7 @@ class Calls(Process):
 
     def send_queued(self) -> None:
         """Send what waits for room, as far as there is some."""
-        while self._queue and self.is_ready and self._has_room():
+        while self._queue.length and self.is_ready and self._has_room():
             leg = self._queue.pop()
             if leg is None:
                 return
@@ -444,18 +440,9 @@ class Calls(Process):
 
     def take(self, wire_id: int) -> UpstreamRequest | None:
         """Take a request out that the process has answered; ``None`` where nobody waits for it."""
-        leg = self._close(wire_id)
-        if leg is not None:
+        leg = self._inflight.close(wire_id, self._fx.now)
+        if leg is not None and self.gate.unread:
             self.gate.answered(wire_id)
-        return leg
-
-    def _close(self, wire_id: int) -> UpstreamRequest | None:
-        """Take a request out that is answered or given up, and remember whose it was."""
-        leg = self._inflight.close(wire_id)
-        if leg is not None and leg.owner:
-            if leg.owner != self._last_owner:
-                self._others_ended_at, self._last_owner = self._ended_at, leg.owner
-            self._ended_at = self._fx.now
         return leg
 
     def detach(self, wire_id: int) -> None:
@@ -464,10 +451,7 @@ class Calls(Process):
 
     def lately(self) -> set[int]:
         """Return whose requests ended within ``LATELY_S``: one owner, two for several."""
-        since = self._fx.now - LATELY_S
-        if self._ended_at <= since:
-            return set()
-        return {self._last_owner} if self._others_ended_at <= since else {self._last_owner, OURS}
+        return self._inflight.ended_since(self._fx.now - LATELY_S)
 
     def get(self, wire_id: int) -> UpstreamRequest | None:
         """Return a request that is in flight."""
@@ -503,10 +487,9 @@ class Calls(Process):
         return self._inflight.was_used(wire_id)
 
     def mark_answered(self) -> None:
-        """Report that the process has answered a request of a client; once for each process."""
-        if not self._has_answered:
-            self._has_answered = True
-            self._fx.emit(Answered(self.slot))
+        """Report that the process has answered a request of a client, for the first time."""
+        self.has_answered = True
+        self._fx.emit(Answered(self.slot))
 
     def finish(
         self, leg: UpstreamRequest, result: Raw | None, frame: Frame, outcome: Outcome
@@ -515,8 +498,7 @@ class Calls(Process):
 
         ``result`` is what the process wrote, ``frame`` the line that it came in.
         """
-        is_error = result is None or outcome.failure is not None
-        if is_error or (leg.method.route is Route.TOOL and _is_error(result, frame)):
+        if result is None or outcome.failure is not None or _is_error(leg, result, frame):
             outcome = structs.replace(outcome, how=End.ERROR)
         self.end(leg, outcome)
 
@@ -567,8 +549,7 @@ class Calls(Process):
         """A new process is there; ids begin anew."""
         self._inflight = Inflight()
         self._noise = Noise()
-        self._ended_at = self._others_ended_at = -math.inf
-        self._has_answered = False
+        self.has_answered = False
 
     def open(self) -> None:
         """The process is ready: send what waits."""
@@ -667,9 +648,10 @@ def _may_repeat(leg: UpstreamRequest, tool: Callable[[str], Item | None]) -> boo
     return leg.method.may_repeat
 
 
-def _is_error(result: Raw | None, frame: Frame) -> bool:
-    # a large result says it before its content or after: its middle is not worth a look
+def _is_error(leg: UpstreamRequest, result: Raw, frame: Frame) -> bool:
+    """Tell whether the result of a tool says that it failed."""
+    # a large result says it before its content or after: its middle is not searched
     if b'"isError"' not in frame[:_EDGE] and b'"isError"' not in frame[-_EDGE:]:
         return False
-    members = envelope.object_of(result) if result is not None else None
+    members = envelope.object_of(result) if leg.method.route is Route.TOOL else None
     return members is not None and bytes(members.get("isError", Raw(b""))) == b"true"

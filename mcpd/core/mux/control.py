@@ -244,4 +244,4 @@ class ControlRequests:
         leg.kept, leg.key = request, request.key
         leg.wants_progress = isinstance(request.event, CallTool) and request.event.wants_progress
         request.leg = leg
-        self._admission.send(leg)
+        self._admission.send_to(leg, session, entry)

@@ -126,7 +126,3 @@ class Effects:
             self._timers = [entry for entry in self._timers if entry[2].act is not None]
             heapq.heapify(self._timers)
             self._cancelled = 0
-
-    def timer_count(self) -> int:
-        """Return how many timers are kept, called-off ones included."""
-        return len(self._timers)

@@ -224,7 +224,7 @@ class Forward:
             if self._is_retry(request, entry, leg):
                 return
         request.leg = leg
-        self._admission.send(leg)
+        self._admission.send_to(leg, session, entry)
 
     def _is_retry(self, request: ClientRequest, entry: Entry, leg: UpstreamRequest) -> bool:
         """Have a parked call take its retry; tell whether it was one, or is not admitted."""

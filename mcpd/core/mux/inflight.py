@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, KeysView
 from enum import Enum
 from typing import Final, Protocol
@@ -186,6 +187,11 @@ class Inflight:
         self._next = 1
         self.of_sessions = 0
         """How many of those in flight are sessions' requests."""
+        self._last_owner = OURS
+        """Whose request was the last to end, of those of sessions."""
+        self._ended_at = -math.inf
+        self._others_ended_at = -math.inf
+        """When a request of another session was the last to end."""
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -206,17 +212,31 @@ class Inflight:
                 own[wire_id] = leg
         return wire_id
 
-    def close(self, wire_id: int) -> UpstreamRequest | None:
-        """Take a request out; ``None`` where it is over or never was."""
+    def close(self, wire_id: int, now: float | None = None) -> UpstreamRequest | None:
+        """Take a request out; ``None`` where it is over or never was.
+
+        ``now`` is when it ends, in monotonic seconds; it is not known of one that was not sent.
+        """
         leg = self._pending.pop(wire_id, None)
         if leg is not None and leg.owner:
             self.of_sessions -= 1
-            own = self._by_owner[leg.owner]
+            owner = leg.owner
+            own = self._by_owner[owner]
             if len(own) == 1:
-                del self._by_owner[leg.owner]
+                del self._by_owner[owner]
             else:
                 del own[wire_id]
+            if now is not None:
+                if owner != self._last_owner:
+                    self._others_ended_at, self._last_owner = self._ended_at, owner
+                self._ended_at = now
         return leg
+
+    def ended_since(self, since: float) -> set[int]:
+        """Return whose requests have ended since: one owner, two for several."""
+        if self._ended_at <= since:
+            return set()
+        return {self._last_owner} if self._others_ended_at <= since else {self._last_owner, OURS}
 
     def get(self, wire_id: int) -> UpstreamRequest | None:
         """Return a request that is in flight."""

@@ -5,30 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
-from msgspec import UNSET
-
 from mcpd.core.catalog.model import Kind
-from mcpd.core.facts import Failure, FrameRejected, ServerWarning, SessionClosed
-from mcpd.core.mcp import codes
-from mcpd.core.mcp.versions import HAS_BATCHES
+from mcpd.core.facts import Failure, ServerWarning, SessionClosed
 from mcpd.core.mux import events
 from mcpd.core.mux.admission import Admission
-from mcpd.core.mux.batch import Batch
+from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.commands import (
-    CloseSession,
     Command,
-    Control,
-    ControlCancelled,
-    SessionElements,
     ToSession,
 )
 from mcpd.core.mux.control import ControlRequests
 from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
-from mcpd.core.mux.failures import no_room, too_large, too_many
 from mcpd.core.mux.forward import Forward
-from mcpd.core.mux.inflight import End, Outcome
 from mcpd.core.mux.lingering import Lingering
 from mcpd.core.mux.listens import DRAINING, Listens
 from mcpd.core.mux.notifier import Notifier
@@ -47,13 +37,10 @@ from mcpd.core.mux.settings import SessionSettings
 from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
-from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Right
 
-_CONTROL = "mcpd/"
-NO_SESSION = "all connections for sessions are taken; this one is for control requests alone"
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
 
@@ -66,7 +53,6 @@ class Mux:
     ) -> None:
         self.effects = Effects(settings, suggest)
         """Its ``soonest`` spares whoever drives us a look at the next deadline."""
-        self._is_draining = False
         self._tables = tables = Tables(self.effects)
         # a client's questions: of legacy servers, of modern ones, and parked calls
         self._open_questions = OpenQuestions()
@@ -81,13 +67,20 @@ class Mux:
         self._admission = admission = Admission(tables, places, self._settings)
         self._listens = Listens(tables, places, served)
         forward = Forward(tables, places, admission, served=served, parked=self._parked)
-        self._downstream = Downstream(
+        self._client_messages = ClientMessages(
             tables,
-            places,
-            served=served,
+            downstream=Downstream(
+                tables,
+                places,
+                served=served,
+                settings=self._settings,
+                forward=forward,
+                listens=self._listens,
+            ),
             settings=self._settings,
-            forward=forward,
             listens=self._listens,
+            parked=self._parked,
+            asked=asked,
         )
         self._control = ControlRequests(tables, places, admission, served)
         self._lingering = Lingering(tables)
@@ -121,7 +114,7 @@ class Mux:
                 session = self._tables.sessions.get(event.session)
                 if session is not None:
                     batch = session.batch
-                    self._hear_session(session, event.frame, batch)
+                    self._client_messages.receive(session, event.frame, batch)
                     if batch is not None and batch.read():
                         session.batch = None
             case events.FrameFromServer():
@@ -200,7 +193,7 @@ class Mux:
             case events.Validated():
                 self._admission.validated(event)
             case events.Draining():
-                self._is_draining = True
+                self._client_messages.is_draining = True
                 self._listens.end_all()
             case events.Farewell():
                 self._say_farewell()
@@ -268,198 +261,6 @@ class Mux:
             "rounds": len(self._rounds),
         }
 
-    # -- what sessions send ----------------------------------------------------------------------
-
-    def _hear_session(
-        self, session: Session, frame: Frame | Oversized, batch: Batch | None = None
-    ) -> None:
-        if isinstance(frame, Oversized):
-            self._refuse_oversized(session, frame)
-            return
-        try:
-            message = envelope.decode(frame)
-        except envelope.Malformed as problem:
-            if batch is None and problem.elements and session.version == HAS_BATCHES:
-                self._begin_batch(session, problem.elements)
-                return
-            if self._spoil_answer(session, frame[:4096], frame[-4096:], problem.reason):
-                return
-            code = codes.INVALID_REQUEST if problem.is_json else codes.PARSE_ERROR
-            self._refuse_frame(session, problem.id, code, problem.reason, batch)
-            return
-        if message.id is UNSET:
-            if message.method is not UNSET:
-                if message.jsonrpc == "2.0":
-                    self._hear_notification(session, str(message.method), message.params)
-            elif message.result is UNSET and message.error is UNSET:
-                why = "not a JSON-RPC message"
-                self._refuse_frame(session, None, codes.INVALID_REQUEST, why, batch)
-            return
-        ident = bytes(message.id)
-        if message.method is UNSET:
-            if message.result is UNSET and message.error is UNSET:
-                usable = ident if envelope.is_id(ident) else None
-                why = "a request needs a method"
-                self._refuse_frame(session, usable, codes.INVALID_REQUEST, why, batch)
-            else:
-                self._questions.hear_answer(session, message)
-            return
-        if not envelope.is_id(ident):
-            why = f"id must be a string or an integer of at most {envelope.ID_BYTES} bytes"
-            self._refuse_frame(session, None, codes.INVALID_REQUEST, why, batch)
-            return
-        if message.jsonrpc != "2.0":
-            why = 'jsonrpc must be "2.0"'
-            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
-            return
-        method = str(message.method)
-        self._hear_request(session, ident, method, message.params, len(frame), batch)
-
-    def _begin_batch(self, session: Session, elements: list[bytes]) -> None:
-        """Have the messages of an array brought one by one; its answers go out as one array."""
-        emit = self.effects.emit
-
-        def send(line: bytes) -> None:
-            emit(ToSession(session.id, line))
-
-        session.batch = Batch(send, session.share, len(elements))
-        emit(SessionElements(session.id, elements))
-
-    def _hear_request(
-        self,
-        session: Session,
-        ident: bytes,
-        method: str,
-        params: envelope.Bytes,
-        size: int,
-        batch: Batch | None,
-    ) -> None:
-        key = envelope.id_key(ident)
-        if key in session.requests or key in session.streams or key in session.listens:
-            why = "a request with this id is in flight already"
-            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
-            return
-        if batch is not None and method == "initialize":
-            why = "initialize must not be part of a batch"
-            self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
-            return
-        request = ClientRequest(session, ident, key)
-        if batch is not None:
-            request.batch = batch
-            batch.expect()
-        most = self.effects.settings.max_in_flight
-        share = session.share
-        if share.count + len(session.streams) >= most and not (
-            params is not UNSET and self._parked.is_retry(session, params)
-        ):
-            why = "requests of this session are in flight"
-            request.refuse(too_many(why, most, "in_flight"))
-            return
-        if not request.enter(share, size):
-            request.refuse(no_room(share, size))
-            return
-        session.requests[key] = request
-        if not method.startswith(_CONTROL):
-            if not session.is_session:
-                if session.in_reserve:
-                    self._refuse_session(request)
-                    return
-                self._tables.open_session(session)
-            if self._is_draining and method != "ping":  # else there would be no end to it
-                request.refuse(DRAINING)
-            else:
-                self._downstream.request(request, method, params)
-        elif not session.principal.may(Right.CONTROL):
-            failure = Failure("unknown_method", f"unknown method {method!r}")
-            request.refuse(failure)
-        else:
-            request.is_control = True
-            raw = None if params is UNSET else bytes(params)
-            self.effects.emit(Control(session.id, key, method, raw, session.principal))
-
-    def _refuse_session(self, request: ClientRequest) -> None:
-        """Refuse what only a session may ask, and end a connection that cannot become one."""
-        hint = "mcpctl status shows who is there"
-        request.refuse(Failure("rate_limited", NO_SESSION, None, True, hint))
-        session = request.session
-        self.effects.emit(CloseSession(session.id, NO_SESSION))
-
-    def _hear_notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
-        if method == "notifications/progress":
-            if params is not UNSET:
-                self._questions.hear_progress(session, params)
-        elif method == "notifications/roots/list_changed":
-            self._settings.roots_changed(session)
-        elif method == "notifications/initialized":
-            session.said_initialized = session.is_opening
-            session.is_initialized = session.version is not None and not session.is_opening
-        elif method == "notifications/cancelled" and params is not UNSET:
-            found = envelope.params_of(params)
-            if found is not None and found.request_id is not UNSET:
-                ident = bytes(found.request_id)
-                if envelope.is_id(ident):
-                    why = None if found.reason is UNSET else bytes(found.reason)
-                    self._cancel(session, envelope.id_key(ident), why)
-
-    def _cancel(self, session: Session, key: bytes, reason: bytes | None) -> None:
-        if self._listens.cancel(session, key):
-            return
-        if key in session.streams:
-            session.streams.discard(key)
-            self.effects.emit(ControlCancelled(session.id, key))
-            return
-        request = session.requests.get(key)
-        if request is None:
-            return
-        leg = request.leg
-        request.drop()
-        if leg is not None and leg.holder is not None:
-            leg.holder.end(leg, Outcome(End.CANCELLED, reason=reason))
-        elif request.is_control:
-            self.effects.emit(ControlCancelled(session.id, key))
-
-    def _spoil_answer(self, session: Session, head: Frame, tail: Frame, why: str) -> bool:
-        """Tell whether a frame that cannot be taken is an answer: its id is not of the client's."""
-        ident = envelope.find_id(bytes(head), bytes(tail), of_answer=True)
-        if ident is None or not head.lstrip().startswith(b"{"):
-            return False
-        self.effects.tell(FrameRejected(session.id, why))
-        self._questions.spoil_answer(session, ident)
-        return True
-
-    def _refuse_oversized(self, session: Session, frame: Oversized) -> None:
-        limit = self.effects.settings.max_request_bytes
-        why = f"an answer of {frame.size_bytes} bytes is larger than max_request_bytes"
-        if self._spoil_answer(session, frame.head, frame.tail, why):
-            return
-        failure = too_large("", limit)
-        failure = Failure(failure.kind, failure.message, None, False, failure.hint, failure.details)
-        ident = envelope.find_id(frame.head, frame.tail)
-        self._send_error(session, ident, codes.error_object(failure))
-
-    def _refuse_frame(
-        self,
-        session: Session,
-        ident: bytes | None,
-        code: int,
-        reason: str,
-        batch: Batch | None = None,
-    ) -> None:
-        self.effects.tell(FrameRejected(session.id, reason))
-        failure = Failure("invalid_message", reason)
-        self._send_error(session, ident, codes.error_object(failure, code), batch)
-
-    def _send_error(
-        self, session: Session, ident: bytes | None, error: bytes, batch: Batch | None = None
-    ) -> None:
-        if ident is None and not session.may_omit_id:
-            ident = b"null"
-        line = envelope.error(ident, error)
-        if batch is None:
-            self.effects.emit(ToSession(session.id, line))
-        else:
-            batch.take(line)
-
     # -- sessions come and go --------------------------------------------------------------------
 
     def _attach(self, event: events.Attach) -> None:
@@ -467,11 +268,11 @@ class Mux:
         request = session.requests.get(event.key) if session is not None else None
         if session is None or request is None:
             return
-        if self._is_draining:
+        if self._client_messages.is_draining:
             request.refuse(DRAINING)
             return
         if session.in_reserve:
-            self._refuse_session(request)
+            self._client_messages.refuse_session(request)
             return
         if session.is_session:
             why = "this connection is a session already: attach comes first, and once"
@@ -537,7 +338,7 @@ class Mux:
 
     def _cancel_all(self, session: Session, keys: Iterable[bytes]) -> None:
         for key in keys:
-            self._cancel(session, key, b'"its client is gone"')
+            self._client_messages.cancel(session, key, b'"its client is gone"')
 
     def _say_farewell(self) -> None:
         """Tell those who asked for it that nothing of theirs is under way.

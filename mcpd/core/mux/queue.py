@@ -15,10 +15,8 @@ class FairQueue:
 
     def __init__(self) -> None:
         self._lines: OrderedDict[int, OrderedDict[UpstreamRequest, None]] = OrderedDict()
-        self._length = 0
-
-    def __len__(self) -> int:
-        return self._length
+        self.length = 0
+        """How many requests wait."""
 
     def push(self, leg: UpstreamRequest) -> None:
         """Put a request behind those of its owner."""
@@ -26,7 +24,7 @@ class FairQueue:
         if line is None:
             line = self._lines[leg.owner] = OrderedDict()
         line[leg] = None
-        self._length += 1
+        self.length += 1
 
     def pop(self) -> UpstreamRequest | None:
         """Take the next owner's oldest request."""
@@ -34,7 +32,7 @@ class FairQueue:
             return None
         owner, line = next(iter(self._lines.items()))
         leg, _ = line.popitem(last=False)
-        self._length -= 1
+        self.length -= 1
         if line:
             self._lines.move_to_end(owner)
         else:
@@ -47,7 +45,7 @@ class FairQueue:
         if line is None or leg not in line:
             return False
         del line[leg]
-        self._length -= 1
+        self.length -= 1
         if not line:
             del self._lines[leg.owner]
         return True
@@ -55,10 +53,10 @@ class FairQueue:
     def take(self, owner: int) -> list[UpstreamRequest]:
         """Take out all of one owner."""
         taken = list(self._lines.pop(owner, ()))
-        self._length -= len(taken)
+        self.length -= len(taken)
         return taken
 
     def drain(self) -> list[UpstreamRequest]:
         """Take out everything."""
-        lines, self._lines, self._length = self._lines, OrderedDict(), 0
+        lines, self._lines, self.length = self._lines, OrderedDict(), 0
         return [leg for line in lines.values() for leg in line]

@@ -15,7 +15,7 @@ from mcpd.core.mux import progress
 from mcpd.core.mux.commands import ServerElements
 from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.failures import invalid_answer, too_large
-from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest, failed
+from mcpd.core.mux.inflight import End, Outcome, failed
 from mcpd.core.mux.noise import LSP, NO_ID, SPREAD
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.questions import Questions
@@ -110,38 +110,27 @@ class ServerMessages:
                 error = UNSET
             elif bytes(result) == b"null":
                 result = UNSET
-        if result is not UNSET and error is UNSET:
-            self._finish(upstream, leg, result, None, frame)
-        elif error is not UNSET and result is UNSET:
-            self._finish(upstream, leg, None, error, frame)
-        else:
-            both = "both a result and an error"
-            if result is UNSET:
-                both = "neither a result nor an error"
+        if (result is UNSET) == (error is UNSET):
+            both = (
+                "neither a result nor an error" if result is UNSET else "both a result and an error"
+            )
             failure = invalid_answer(upstream.entry.name, f"its answer has {both}")
             upstream.calls.end(leg, failed(failure))
-
-    def _finish(
-        self,
-        upstream: Upstream,
-        leg: UpstreamRequest,
-        result: Raw | None,
-        error: Raw | None,
-        frame: Frame,
-    ) -> None:
-        """End a request with its answer, unless its client has to be asked something first."""
-        calls = upstream.calls
-        outcome: Outcome | None = None
+            return
+        answer = None if result is UNSET else result
+        wrong = None if error is UNSET else error
+        calls, outcome = upstream.calls, None
         if leg.owner:
-            calls.mark_answered()
-            if calls.is_modern or leg.is_modern or error is not None:
-                outcome = self._rounds.answered(upstream, leg, result, error)
-                if outcome is None:
+            if not calls.has_answered:
+                calls.mark_answered()
+            if calls.is_modern or leg.is_modern or wrong is not None:
+                outcome = self._rounds.answered(upstream, leg, answer, wrong)
+                if outcome is None:  # its client has to be asked something first
                     calls.send_queued()
                     return
         if outcome is None:
-            outcome = Outcome(End.ANSWERED, result, error)
-        calls.finish(leg, result, frame, outcome)
+            outcome = Outcome(End.ANSWERED, answer, wrong)
+        calls.finish(leg, answer, frame, outcome)
 
     def _oversized(self, upstream: Upstream, frame: Oversized) -> None:
         ident = envelope.find_id(frame.head, frame.tail, of_answer=True)

@@ -301,6 +301,10 @@ class Session:
         if not self._levels[level]:
             del self._levels[level]
 
+    def send(self, line: bytes) -> None:
+        """Send its client a line."""
+        self.fx.commands.append(ToSession(self.id, line))
+
     def notify(self, method: str, params: Raw | bytes | None) -> None:
         """Send its client a notification, unless it has not said yet that it is initialized."""
         if self.is_initialized:

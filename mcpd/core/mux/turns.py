@@ -116,7 +116,7 @@ class Turns:
         """How many requests wait."""
         self._open: dict[int, _Open] = {}
         self._watched: dict[UpstreamRequest, list[Callable[[], None]]] = {}
-        self._given_up: OrderedDict[UpstreamRequest, tuple[Timer, int]] = OrderedDict()
+        self.unread: OrderedDict[UpstreamRequest, tuple[Timer, int]] = OrderedDict()
         """Calls that were given up, until the process has read it; with the end of their turn, and
         the id of the ping that followed. Whoever answers that, or a later request, has read it."""
 
@@ -158,38 +158,38 @@ class Turns:
         leg.params = leg.unanswered_params = None
         # even where nobody is to be asked: that may be another way before the process reads this
         timer = self._fx.after(READS_IN, lambda: self._pass_on(leg))
-        self._given_up[leg] = (timer, 0)
-        self._given_up[leg] = (timer, self._ask_whether_read(leg))
-        self._process.is_overrun = len(self._given_up) >= MOST_GIVEN_UP
+        self.unread[leg] = (timer, 0)
+        self.unread[leg] = (timer, self._ask_whether_read(leg))
+        self._process.is_overrun = len(self.unread) >= MOST_GIVEN_UP
 
     def _ask_whether_read(self, leg: UpstreamRequest) -> int:
         """Ping it: it reads in order, and has read what came before when it answers."""
 
         def answered(result: object, error: object) -> None:
-            if leg in self._given_up:  # it does not read, or does not answer
+            if leg in self.unread:  # it does not read, or does not answer
                 self._fx.after(READS_IN, lambda: self._ask_again(leg))
 
         return self._ping(answered)
 
     def _ask_again(self, leg: UpstreamRequest) -> None:
-        if self._given_up and leg is next(reversed(self._given_up)):  # it stands for all
+        if self.unread and leg is next(reversed(self.unread)):  # it stands for all
             self._ask_whether_read(leg)
 
     def possible(self) -> list[UpstreamRequest]:
         """Return calls that were given up, and that what is asked now may be of all the same."""
-        return list(self._given_up)
+        return list(self.unread)
 
     def answered(self, wire_id: int) -> None:
         """The process has answered a request: it has read what came before."""
-        if not self._given_up:
+        if not self.unread:
             return
         has_read = False
-        while self._given_up:
-            earliest = next(iter(self._given_up))
-            timer, ping = self._given_up[earliest]
+        while self.unread:
+            earliest = next(iter(self.unread))
+            timer, ping = self.unread[earliest]
             if not 0 < ping <= wire_id:
                 break
-            del self._given_up[earliest]
+            del self.unread[earliest]
             timer.cancel()
             self._run_no_more(earliest)
             has_read = True
@@ -211,7 +211,7 @@ class Turns:
 
     def over(self, leg: UpstreamRequest) -> None:
         """A request is over, whether it had its turn or not."""
-        if leg not in self._given_up:
+        if leg not in self.unread:
             self._run_no_more(leg)
         if self._watched:
             for act in self._watched.pop(leg, ()):
@@ -240,9 +240,9 @@ class Turns:
 
     def server_gone(self) -> None:
         """The process is gone, and asks nothing of what it was told to give up."""
-        for timer, _ in self._given_up.values():
+        for timer, _ in self.unread.values():
             timer.cancel()
-        self._given_up.clear()
+        self.unread.clear()
         self._process.is_overrun = False
         self._running.clear()  # what is repeated asks for its turn anew
         self._holders.clear()

@@ -55,7 +55,7 @@ class Box:
     def answer(self, wire_id: int, result: Raw | None, error: Raw | None = None) -> None:
         pending = self.calls.take(wire_id)
         assert pending is not None
-        if pending.owner:
+        if pending.owner and not self.calls.has_answered:
             self.calls.mark_answered()
         outcome = Outcome(End.ANSWERED, result, error)
         self.calls.finish(pending, result, bytes(result or b""), outcome)

@@ -52,7 +52,7 @@ def test_owners_take_turns():
     for one in (a, b, c, d):
         queue.push(one)
     assert [queue.pop() for _ in range(4)] == [a, d, b, c]
-    assert queue.pop() is None and not queue
+    assert queue.pop() is None and not queue.length
 
 
 def test_who_comes_back_waits_behind_the_others():
@@ -71,7 +71,7 @@ def test_what_is_given_up_leaves_the_queue():
     queue.push(a)
     assert queue.remove(a)
     assert not queue.remove(a) and not queue.remove(b)
-    assert len(queue) == 0 and not queue
+    assert queue.length == 0 and not queue.length
     queue.push(b)
     assert queue.pop() is b
 
@@ -82,4 +82,4 @@ def test_all_that_waits_can_be_taken_out():
     for one in waiting:
         queue.push(one)
     assert sorted(map(id, queue.drain())) == sorted(map(id, waiting))
-    assert not queue
+    assert not queue.length
