@@ -9,30 +9,30 @@ LINGER_S = 2.0
 USAGE = """\
 Usage: mcpctl connect [OPTIONS] [SERVER | -- COMMAND ARG...]
 
-Bridge stdin and stdout to a server: what an MCP client runs. Without a server: all
-enabled ones as one. With -- COMMAND: a server that is in no configuration, shared with
-everyone who runs the same command in the same directory and environment.
+Bridge stdin and stdout to a server: the command that an MCP client runs. Without SERVER:
+all enabled servers as one. With -- COMMAND: a server that no configuration names, shared
+by all who run the same command in the same directory and environment.
 
-It outlives the daemon: when the connection is lost it attaches to the next one, which it
-starts if need be, and goes on; see docs/operations.md, "Restarts and upgrades".
+The session outlives the daemon: when the connection is lost, the bridge attaches to the
+next daemon, which it starts if need be; see docs/operations.md, "Restarts and upgrades".
 
 Options:
-  --linger S     Seconds for answers still on their way when stdin ends, counted from
-                 when the server is ready (default 2); what is missing then is
-                 cancelled, and the exit status is 5.
-  --no-start     Start no daemon: where none runs, end with 3; later, wait for one.
+  --linger S     Seconds to wait for answers when stdin ends, counted from when the
+                 server is ready (default 2). Unanswered requests are then cancelled,
+                 and the exit status is 5.
+  --no-start     Start no daemon: exit with 3 if none runs; later on, wait for one.
   --socket PATH  The daemon's socket (default: MCPD_SOCKET, else the user's own).
-  --config FILE  The configuration for a daemon that has to be started.
+  --config FILE  The configuration for a daemon that is started.
   -h, --help     Show this and exit.
 """
 
 
 class UsageError(Exception):
-    """A command line that means nothing; the message is for people."""
+    """A command line that cannot be parsed; the message is for people."""
 
 
 class Arguments:
-    """What was asked for."""
+    """The parsed command line."""
 
     def __init__(self) -> None:
         self.server: str | None = None
@@ -45,33 +45,33 @@ class Arguments:
 
 
 def parse(argv: list[str]) -> Arguments:
-    """Read the words after ``connect``, of whom the last option of a name counts."""
-    asked = Arguments()
+    """Parse the words after ``connect``; the last of several equal options counts."""
+    parsed = Arguments()
     words = list(argv)
     while words:
         word = words.pop(0)
         if word == "--":
-            asked.command, words = words, []
+            parsed.command, words = words, []
         elif not word.startswith("-") or word == "-":
-            if asked.server is not None:
-                raise UsageError(f"one server at most: {asked.server}, {word}")
-            asked.server = word
+            if parsed.server is not None:
+                raise UsageError(f"one server at most: {parsed.server}, {word}")
+            parsed.server = word
         else:
-            _option(asked, word, words)
-    if asked.command is not None and not asked.command:
+            _option(parsed, word, words)
+    if parsed.command is not None and not parsed.command:
         raise UsageError("a command is expected after --")
-    if asked.command and asked.server is not None:
+    if parsed.command and parsed.server is not None:
         raise UsageError("either a server or -- COMMAND, not both")
-    return asked
+    return parsed
 
 
-def _option(asked: Arguments, word: str, rest: list[str]) -> None:
+def _option(parsed: Arguments, word: str, rest: list[str]) -> None:
     name, equals, value = word.partition("=")
     match name, equals:
         case (("-h" | "--help"), ""):
-            asked.wants_help = True
+            parsed.wants_help = True
         case "--no-start", "":
-            asked.may_start = False
+            parsed.may_start = False
         case (("--linger" | "--socket" | "--config"), _):
             if not equals:
                 if not rest:
@@ -80,11 +80,11 @@ def _option(asked: Arguments, word: str, rest: list[str]) -> None:
             if not value:
                 raise UsageError(f"{name} expects a value")
             if name == "--linger":
-                asked.linger = _seconds(value)
+                parsed.linger = _seconds(value)
             elif name == "--socket":
-                asked.socket = value
+                parsed.socket = value
             else:
-                asked.config = value
+                parsed.config = value
         case _:
             raise UsageError(f"no such option: {name}")
 

@@ -1,4 +1,4 @@
-"""A connection that is attached to an endpoint, and the questions that are asked for it."""
+"""Attaching a connection to a server: the two control requests that make it a session."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ if TYPE_CHECKING:
     from mcpd.bridge.arguments import Arguments
 
 SILENCE_S = 2.0
-"""After which it is said that the daemon does not respond, though it may still load."""
+"""Until stderr reports that the daemon does not respond; it may still be loading."""
 
 STATUS_TIMEOUT_S = 1.0
 STARTING = ("starting", "backoff")
 
 
 class Refused(Exception):
-    """The daemon lets us attach to no such endpoint; ``error`` is what it says."""
+    """The daemon refuses to attach; ``error`` is the ``error`` member of its response."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         data = error.get("data")
         data = data if isinstance(data, dict) else {}
         message = error.get("message")
-        told = message if isinstance(message, str) and message else "the daemon gave no reason"
-        super().__init__(" ".join(told.splitlines()))
+        text = message if isinstance(message, str) and message else "the daemon gave no reason"
+        super().__init__(" ".join(text.splitlines()))
         self.error = error
         self.kind = data.get("kind")
         self.hint = data.get("hint")
         self.status = exits.BY_KIND.get(str(self.kind), exits.NO_SERVER)
 
 
-class Question:
-    """A request on a connection on which nothing else is under way; nobody waits for the answer.
+class ControlRequest:
+    """One request on a connection that carries nothing else, driven by ``step``.
 
-    Nothing beyond the answer is read: what follows is the session's.
+    Reads the response and no byte after it, since those belong to the session.
     """
 
     def __init__(self, connection: socket.socket, method: str, params: dict[str, Any]) -> None:
         message = {"jsonrpc": "2.0", "id": "mcpctl", "method": method, "params": params}
-        self.patience = ResponseDeadline(connection)
-        self.deadline = time.monotonic() + self.patience.remaining()
-        """When to ``step``, if nothing happens before; monotonic."""
-        connection.setblocking(False)  # a time-out of its own would end the wait before ours does
+        self.response_deadline = ResponseDeadline(connection)
+        self.next_at = time.monotonic() + self.response_deadline.remaining()
+        """Monotonic time at which to call ``step`` if no event comes before."""
+        connection.setblocking(False)  # the socket's timeout must not end the wait earlier
         self._connection = connection
         self._outbox = streams.to_socket(connection)
         self._outbox.put([json.dumps(message).encode() + b"\n"])
@@ -64,14 +64,14 @@ class Question:
 
     @property
     def events(self) -> int:
-        """What to poll the connection for."""
+        """The events to poll the connection for."""
         return select.POLLIN | (select.POLLOUT if self._outbox.size else 0)
 
     def step(self) -> dict[str, Any] | None:
-        """Return the result once it is there.
+        """Return the result, or ``None`` while it is incomplete.
 
-        Raises ``Refused`` for an error, and ``DaemonUnavailable`` for a daemon that hangs up, says
-        something else, or does not respond.
+        Raises ``Refused`` for an error response, and ``DaemonUnavailable`` for a daemon that hangs
+        up, sends something else, or passes the deadline.
         """
         try:
             self._outbox.flush()
@@ -81,11 +81,11 @@ class Question:
                     raise DaemonUnavailable("the daemon hung up", hint="mcpctl status", why="gone")
                 self._line += self._connection.recv(chunk.find(b"\n") + 1 or len(chunk))
         except BlockingIOError:
-            if time.monotonic() >= self.deadline:
-                left = self.patience.remaining()
+            if time.monotonic() >= self.next_at:
+                left = self.response_deadline.remaining()
                 if not left:
-                    raise self.patience.error() from None
-                self.deadline = time.monotonic() + left
+                    raise self.response_deadline.error() from None
+                self.next_at = time.monotonic() + left
             return None
         except OSError as error:
             raise DaemonUnavailable(
@@ -104,30 +104,30 @@ class Question:
         raise Refused(refusal)
 
     def wait(self, until: float) -> None:
-        """Wait until there is something to do, or until ``until`` (monotonic)."""
+        """Block until ``step`` has something to do, or until ``until`` (monotonic)."""
         poll = select.poll()
         poll.register(self._connection, self.events)
-        poll.poll(max(0.0, min(self.deadline, until) - time.monotonic()) * 1000 + 1)
+        poll.poll(max(0.0, min(self.next_at, until) - time.monotonic()) * 1000 + 1)
 
 
-class Attaching:
-    """The two questions that make a connection a session: who is there, and may we attach."""
+class Attachment:
+    """``mcpd/hello`` and ``mcpd/attach`` on a new connection, which is a session after them."""
 
-    def __init__(self, connection: socket.socket, asked: Arguments) -> None:
+    def __init__(self, connection: socket.socket, arguments: Arguments) -> None:
         self.hello: dict[str, Any] = {}
-        """What the daemon said of itself."""
+        """The result of ``mcpd/hello``."""
         self.server: str | None = None
-        """The server's name, ``None`` for the aggregate."""
+        """Name of the server, ``None`` for all enabled servers as one."""
         self._connection = connection
-        self._asked = asked
-        self.question = Question(connection, "mcpd/hello", {})
+        self._arguments = arguments
+        self.request = ControlRequest(connection, "mcpd/hello", {})
 
     def step(self) -> bool:
-        """Tell whether we are attached by now; raise as ``Question.step`` does.
+        """Return whether the connection is attached; raise as ``ControlRequest.step`` does.
 
-        A daemon of another protocol is ``DaemonUnavailable`` with ``incompatible``.
+        Raises ``DaemonUnavailable`` with ``incompatible`` for another version of the protocol.
         """
-        result = self.question.step()
+        result = self.request.step()
         if result is None:
             return False
         if not self.hello:
@@ -136,39 +136,41 @@ class Attaching:
                 hint = "after an upgrade: mcpctl restart --daemon, and start the client anew"
                 raise DaemonUnavailable(complaint, hint=hint, why="incompatible")
             self.hello = result
-            params = _params(self._asked)
-            self.question = Question(self._connection, "mcpd/attach", params)
+            params = _params(self._arguments)
+            self.request = ControlRequest(self._connection, "mcpd/attach", params)
             return self.step()
         name = result.get("server")
         self.server = name if isinstance(name, str) else None
         return True
 
 
-def attach(connection: socket.socket, asked: Arguments, say: Callable[[str], None]) -> Attaching:
-    """Make ``connection`` a session, and wait for it; ``say`` hears of a daemon that is slow.
+def attach(
+    connection: socket.socket, arguments: Arguments, report: Callable[[str], None]
+) -> Attachment:
+    """Attach ``connection`` and return once it is a session; ``report`` a daemon that is slow.
 
-    Nothing is read from stdin before. Raises ``Refused`` and ``DaemonUnavailable``.
+    Raises as ``Attachment.step`` does.
     """
-    attaching = Attaching(connection, asked)
+    attachment = Attachment(connection, arguments)
     silent_at = time.monotonic() + SILENCE_S
-    while not attaching.step():
-        attaching.question.wait(silent_at)
+    while not attachment.step():
+        attachment.request.wait(silent_at)
         if time.monotonic() >= silent_at:
-            pid = attaching.question.patience.pid
-            say(f"the daemon (pid {pid}) does not respond yet: waiting")
+            pid = attachment.request.response_deadline.pid
+            report(f"the daemon (pid {pid}) does not respond yet: waiting")
             silent_at = math.inf
-    return attaching
+    return attachment
 
 
 def is_starting(path: str, server: str | None) -> bool:
-    """Ask the daemon, on another connection, whether a server of the endpoint is starting.
+    """Return whether a server of the session is starting, by a request on another connection.
 
-    A daemon that does not say has nothing that is worth waiting for.
+    Returns ``False`` if the daemon cannot be arguments.
     """
     params = {} if server is None else {"servers": [server]}
     try:
         with connect(path, STATUS_TIMEOUT_S) as connection:
-            question = Question(connection, "mcpd/status", params)
+            question = ControlRequest(connection, "mcpd/status", params)
             until = time.monotonic() + STATUS_TIMEOUT_S
             while (result := question.step()) is None:
                 if time.monotonic() >= until:
@@ -176,12 +178,13 @@ def is_starting(path: str, server: str | None) -> bool:
                 question.wait(until)
     except (DaemonUnavailable, Refused):
         return False
-    found = [one for one in result.get("servers", ()) if isinstance(one, dict)]
-    instances = [two for one in found for two in one.get("instances", ()) if isinstance(two, dict)]
-    return any(one.get("state") in STARTING for one in found + instances)
+    servers = [server for server in result.get("servers", ()) if isinstance(server, dict)]
+    instances = [each for server in servers for each in server.get("instances", ())]
+    states = [each.get("state") for each in servers + instances if isinstance(each, dict)]
+    return any(state in STARTING for state in states)
 
 
-def _params(asked: Arguments) -> dict[str, Any]:
+def _params(arguments: Arguments) -> dict[str, Any]:
     params: dict[str, Any] = {
         "client": {"name": "mcpctl connect", "version": __version__, "pid": os.getpid()},
         "control": False,
@@ -190,14 +193,14 @@ def _params(asked: Arguments) -> dict[str, Any]:
     cwd = _cwd()
     if cwd is not None:
         params["cwd"] = cwd
-    if asked.server is not None:
-        params["server"] = asked.server
-    if asked.command:
+    if arguments.server is not None:
+        params["server"] = arguments.server
+    if arguments.command:
         params["command"] = {
-            "command": asked.command[0],
-            "args": asked.command[1:],
+            "command": arguments.command[0],
+            "args": arguments.command[1:],
             "env": _environment(),
-            "inherit_env": "none",  # ours, not the daemon's with ours over it
+            "inherit_env": "none",  # this process's alone, without the daemon's below it
         }
         if cwd is not None:
             params["command"]["cwd"] = cwd
@@ -207,12 +210,12 @@ def _params(asked: Arguments) -> dict[str, Any]:
 def _cwd() -> str | None:
     try:
         return os.getcwd()
-    except OSError:  # removed under our feet
+    except OSError:  # the directory was removed
         return None
 
 
 def _environment() -> dict[str, str]:
-    """Return our environment without what tells terminals apart, and what JSON cannot hold."""
+    """Return the environment without the variables of one terminal or that JSON cannot hold."""
     from mcpd.daemon_start.environment import is_ephemeral
 
     return {

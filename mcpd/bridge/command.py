@@ -1,4 +1,4 @@
-"""``mcpctl connect``: from the command line to the exit status."""
+"""``mcpctl connect``, from the command line to the exit status."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ from mcpd.daemon_start.reach import reach
 from mcpd.errors import DaemonUnavailable
 
 SIGNALLED = 128
-"""Plus the number of the signal: the exit status of a process that a signal ended."""
+"""Exit status of a process that a signal ended, plus the number of the signal."""
 
 
 def main(argv: list[str]) -> int:
     """Run the bridge with the words after ``connect``, and return the exit status."""
-    streams.occupy_standard_descriptors()
-    _die_of_signals()
+    streams.open_standard_descriptors()
+    _exit_on_signals()
     try:
-        asked = parse(argv)
+        arguments = parse(argv)
     except UsageError as error:
-        streams.say(f"connect: {error}\n  mcpctl connect --help")
+        streams.report(f"connect: {error}\n  mcpctl connect --help")
         return exits.USAGE
-    if asked.wants_help:
+    if arguments.wants_help:
         os.write(1, USAGE.encode())
         return exits.DONE
     try:
-        return _bridge(asked)
+        return _run(arguments)
     except DaemonUnavailable as error:
-        return _explain(error.message, error.hint, exits.NO_DAEMON, asked)
+        return _fail(error.message, error.hint, exits.NO_DAEMON, arguments)
     except attachment.Refused as error:
-        return _explain(str(error), error.hint, error.status, asked)
+        return _fail(str(error), error.hint, error.status, arguments)
 
 
-def _bridge(asked: Arguments) -> int:
-    path = paths.socket_path(asked.socket)
+def _run(arguments: Arguments) -> int:
+    path = paths.socket_path(arguments.socket)
     connection, attached = reach(
         path,
-        lambda found: _attach(found, asked),
-        may_start=asked.may_start,
-        config=asked.config,
+        lambda found: _attach(found, arguments),
+        may_start=arguments.may_start,
+        config=arguments.config,
     )
     connection.setblocking(False)
-    link = Link(path, asked, connection, attached)
+    link = Link(path, arguments, connection, attached)
     try:
         pump = Pump(
             link,
             streams.Source(0),
             streams.to_client(1),
-            Linger(asked.linger, lambda server: attachment.is_starting(path, server)),
+            Linger(arguments.linger, lambda server: attachment.is_starting(path, server)),
         )
         return pump.run()
     finally:
@@ -62,14 +62,14 @@ def _bridge(asked: Arguments) -> int:
 
 
 def _attach(
-    connection: socket.socket, asked: Arguments
-) -> tuple[socket.socket, attachment.Attaching]:
-    """Say who we are; a daemon that drains counts as one that has hung up."""
+    connection: socket.socket, arguments: Arguments
+) -> tuple[socket.socket, attachment.Attachment]:
+    """Attach the connection; treat a daemon that drains as one that has hung up."""
     try:
-        return connection, attachment.attach(connection, asked, streams.say)
+        return connection, attachment.attach(connection, arguments, streams.report)
     except attachment.Refused as refusal:
         connection.close()
-        if refusal.kind != "draining" or not asked.may_start:
+        if refusal.kind != "draining" or not arguments.may_start:
             raise
         raise DaemonUnavailable(str(refusal), hint=refusal.hint, why="gone") from None
     except BaseException:
@@ -77,19 +77,19 @@ def _attach(
         raise
 
 
-def _explain(message: str, hint: str | None, status: int, asked: Arguments) -> int:
+def _fail(message: str, hint: str | None, status: int, arguments: Arguments) -> int:
     if hint and hint not in message:
         from mcpd.daemon_start.hints import with_socket
 
-        message += f"\n  {with_socket(hint, asked.socket)}"
-    streams.say(message)
+        message += f"\n  {with_socket(hint, arguments.socket)}"
+    streams.report(message)
     return status
 
 
-def _die_of_signals() -> None:
-    """End with 130 or 143, at once: there is nothing of ours to put in order.
+def _exit_on_signals() -> None:
+    """Exit at once with 130 or 143 on SIGINT and SIGTERM: the bridge has nothing to clean up.
 
-    A signal that was ignored when we were started (``nohup``, a background job) stays ignored.
+    A signal that is ignored at the start (``nohup``, a background job) stays ignored.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:

@@ -1,14 +1,14 @@
-"""What the bridge itself answers requests with."""
+"""The error responses that the bridge itself sends."""
 
 from __future__ import annotations
 
 import json
 
 Error = dict[str, object]
-"""The ``error`` member of an answer."""
+"""The ``error`` member of a response."""
 
 MAX_REQUEST_BYTES = 1 << 26
-"""A frame of the client over this is not kept; the daemon's own limit for requests is far below."""
+"""The largest frame of the client that is kept. The daemon's limit for requests is far below."""
 
 OUTCOME_UNKNOWN: Error = {
     "code": -32603,
@@ -16,12 +16,12 @@ OUTCOME_UNKNOWN: Error = {
     "data": {
         "kind": "outcome_unknown",
         "retryable": False,
-        "hint": "look before you repeat it; the session goes on with the next daemon",
+        "hint": "check before you repeat it; the session continues with the next daemon",
     },
 }
 NOT_READ: Error = {
     "code": -32603,
-    "message": "the daemon ended before it read this; it is too large to be kept for the next one",
+    "message": "the daemon ended before it read this request, which is too large to be kept",
     "data": {"kind": "draining", "retryable": True, "hint": "repeat it"},
 }
 TOO_LARGE: Error = {
@@ -31,16 +31,16 @@ TOO_LARGE: Error = {
 }
 NOT_ASKED: Error = {
     "code": -32603,
-    "message": "the client was not asked: it may still answer an older question of this id",
+    "message": "the client was not asked: it may still answer an older request with this id",
 }
 
 
 def no_daemon(hint: str) -> Error:
-    """Return the error for a request that no daemon gets."""
+    """Return the error for a request that no daemon receives."""
     data = {"kind": "no_daemon", "retryable": True, "hint": hint}
     return {"code": -32603, "message": "no daemon runs", "data": data}
 
 
 def failure(ident: bytes, error: Error) -> bytes:
-    """Return the frame that answers a request with an error."""
+    """Return the frame of an error response."""
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (ident, json.dumps(error).encode())

@@ -1,13 +1,13 @@
-"""Bytes as they come, to whole frames."""
+"""Splitting a stream of bytes into frames, one for each line."""
 
 from __future__ import annotations
 
 JOINED_BYTES = 1 << 18
-"""Frames up to this size are one chunk; larger ones stay as they came, for the sake of memory."""
+"""Frames up to this size are joined; larger ones stay in chunks, which need less memory."""
 
 BOM = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff", b"{\0", b"\0{", b"[\0", b"\0[")
-"""How a first message in UTF-16 begins, with a byte order mark or without."""
+"""How a message in UTF-16 begins, with a byte order mark or without."""
 
 
 def without_bom(chunks: list[bytes]) -> list[bytes]:
@@ -20,10 +20,10 @@ def without_bom(chunks: list[bytes]) -> list[bytes]:
 
 
 class Frames:
-    """Splits what comes after each 0x0A, whatever the pieces; blank lines are frames too.
+    """Splits a stream after each newline, wherever its pieces were cut. Blank lines are frames.
 
-    A frame longer than ``limit`` bytes is skipped without being kept: of it ``cut`` gets the
-    first and the last chunk, which is where an id may be found.
+    A frame over ``limit`` bytes is dropped, except for its first and last chunk: these are
+    appended to ``cut``, because the id of a message is usually in one of them.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -53,7 +53,7 @@ class Frames:
         return frames
 
     def rest(self) -> list[bytes]:
-        """Return what no newline has ended yet."""
+        """Return the chunks of the unfinished last line."""
         return [] if self._is_skipping else self._chunks
 
     def _keep(self, chunk: bytes) -> None:

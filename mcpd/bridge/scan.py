@@ -1,9 +1,9 @@
-"""The ids and methods of a frame, found without decoding its payload.
+"""Finding the ids and methods of a frame without decoding its payload.
 
-Nearly every frame tells them in its first or its last bytes, whatever its size: what stands before
-the first nested member, or after the last one. For valid JSON that is exact: the brace that ends a
-frame closes the message itself, so the plain members before it are the message's own. What is not
-told there is decoded when it is small, and walked over in linear time when it is not.
+Nearly every frame has them in its first or last bytes, whatever its size: before the first nested
+member, or after the last. For valid JSON that is exact: the brace that ends a frame closes the
+message itself, so the plain members before it are the message's own. Other frames are decoded when
+they are small, and scanned in linear time when they are not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Message = tuple[bytes | None, bytes | None]
-"""Id, as ``json.dumps`` writes it, and method. Both: a request; one: an answer, a notification."""
+"""Id, as ``json.dumps`` writes it, and method. A response has no method, a notification no id."""
 
 TAIL_BYTES = 256
 DECODED_BYTES = 1 << 16
@@ -39,10 +39,10 @@ _SCALAR = re.compile(rb"[^\s,\]}]*")
 
 
 def messages(chunks: list[bytes]) -> list[Message]:
-    """Return what the frame in ``chunks`` is made of: one message, or those of a batch.
+    """Return the messages of a frame: one, or those of a batch.
 
-    Never raises: of what is no JSON-RPC nothing is known, ``(None, None)`` or no message at all.
-    An id that is neither a whole number nor text counts as none.
+    Never raises: what is not JSON-RPC gives ``(None, None)`` or an empty list. An id that is
+    neither an integer nor a string counts as none.
     """
     head = _HEAD.match(chunks[0])
     if head is not None:
@@ -59,14 +59,14 @@ def messages(chunks: list[bytes]) -> list[Message]:
 
 
 def is_whole(frame: bytes) -> bool:
-    """Tell whether ``frame`` is a message, or a batch, of which no end is missing."""
+    """Return whether ``frame`` is a complete JSON object or array."""
     start = _after_space(frame, 0)
     end = _value_end(frame, start) if frame[start : start + 1] in (b"{", b"[") else -1
     return end > 0 and _after_space(frame, end) == len(frame)
 
 
 def by_ends(head: bytes, tail: bytes) -> Message | None:
-    """Return what the plain members at both ends tell, ``None`` if that is not all there is."""
+    """Return the message as its first and last bytes show it, ``None`` if they do not."""
     match = _HEAD.match(head)
     ident, method, answer = match.groups() if match else (None, None, None)
     if ident is not None and (answer or method is not None):
@@ -84,7 +84,7 @@ def by_ends(head: bytes, tail: bytes) -> Message | None:
 
 
 def decoded(chunks: list[bytes]) -> dict[str, object]:
-    """Return a small message; nothing of one that is broken, large or odd."""
+    """Return a small message, decoded; an empty dict for any other."""
     if sum(map(len, chunks)) > DECODED_BYTES:
         return {}
     try:
@@ -95,13 +95,13 @@ def decoded(chunks: list[bytes]) -> dict[str, object]:
 
 
 def params(chunks: list[bytes]) -> dict[str, object]:
-    """Return the params of a small message likewise."""
+    """Return the params of a small message; an empty dict if it has none."""
     found = decoded(chunks).get("params")
     return found if isinstance(found, dict) else {}
 
 
 def with_id(frame: bytes, ident: bytes) -> bytes:
-    """Return a message under another id, its other bytes as they are."""
+    """Return a message with another id and its other bytes unchanged."""
     pieces, done = [], 0
     for key, start, end in _members(frame, _after_space(frame, 0)):
         if key == b'"id"':
@@ -114,7 +114,7 @@ def _whole(frame: bytes) -> list[Message]:
     if len(frame) <= DECODED_BYTES:
         try:
             value = json.loads(frame)
-        except (ValueError, RecursionError):  # the daemon says what is wrong; we only look
+        except (ValueError, RecursionError):  # the daemon reports it
             value = None
         else:
             return [_decoded(one) for one in (value if isinstance(value, list) else [value])]
@@ -140,7 +140,7 @@ def _canonical(ident: object) -> bytes | None:
 
 
 def _object(frame: bytes, at: int) -> Message:
-    """Return what the message that begins at ``at`` is; of broken JSON, what is known so far."""
+    """Return the message that begins at ``at``; of invalid JSON, what precedes the error."""
     ident = method = None
     for key, start, end in _members(frame, at):
         if key == b'"id"':
@@ -159,7 +159,7 @@ def _loads(value: bytes) -> object:
 
 
 def _members(frame: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield an object's members, as long as they are well formed: key, and where its value is."""
+    """Yield key, start and end of value for each member of an object, up to an error."""
     if frame[at : at + 1] != b"{":
         return
     while True:
@@ -182,7 +182,7 @@ def _members(frame: bytes, at: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _elements(frame: bytes, at: int) -> Iterator[int]:
-    """Yield where the elements of an array begin, as long as they are well formed."""
+    """Yield where each element of an array begins, up to an error."""
     while True:
         at = _after_space(frame, at + 1)
         end = _value_end(frame, at)
@@ -195,7 +195,7 @@ def _elements(frame: bytes, at: int) -> Iterator[int]:
 
 
 def _value_end(frame: bytes, at: int) -> int:
-    """Return where the value that begins at ``at`` ends, below 0 if nowhere."""
+    """Return where the value that begins at ``at`` ends, -1 if it does not."""
     first = frame[at : at + 1]
     if first == b'"':
         match = _STRING.match(frame, at)
@@ -216,7 +216,7 @@ def _value_end(frame: bytes, at: int) -> int:
             elif depth == 0:
                 return end
         elif end - start == 1:
-            return -1  # a quote that nothing closes
+            return -1  # an unclosed quote
     return -1
 
 

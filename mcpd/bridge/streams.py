@@ -1,10 +1,11 @@
-"""Stdin and stdout as clients, shells and scripts give them, and the socket to the daemon.
+"""Reading stdin and writing stdout and sockets without blocking, whatever they are.
 
-``O_NONBLOCK`` belongs to the open file, which others share: a terminal's shell, the client, whoever
-writes after us. So it is never set on what was inherited. Pipes and terminals are opened once more,
-for flags of our own; sockets take a flag per call. Files and devices like ``/dev/null`` never wait,
-and must not be opened again, since the offset would no longer be shared. Where opening once more is
-not possible (another user's pipe, no ``/proc``) nothing is written but what a ready pipe takes.
+``O_NONBLOCK`` belongs to the open file, which other processes share: the shell of a terminal, the
+client. So it is never set on an inherited descriptor. Pipes and terminals are opened again, which
+gives them flags of their own; sockets take a flag for each call. Files and devices like
+``/dev/null`` never block, and are not opened again because their offset must stay shared. A pipe
+that cannot be opened again (another user's, or without ``/proc``) is written to only when poll
+reports it ready, by no more than a ready pipe takes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BUFFERS = 64  # at most 1024 in one call
 
 
 class Source:
-    """What the client writes to us."""
+    """Reads what the client writes."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -41,7 +42,7 @@ class Source:
             self.fd = _opened_again(fd, os.O_RDONLY) or fd
 
     def read(self) -> bytes | None:
-        """Return what is there, ``b""`` at the end of it, ``None`` if there is nothing yet."""
+        """Return the next bytes, ``b""`` at the end of input, ``None`` if there are none yet."""
         try:
             if self._connection is None:
                 return os.read(self.fd, READ_BYTES)
@@ -53,7 +54,7 @@ class Source:
 
 
 class Outbox:
-    """Bytes in line for one reader, who takes them as fast as he can."""
+    """Bytes that wait to be written to one reader."""
 
     def __init__(
         self,
@@ -73,14 +74,14 @@ class Outbox:
         self._chunks: deque[Buffer] = deque()
 
     def put(self, chunks: list[bytes]) -> None:
-        """Get in line."""
+        """Append chunks, without writing."""
         self._chunks.extend(chunks)
         self.size += sum(map(len, chunks))
 
     def flush(self, *, is_ready: bool = False) -> None:
-        """Write what the reader takes now. ``is_ready``: poll says that it takes something.
+        """Write what the reader takes without blocking. ``is_ready``: poll has reported it ready.
 
-        Raises ``OSError`` other than ``BlockingIOError``, ``BrokenPipeError`` above all.
+        Raises ``OSError``, such as ``BrokenPipeError``, but not ``BlockingIOError``.
         """
         while self.size and (is_ready or self._is_eager):
             chunks = self._chunks
@@ -108,13 +109,13 @@ class Outbox:
             written -= len(first)
 
     def clear(self) -> None:
-        """Let go of what waits."""
+        """Drop what waits."""
         self._chunks.clear()
         self.size = 0
 
 
 def to_socket(connection: socket.socket) -> Outbox:
-    """Return the way into a connected socket; its flags stay as they are."""
+    """Return an outbox for a connected socket, whose flags are not changed."""
 
     def write(buffer: Buffer) -> int:
         return connection.send(buffer, socket.MSG_DONTWAIT)
@@ -126,7 +127,7 @@ def to_socket(connection: socket.socket) -> Outbox:
 
 
 def to_client(fd: int) -> Outbox:
-    """Return the way into what ``fd`` is."""
+    """Return an outbox for stdout, be it a pipe, a terminal, a socket or a file."""
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
         return to_socket(socket.socket(fileno=os.dup(fd)))
@@ -139,12 +140,12 @@ def to_client(fd: int) -> Outbox:
 
 
 def _little(fd: int) -> Callable[[Buffer], int]:
-    """Return a function that writes what a pipe takes without blocking once poll reports it."""
+    """Return a function that writes no more than a pipe takes once poll has reported it ready."""
     return lambda buffer: os.write(fd, buffer[: select.PIPE_BUF])
 
 
-def occupy_standard_descriptors() -> None:
-    """Put ``/dev/null`` where 0, 1 or 2 is closed, before a socket of ours lands there."""
+def open_standard_descriptors() -> None:
+    """Open ``/dev/null`` where 0, 1 or 2 is closed, so that no socket gets that number."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -152,15 +153,15 @@ def occupy_standard_descriptors() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def say(text: str) -> None:
-    """Write a line for people to stderr, unless nobody takes it: no reason to hang for."""
+def report(text: str) -> None:
+    """Write a message to stderr, unless that would block."""
     if os.isatty(2):
         text = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
     poll = select.poll()
     poll.register(2, select.POLLOUT)
     left = f"mcpctl: {text}\n".encode(errors="backslashreplace")
     try:
-        while left and poll.poll(0):  # a ready pipe takes so much, and might hold more for ever
+        while left and poll.poll(0):  # a ready pipe takes PIPE_BUF bytes, and more may block
             left = left[os.write(2, left[: select.PIPE_BUF]) :]
     except OSError:
         return

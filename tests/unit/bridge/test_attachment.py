@@ -59,7 +59,7 @@ def answer(**members) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": "mcpctl", **members}).encode() + b"\n"
 
 
-def attach(connection: socket.socket, asked: Arguments) -> attachment.Attaching:
+def attach(connection: socket.socket, asked: Arguments) -> attachment.Attachment:
     return attachment.attach(connection, asked, lambda text: None)
 
 
@@ -228,7 +228,7 @@ def test_attaching_waits_for_nothing():
     """
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        attaching = attachment.Attaching(ours, parse(["files"]))
+        attaching = attachment.Attachment(ours, parse(["files"]))
         assert not attaching.step()
         assert b"mcpd/hello" in theirs.recv(65536)
         theirs.sendall(answer(result=HELLO)[:20])

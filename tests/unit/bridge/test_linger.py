@@ -51,7 +51,7 @@ def test_with_another_daemon_it_begins_anew():
     linger.begin()
     now = time.monotonic()
     assert not linger.is_over(now, None, is_behind=False)
-    linger.begin_anew()
+    linger.restart()
     assert not linger.is_over(now + 1, None, is_behind=False)
     assert linger.is_over(now + 2, None, is_behind=False)
 

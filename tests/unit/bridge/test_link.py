@@ -16,7 +16,7 @@ from mcpd.errors import DaemonUnavailable
 
 
 @pytest.fixture
-def silence(monkeypatch: pytest.MonkeyPatch) -> list[DaemonUnavailable | OSError]:
+def error(monkeypatch: pytest.MonkeyPatch) -> list[DaemonUnavailable | OSError]:
     """What ``connect`` raises, the last for ever."""
     raised: list[DaemonUnavailable | OSError] = []
 
@@ -33,8 +33,8 @@ def link() -> Iterator[Link]:
     ours, theirs = socket.socketpair()
     with theirs:
         asked = parse(["files", "--no-start"])
-        made = Link("/nowhere/mcpd.sock", asked, ours, attachment.Attaching(ours, asked))
-        made.open(0.0)
+        made = Link("/nowhere/mcpd.sock", asked, ours, attachment.Attachment(ours, asked))
+        made.resumed(0.0)
         yield made
         made.close()
 
@@ -53,12 +53,12 @@ def delays(link: Link, count: int) -> list[float]:
     return found
 
 
-def test_the_first_try_comes_at_once_and_later_ones_every_few_seconds(link, silence):
+def test_the_first_try_comes_at_once_and_later_ones_every_few_seconds(link, error):
     """
     B053: a backoff that grows absurdly is a session that is lost.
     """
-    silence.append(unavailable("absent"))
-    link.lose(100.0)
+    error.append(unavailable("absent"))
+    link.lost(100.0)
     assert 100.0 <= link.next_at() <= 100.0 + links.FIRST_DELAY_S
     waited = delays(link, 200)
     assert max(waited) <= links.LONGEST_DELAY_S
@@ -66,12 +66,12 @@ def test_the_first_try_comes_at_once_and_later_ones_every_few_seconds(link, sile
     assert len(set(waited)) > 150, "twenty bridges must not come all at once"
 
 
-def test_a_session_that_lasted_is_no_reason_to_be_slow(link, silence):
-    silence.append(unavailable("absent"))
-    link.lose(100.0)
+def test_a_session_that_lasted_is_no_reason_to_be_slow(link, error):
+    error.append(unavailable("absent"))
+    link.lost(100.0)
     delays(link, 20)
-    link.open(200.0)
-    link.lose(200.0 + links.STEADY_S)
+    link.resumed(200.0)
+    link.lost(200.0 + links.STEADY_S)
     assert link.next_at() <= 200.0 + links.STEADY_S + links.FIRST_DELAY_S
 
 
@@ -90,41 +90,41 @@ def test_a_session_that_lasted_is_no_reason_to_be_slow(link, silence):
         ("incompatible", True),
     ],
 )
-def test_what_waiting_does_not_mend_is_said_at_once(link, silence, why, is_firm):
-    silence.append(unavailable(why))
-    link.lose(100.0)
+def test_what_waiting_does_not_mend_is_said_at_once(link, error, why, is_firm):
+    error.append(unavailable(why))
+    link.lost(100.0)
     assert not link.advance(200.0)
     assert link.obstacle.is_firm is is_firm
-    assert link.obstacle.told() == f"it is {why}\n  do this"
+    assert link.obstacle.text() == f"it is {why}\n  do this"
     assert link.obstacle.error["data"] == {
         "kind": "no_daemon",
         "retryable": why == "start_failed" or not is_firm,
         "hint": "do this",
     }
-    assert link.is_hopeless is (why == "incompatible")
+    assert link.is_incompatible is (why == "incompatible")
 
 
-def test_no_descriptor_or_process_just_now_is_an_obstacle_like_others(link, silence):
-    silence.append(OSError(24, "Too many open files"))
-    link.lose(100.0)
+def test_no_descriptor_or_process_just_now_is_an_obstacle_like_others(link, error):
+    error.append(OSError(24, "Too many open files"))
+    link.lost(100.0)
     assert not link.advance(200.0)
-    assert link.obstacle.told() == "cannot reach a daemon: Too many open files"
+    assert link.obstacle.text() == "cannot reach a daemon: Too many open files"
     assert link.next_at() < 300.0
 
 
-def test_requests_wait_from_when_the_session_was_lost(link, silence):
-    silence.append(unavailable("absent"))
-    assert link.patience_ends_at() == math.inf
-    link.lose(100.0)
+def test_requests_wait_from_when_the_session_was_lost(link, error):
+    error.append(unavailable("absent"))
+    assert link.answer_at() == math.inf
+    link.lost(100.0)
     delays(link, 5)
-    assert link.patience_ends_at() == 100.0 + links.PATIENCE_S
-    link.open(150.0)
-    assert link.patience_ends_at() == math.inf
+    assert link.answer_at() == 100.0 + links.QUEUE_TIMEOUT_S
+    link.resumed(150.0)
+    assert link.answer_at() == math.inf
 
 
 def test_a_refusal_is_told_as_the_daemon_said_it(link):
     error = {"code": -32602, "message": "no server is called files", "data": {"kind": "x"}}
-    link.refuse(error, 100.0)
+    link.refused(error, 100.0)
     assert link.obstacle.error is error
     assert link.obstacle.is_firm
     assert not link.is_attached

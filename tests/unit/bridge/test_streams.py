@@ -161,7 +161,7 @@ def test_closed_standard_descriptors_are_occupied():
     """
     program = (
         "import os; os.close(0); os.close(1); from mcpd.bridge import streams;"
-        "streams.occupy_standard_descriptors(); os.write(2, os.readlink('/proc/self/fd/0').encode());"
+        "streams.open_standard_descriptors(); os.write(2, os.readlink('/proc/self/fd/0').encode());"
         "os.write(1, b'lost')"
     )
     assert run(program, stderr=subprocess.PIPE).stderr == b"/dev/null"
@@ -176,7 +176,7 @@ def test_a_stderr_that_nobody_reads_stops_nothing():
         except BlockingIOError:
             break
     os.set_blocking(write_end, True)
-    run("from mcpd.bridge import streams; streams.say('unheard')", stderr=write_end)
+    run("from mcpd.bridge import streams; streams.report('unheard')", stderr=write_end)
     os.close(write_end)
     os.close(read_end)
 
@@ -194,7 +194,7 @@ def test_a_stderr_with_little_room_takes_the_beginning_and_stops_nothing():
             break
     os.set_blocking(write_end, True)
     os.read(read_end, 4096)
-    run("from mcpd.bridge import streams; streams.say('y' * 10_000)", stderr=write_end)
+    run("from mcpd.bridge import streams; streams.report('y' * 10_000)", stderr=write_end)
     os.close(write_end)
     with open(read_end, "rb") as reader:
         assert reader.read().endswith(b"xmcpctl: " + b"y" * (4096 - len("mcpctl: ")))
@@ -205,7 +205,7 @@ def test_control_characters_are_shown_escaped_on_a_terminal():
     A message may hold what a server wrote, and a terminal obeys.
     """
     master, terminal = pty.openpty()
-    run("from mcpd.bridge import streams; streams.say('a\\x1b[2Jé\\n b\\x9b')", stderr=terminal)
+    run("from mcpd.bridge import streams; streams.report('a\\x1b[2Jé\\n b\\x9b')", stderr=terminal)
     assert os.read(master, 1000).replace(b"\r", b"") == "mcpctl: a\\x1b[2Jé\n b\\x9b\n".encode()
     os.close(terminal)
     os.close(master)

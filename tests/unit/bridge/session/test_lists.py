@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpd.bridge.lists import Lists
+from mcpd.bridge.session.lists import Lists
 
 TOOLS = b"tools/list"
 ASKED = [b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n']
@@ -18,7 +18,7 @@ def answer(ident: object, **result) -> list[bytes]:
 
 def told(**result) -> Lists:
     lists = Lists()
-    lists.answered(TOOLS, ASKED, answer(1, **result))
+    lists.record(TOOLS, ASKED, answer(1, **result))
     return lists
 
 
@@ -51,19 +51,19 @@ def test_an_error_tells_nothing():
 def test_a_list_may_come_in_pieces(size):
     lists = Lists()
     whole = answer(1, tools=[{"name": "x" * size}])[0]
-    lists.answered(TOOLS, ASKED, [whole[:60], whole[60:]])
+    lists.record(TOOLS, ASKED, [whole[:60], whole[60:]])
     assert not lists.has_changed(TOOLS, [whole])
 
 
 def test_a_later_page_is_not_the_list():
     lists = Lists()
     page = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"2"}}\n'
-    lists.answered(TOOLS, [page], answer(1, tools=[]))
+    lists.record(TOOLS, [page], answer(1, tools=[]))
     assert lists.requests() == []
 
 
 def test_the_last_request_is_the_one_to_repeat():
     lists = told(tools=[])
     again = b'{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{}}\n'
-    lists.answered(TOOLS, [again], answer(2, tools=[]))
+    lists.record(TOOLS, [again], answer(2, tools=[]))
     assert lists.requests() == [(TOOLS, again)]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpd.bridge.queue import Item
-from mcpd.bridge.replay import Replay
-from mcpd.bridge.state import SessionState
+from mcpd.bridge.session.queue import Item
+from mcpd.bridge.session.replay import Replay
+from mcpd.bridge.session.state import SessionState
 
 ERROR = {"code": -32603, "message": "gone"}
 
@@ -31,7 +31,7 @@ class World:
         self.done = 0
         self.refusals: list[object] = []
         self.replay = Replay(
-            self.state, tell=self.told.extend, done=self._done, refused=self.refusals.append
+            self.state, send=self.told.extend, done=self._done, refused=self.refusals.append
         )
         for frame in frames:
             self.state.sent(Item([frame]))
@@ -40,7 +40,7 @@ class World:
         self.done += 1
 
     def lose(self) -> None:
-        self.state.lose(ERROR)
+        self.state.daemon_lost(ERROR)
 
     def written(self) -> list[Any]:
         """Return the messages that the daemon gets now."""

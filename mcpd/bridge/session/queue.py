@@ -1,4 +1,4 @@
-"""The frames of a client in line for the daemon, which may be another one before they are sent."""
+"""The queue of frames for the daemon, which outlives the daemon it was filled for."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 BUFFERS = 64  # at most 1024 in one call
 HELD_BYTES = 1 << 20
-"""What is kept of requests that a daemon sends back."""
+"""The most that is held of requests which a draining daemon has sent back."""
 
 
 class Item:
-    """One frame: its chunks, and the messages that were found in it."""
+    """One frame of the client: its chunks, and the id and method of each message in it."""
 
     __slots__ = ("chunks", "found", "number", "size")
 
@@ -31,33 +31,33 @@ class Item:
         self.size = sum(map(len, chunks))
 
     def requests(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield id and method of each request in it."""
+        """Yield id and method of each request in the frame."""
         for ident, method in self.found:
             if ident is not None and method is not None:
                 yield ident, method
 
 
 class Queue:
-    """What waits for the daemon: first what we ask ourselves, then, once open, the client's.
+    """Frames that wait for the daemon: the bridge's own, then the client's while it is open.
 
-    Invariant: a frame is handed to ``sent`` at the moment the kernel has taken its first byte, and
-    to ``sent`` or to nobody: what is still here when a daemon is lost, it has seen nothing of.
+    Invariant: ``sent`` is called for a frame as soon as the kernel has taken its first byte. The
+    daemon has received nothing of a frame that is still queued.
     """
 
     def __init__(self, sent: Callable[[Item], None]) -> None:
         self.size = 0
         """Bytes that wait."""
         self.is_open = False
-        """Whether the daemon is to get the client's frames."""
+        """Whether the client's frames are sent, and not only the bridge's own."""
         self._sent = sent
         self._count = 0
         self._own: deque[bytes] = deque()
         self._items: deque[Item] = deque()
-        self._held: list[Item] = []  # what the daemon has sent back
-        self._rest: deque[Buffer] = deque()  # of the frame that is under way
+        self._held: list[Item] = []  # requests that the daemon has sent back
+        self._rest: deque[Buffer] = deque()  # of the frame that is partly sent
 
     def __bool__(self) -> bool:
-        """Whether something waits for the daemon that we have."""
+        """Return whether there is something to send to the current daemon."""
         return bool(self._rest or self._own or (self.is_open and self._items))
 
     def __iter__(self) -> Iterator[Item]:
@@ -65,33 +65,34 @@ class Queue:
         return iter(sorted([*self._held, *self._items], key=lambda item: item.number))
 
     def requests(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield id and method of each request of the client's that waits."""
+        """Yield id and method of each request of the client that is queued."""
         for item in chain(self._held, self._items):
             yield from item.requests()
 
     def put(self, item: Item) -> None:
-        """Get in line."""
+        """Append a frame of the client."""
         self._count += 1
         item.number = self._count
         self.size += item.size
         self._items.append(item)
 
-    def ask(self, frame: bytes) -> None:
-        """Put a frame of ours before those of the client."""
+    def put_own(self, frame: bytes) -> None:
+        """Append a frame of the bridge, which goes before those of the client."""
         self._own.append(frame)
         self.size += len(frame)
 
     def hold(self, item: Item) -> bool:
-        """Keep a frame that this daemon has sent back for the next; tell whether there is room."""
+        """Keep a frame for the next daemon; return ``False`` if there is no room."""
         if sum(each.size for each in self._held) + item.size > HELD_BYTES:
             return False
         self._held.append(item)
         return True
 
     def withdraw(self, ident: bytes, *, is_up: bool) -> bool:
-        """Take out a request that its client cancels; tell whether it was there, and alone.
+        """Remove a request that the client cancels; return whether it was queued, in a frame alone.
 
-        One that the daemon which ``is_up`` gets anyway stays in line, before its cancellation.
+        While a daemon ``is_up``, only held requests are removed: the others are sent, followed by
+        their cancellation.
         """
         for kept in (self._held,) if is_up else (self._held, self._items):
             for item in kept:
@@ -101,10 +102,10 @@ class Queue:
                     return True
         return False
 
-    def lose(self, again: list[Item]) -> None:
-        """Forget what only the old daemon was to get; ``again`` is what the next one gets first.
+    def daemon_lost(self, again: list[Item]) -> None:
+        """Drop the frames that were for the lost daemon alone; the next one gets ``again`` first.
 
-        An answer of the client's was for a question of the old one.
+        Responses of the client are dropped: they answer questions of the lost daemon.
         """
         self._held += again
         self._items = deque(item for item in self if not _is_answer(item))
@@ -115,7 +116,7 @@ class Queue:
         self._count_bytes()
 
     def clear(self) -> list[Item]:
-        """Take out all that the client has in line."""
+        """Remove and return all frames of the client."""
         taken = list(self)
         self._items.clear()
         self._held.clear()
@@ -123,7 +124,7 @@ class Queue:
         return taken
 
     def flush(self, connection: socket.socket) -> None:
-        """Write what the daemon takes now; raise ``OSError`` when it takes nothing any more."""
+        """Send what the kernel takes at once; raise ``OSError`` for a broken connection."""
         items = self._items
         while self._rest or self._own or (self.is_open and items):
             is_alone = len(items) == 1 and items[0].size == self.size == len(items[0].chunks[0])

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from mcpd.bridge.error_responses import failure
-from mcpd.bridge.queue import Item
-from mcpd.bridge.state import SessionState
+from mcpd.bridge.session.queue import Item
+from mcpd.bridge.session.state import SessionState
 
 ERROR = {"code": -32603, "message": "gone", "data": {"kind": "outcome_unknown"}}
 
@@ -35,10 +35,10 @@ def frames(state: SessionState) -> list[bytes]:
 
 def test_a_request_is_owed_its_answer():
     state = sent(line(id=1, method="a"), line(id="1", method="b"), line(method="notifications/c"))
-    assert state.owed == {b"1": (b"a",), b'"1"': (b"b",)}
+    assert state.in_flight == {b"1": (b"a",), b'"1"': (b"b",)}
     state.from_daemon([line(id="1", result={})])
     state.from_daemon([line(id=1, error={"code": 1, "message": ""})])
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 def test_questions_and_notifications_of_the_daemon_answer_nothing():
@@ -54,17 +54,17 @@ def test_questions_and_notifications_of_the_daemon_answer_nothing():
         b"garbage\n",
     ]:
         state.from_daemon([message])
-    assert state.owed == {b"1": (b"a",)}
+    assert state.in_flight == {b"1": (b"a",)}
 
 
 def test_an_answer_of_the_client_is_no_request():
-    assert sent(line(id=1, result={}), line(id=2, error={})).owed == {}
+    assert sent(line(id=1, result={}), line(id=2, error={})).in_flight == {}
 
 
 def test_an_id_in_escapes_is_the_same_id():
     state = sent(rb'{"jsonrpc":"2.0","id":"\u0061","method":"m"}' + b"\n")
     state.from_daemon([line(id="a", result={})])
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 def test_an_id_used_twice_is_owed_two_answers():
@@ -73,39 +73,41 @@ def test_an_id_used_twice_is_owed_two_answers():
     """
     state = sent(line(id=1, method="a"), line(id=1, method="b"))
     state.from_daemon([line(id=1, error={"code": -32600, "message": "twice"})])
-    assert state.owed == {b"1": (b"a",)}
-    assert len(sent(line(id=1, method="a"), line(id=1, method="b")).lose(ERROR)) == 2
+    assert state.in_flight == {b"1": (b"a",)}
+    assert len(sent(line(id=1, method="a"), line(id=1, method="b")).daemon_lost(ERROR)) == 2
 
 
 def test_what_the_client_cancels_is_owed_nothing():
     cancel = line(method="notifications/cancelled", params={"requestId": "x", "reason": "r"})
-    assert sent(line(id="x", method="a"), line(id=2, method="b"), cancel).owed == {b"2": (b"b",)}
+    assert sent(line(id="x", method="a"), line(id=2, method="b"), cancel).in_flight == {
+        b"2": (b"b",)
+    }
 
 
 @pytest.mark.parametrize("params", [None, [], {}, {"requestId": None}, {"requestId": {"a": []}}])
 def test_a_cancellation_of_nothing_cancels_nothing(params):
     cancel = line(method="notifications/cancelled", params=params)
-    assert sent(line(id=1, method="a"), cancel).owed == {b"1": (b"a",)}
+    assert sent(line(id=1, method="a"), cancel).in_flight == {b"1": (b"a",)}
 
 
 def test_a_batch_is_owed_an_answer_for_each_request():
     batch = [{"id": 1, "method": "a"}, {"method": "notifications/b"}, {"id": 2, "method": "c"}]
     state = sent(json.dumps(batch).encode() + b"\n")
-    assert list(state.owed) == [b"1", b"2"]
+    assert list(state.in_flight) == [b"1", b"2"]
     state.from_daemon([json.dumps([{"id": 2, "result": 0}, {"id": 1, "result": 0}]).encode()])
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 def test_what_is_given_up_gets_one_error_each():
     state = sent(line(id=1, method="a"), line(id='q"', method="b"))
-    answers = state.lose(ERROR)
+    answers = state.daemon_lost(ERROR)
     assert [json.loads(one) for one in answers] == [
         {"jsonrpc": "2.0", "id": 1, "error": ERROR},
         {"jsonrpc": "2.0", "id": 'q"', "error": ERROR},
     ]
     assert all(one.endswith(b"\n") and one.count(b"\n") == 1 for one in answers)
-    assert state.owed == {}
-    assert state.lose(ERROR) == []
+    assert state.in_flight == {}
+    assert state.daemon_lost(ERROR) == []
 
 
 def test_a_failure_is_one_line():
@@ -185,13 +187,13 @@ def test_requests_of_the_modern_era_leave_nothing_behind():
             take(state, modern(f"{name} {number}", name))
             state.from_daemon([line(id=f"{name} {number}", result={"resultType": "complete"})])
     assert frames(state) == []
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 def test_an_input_required_result_is_an_answer():
     state = sent(modern(1, "tools/call"))
     state.from_daemon([line(id=1, result={"resultType": "input_required", "requestState": "s"})])
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 def test_no_answer_to_a_listen_is_awaited():
@@ -199,11 +201,11 @@ def test_no_answer_to_a_listen_is_awaited():
     It may never come: at the end of input a listen is over like the session itself.
     """
     state = sent(listen("l"), modern(1, "tools/call"))
-    assert state.awaited() == 1
+    assert state.pending_count() == 1
     assert [json.loads(one)["params"]["requestId"] for one in state.cancellations()] == [1]
     state.from_daemon([line(id=1, result={})])
-    assert state.awaited() == 0
-    assert list(state.owed) == [b'"l"']
+    assert state.pending_count() == 0
+    assert list(state.in_flight) == [b'"l"']
 
 
 def test_a_listen_outlives_the_daemon():
@@ -211,9 +213,9 @@ def test_a_listen_outlives_the_daemon():
     The next one gets it again, so its client is told nothing.
     """
     state = sent(listen(7), modern("7", "tools/call"))
-    assert [json.loads(one)["id"] for one in state.lose(ERROR)] == ["7"]
+    assert [json.loads(one)["id"] for one in state.daemon_lost(ERROR)] == ["7"]
     assert frames(state) == [listen(7)]
-    assert list(state.owed) == [b"7"]
+    assert list(state.in_flight) == [b"7"]
 
 
 @pytest.mark.parametrize("ident", [1, "1", 0, -5, 12345678901234567890, "", "ü", 'a"\\', "\ud83d"])
@@ -238,7 +240,7 @@ def test_an_open_listen_is_part_of_the_session_until_it_is_over(ident):
     take(state, listen(ident))
     state.from_daemon([line(id=ident, result={"resultType": "complete"})])
     assert frames(state) == [handshake, *others]
-    assert list(state.owed) == [b'"h"', b'"other"', b"99"]
+    assert list(state.in_flight) == [b'"h"', b'"other"', b"99"]
 
 
 def test_a_listen_under_an_id_that_is_taken_is_refused_and_the_first_stays():
@@ -249,7 +251,7 @@ def test_a_listen_under_an_id_that_is_taken_is_refused_and_the_first_stays():
     state = sent(modern(1, "tools/call"), listen(1))
     state.from_daemon([line(id=1, error={"code": -32600, "message": "twice"})])
     assert frames(state) == []
-    assert state.owed == {b"1": (b"tools/call",)}
+    assert state.in_flight == {b"1": (b"tools/call",)}
 
 
 def test_a_listen_in_pieces_is_remembered_whole():
@@ -257,13 +259,13 @@ def test_a_listen_in_pieces_is_remembered_whole():
     state = SessionState()
     take(state, frame[:100], frame[100:-1], b"\n")
     assert frames(state) == [frame]
-    assert state.awaited() == 0
+    assert state.pending_count() == 0
 
 
 def test_a_listen_without_an_id_is_none():
     state = sent(line(method="subscriptions/listen"), line(id=None, method="subscriptions/listen"))
     assert frames(state) == []
-    assert state.owed == {}
+    assert state.in_flight == {}
 
 
 @pytest.mark.parametrize("params", [b"[]", b"7", b'{"uri":["a"]}', b'{"uri":' + b"[" * 9999 + b"}"])
@@ -289,17 +291,17 @@ def waiting(state: SessionState) -> list[bytes]:
 def test_what_was_not_sent_is_still_to_be_sent_and_gets_no_error():
     state = sent(line(id=1, method="a"))
     read(state, line(id=2, method="b"), line(method="notifications/c"))
-    assert [json.loads(one)["id"] for one in state.lose(ERROR)] == [1]
+    assert [json.loads(one)["id"] for one in state.daemon_lost(ERROR)] == [1]
     assert waiting(state) == [line(id=2, method="b"), line(method="notifications/c")]
-    assert state.awaited() == 1
+    assert state.pending_count() == 1
 
 
 def test_how_the_client_gets_to_know_its_server_may_be_asked_again():
     state = sent(INITIALIZE, modern("d", "server/discover"), line(id=1, method="tools/list"))
-    assert [json.loads(one)["id"] for one in state.lose(ERROR)] == [1]
+    assert [json.loads(one)["id"] for one in state.daemon_lost(ERROR)] == [1]
     assert frames(state) == [INITIALIZE]
     assert waiting(state) == [modern("d", "server/discover")]
-    assert list(state.owed) == [b"0"]
+    assert list(state.in_flight) == [b"0"]
 
 
 def test_an_initialize_that_failed_is_no_part_of_the_session():
@@ -316,7 +318,7 @@ def test_an_open_question_is_withdrawn_and_a_late_answer_goes_nowhere():
     state.from_daemon([line(id=1, method="elicitation/create")])
     state.from_daemon([line(id="q", method="roots/list")])
     read(state, line(id="q", result={"roots": []}))
-    state.lose(ERROR)
+    state.daemon_lost(ERROR)
     assert waiting(state) == [], "an answer that was not sent yet was for the old daemon"
     [told] = [json.loads(one) for one in state.questions.withdraw_all()]
     assert (told["method"], told["params"]["requestId"]) == ("notifications/cancelled", 1)
@@ -345,15 +347,15 @@ def test_what_a_draining_daemon_sends_back_is_for_the_next_one():
     state = sent(line(id=1, method="a"), line(id=2, method="b"))
     read(state, line(id=3, method="c"))
     assert not state.from_daemon([draining(2)])
-    assert state.awaited() == 3
-    assert [json.loads(one)["id"] for one in state.lose(ERROR)] == [1]
+    assert state.pending_count() == 3
+    assert [json.loads(one)["id"] for one in state.daemon_lost(ERROR)] == [1]
     assert waiting(state) == [line(id=2, method="b"), line(id=3, method="c")]
 
 
 def test_a_call_that_was_cut_short_by_the_end_is_not_made_again():
     state = sent(line(id=1, method="a"))
     assert state.from_daemon([draining(1, outcome_unknown=True)])
-    assert state.lose(ERROR) == []
+    assert state.daemon_lost(ERROR) == []
     assert waiting(state) == []
 
 
@@ -387,9 +389,9 @@ def test_a_handshake_that_a_draining_daemon_sends_back_is_made_once_by_the_repla
     """
     for state in (sent(INITIALIZE), sent(INITIALIZE)):
         assert not state.from_daemon([draining(0)])
-        assert state.lose(ERROR) == []
+        assert state.daemon_lost(ERROR) == []
         assert (waiting(state), frames(state)) == ([], [INITIALIZE])
-        assert state.owed == {b"0": (b"initialize",)}
+        assert state.in_flight == {b"0": (b"initialize",)}
         assert not state.from_daemon([draining(0)]), "nor if the next one drains too"
 
 
@@ -398,9 +400,9 @@ def test_a_listen_that_is_cancelled_between_two_daemons_is_not_made_again():
     Not even if its cancellation never reaches one, since there is none for a long time.
     """
     state = sent(listen("l"), listen("m"))
-    state.lose(ERROR)
+    state.daemon_lost(ERROR)
     read(state, cancel("l"))
-    assert state.refuse(ERROR) == []
+    assert state.fail_queued(ERROR) == []
     assert frames(state) == [listen("m")]
     read(state, cancel("m"), is_up=True)
     assert waiting(state) == [cancel("m")]
@@ -418,18 +420,18 @@ def test_what_an_orderly_daemon_has_not_read_is_for_the_next_one():
     take(state, line(id=2, method="b"))
     assert not state.from_daemon([FAREWELL])
     take(state, line(id=3, method="c"))
-    assert state.lose(ERROR) == []
+    assert state.daemon_lost(ERROR) == []
     assert waiting(state) == [line(id=2, method="b"), line(id=3, method="c")]
-    assert list(state.owed) == [b"0"]
+    assert list(state.in_flight) == [b"0"]
     for item in state.queue.clear():
         state.sent(item)
-    assert [json.loads(one)["error"] for one in state.lose(ERROR)] == [ERROR] * 2, "once"
+    assert [json.loads(one)["error"] for one in state.daemon_lost(ERROR)] == [ERROR] * 2, "once"
 
 
 def test_what_it_has_not_read_and_nobody_has_kept_is_said_to_be_so():
     state = sent(line(id=1, method="a", params={"x": "y" * 70_000}))
     state.from_daemon([FAREWELL])
-    [answer] = [json.loads(one) for one in state.lose(ERROR)]
+    [answer] = [json.loads(one) for one in state.daemon_lost(ERROR)]
     assert (answer["error"]["data"]["kind"], answer["error"]["data"]["retryable"]) == (
         "draining",
         True,
@@ -438,23 +440,23 @@ def test_what_it_has_not_read_and_nobody_has_kept_is_said_to_be_so():
 
 def test_what_cannot_be_sent_is_answered_with_the_reason_once():
     state = sent(INITIALIZE)
-    state.lose(ERROR)
+    state.daemon_lost(ERROR)
     read(
         state,
         line(id=1, method="a"),
         line(method="notifications/initialized"),
         line(id=2, method="logging/setLevel"),
     )
-    assert sorted(json.loads(one)["id"] for one in state.refuse(ERROR)) == [0, 1, 2]
+    assert sorted(json.loads(one)["id"] for one in state.fail_queued(ERROR)) == [0, 1, 2]
     assert frames(state) == [line(method="notifications/initialized")]
     assert waiting(state) == []
-    assert state.refuse(ERROR) == []
-    assert state.awaited() == 0
+    assert state.fail_queued(ERROR) == []
+    assert state.pending_count() == 0
 
 
 def test_only_the_answer_to_a_withdrawn_question_is_dropped():
     state = SessionState()
-    state.questions.asked(b"1")
+    state.questions.add(b"1")
     state.questions.withdraw_all()
     others = [
         line(id=1, method="tools/call"),

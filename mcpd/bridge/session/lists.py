@@ -1,4 +1,4 @@
-"""What the client was last told in each list, so that it hears of one that is another now."""
+"""The lists that the client has read, to notify it if a new daemon has others."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ LISTS = {
     b"resources/list": "resources",
     b"resources/templates/list": "resources",
 }
-"""Methods, with the kind of list that ``list_changed`` names."""
+"""List methods, and the names that ``list_changed`` notifications use."""
 
 HEAD_BYTES = 4096
 _RESULT = re.compile(rb'"(result|error)"\s*:')
 _TTL = re.compile(rb'"ttlMs"\s*:\s*[0-9.eE+-]+')
-"""Time runs, and the list is the same."""
+"""Differs from response to response although the list is the same."""
 
 Digest = tuple[int, int]
 
 
 class Lists:
-    """For each list the request by which the client asked for it last, and what it was told."""
+    """The last request of the client for each list, and a digest of the result."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, tuple[bytes, Digest]] = {}
 
-    def answered(self, method: bytes, request: list[bytes], answer: list[bytes]) -> None:
-        """Remember an answer to a request of the client's for the first page of a list."""
+    def record(self, method: bytes, request: list[bytes], answer: list[bytes]) -> None:
+        """Remember the request and the result of a list's first page."""
         if "cursor" in scan.params(request):
             return
         digest = _digest(answer)
@@ -38,11 +38,11 @@ class Lists:
             self._known[method] = b"".join(request), digest
 
     def requests(self) -> list[tuple[bytes, bytes]]:
-        """Return methods and requests by which to see whether something has changed."""
+        """Return methods and requests that show whether a list has changed."""
         return [(method, request) for method, (request, _) in self._known.items()]
 
     def has_changed(self, method: bytes, answer: list[bytes]) -> bool:
-        """Tell whether the client was told something else; no result tells nothing."""
+        """Return whether the result differs from the last; ``False`` for an error."""
         digest = _digest(answer)
         if digest is None or method not in self._known:
             return False
@@ -52,7 +52,7 @@ class Lists:
 
 
 def _digest(answer: list[bytes]) -> Digest | None:
-    """Return what stands for a result, whatever the id of its request; ``None`` for an error."""
+    """Return a digest of a result, independent of the id; ``None`` for an error."""
     found = _RESULT.search(answer[0], 0, HEAD_BYTES)
     if found is None or found[1] == b"error":
         return None

@@ -1,4 +1,4 @@
-"""What a session owes its client, and what it is made of."""
+"""The state of a session: the requests in flight, and the frames that a new daemon needs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import json
 
 from mcpd.bridge import scan
 from mcpd.bridge.error_responses import NOT_ASKED, NOT_READ, Error, failure
-from mcpd.bridge.lists import LISTS, Lists
-from mcpd.bridge.questions import Questions
-from mcpd.bridge.queue import Item, Queue
+from mcpd.bridge.session.lists import LISTS, Lists
+from mcpd.bridge.session.questions import Questions
+from mcpd.bridge.session.queue import Item, Queue
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +20,15 @@ SUBSCRIBE = b"resources/subscribe"
 UNSUBSCRIBE = b"resources/unsubscribe"
 CANCEL = b"notifications/cancelled"
 LISTEN = b"subscriptions/listen"
-"""A request that may stay open for ever; while it does, it is part of the session's state."""
+"""A request that stays open, and is part of the session's state as long as it does."""
 
 FAREWELL = b"mcpd/farewell"
-"""The last that an orderly daemon says: what it has not answered it has not read."""
+"""The last message of a daemon that shuts down: what it has not answered it has not read."""
 
 ACKNOWLEDGED = b"notifications/subscriptions/acknowledged"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 DRAINING_KEY = "mcpd/draining"
-"""In the ``_meta`` of a result: the listen ends with the daemon, and for no other reason."""
+"""In the ``_meta`` of a result: the listen ends because the daemon does."""
 
 REMEMBERED = frozenset(
     (
@@ -38,67 +38,67 @@ REMEMBERED = frozenset(
         b"logging/setLevel",
     )
 )
-"""Methods of which the last frame is part of the session's state."""
+"""Methods whose last frame is part of the session's state."""
 
 STATEFUL = REMEMBERED | {LISTEN, SUBSCRIBE, UNSUBSCRIBE}
 """Methods whose frames are part of the session's state, or change it."""
 
 COPY_BYTES = 1 << 16
 COPIES_BYTES = 1 << 20
-"""What is kept of requests in flight, for those that a daemon sends back: each, and all."""
+"""The most that is kept of one request in flight, and of all, to send them to the next daemon."""
 
 
 class SessionState:
-    """The requests whose answers are owed, and the frames that a new daemon needs.
+    """The requests that are queued and in flight, and the frames that a new daemon needs.
 
     Invariant: a request is in ``queue`` from when it was read until the kernel has its first byte,
-    and from then in ``owed`` until its answer was put in line for the client whole, its client
-    cancelled it, or the bridge answered it itself.
+    and then in ``in_flight`` until the whole response is queued for the client, the client cancels
+    it, or the bridge answers it itself.
     """
 
     def __init__(self) -> None:
         self.queue = Queue(self.sent)
-        self.owed: dict[bytes, tuple[bytes, ...]] = {}
-        """Ids in flight as JSON, in their order, each with the methods sent under it.
+        self.in_flight: dict[bytes, tuple[bytes, ...]] = {}
+        """Ids as JSON, in the order of sending, each with the methods sent under it.
 
-        There is more than one for an id that a client uses twice: the daemon refuses the second
-        with the same id, and the first is still to be answered."""
-        self.own: dict[bytes, Callable[[list[bytes]], None]] = {}
-        """Ids of requests of ours in flight, each with who takes its answer."""
-        self.greeted: Callable[[], None] | None = None
-        """Called once the client's own ``initialize`` has been answered."""
+        An id has several if the client uses it twice: the daemon refuses the second request, with
+        the same id, and the first is still to be answered."""
+        self.own_requests: dict[bytes, Callable[[list[bytes]], None]] = {}
+        """Ids of the bridge's own requests in flight, each with what takes the response."""
+        self.on_initialized: Callable[[], None] | None = None
+        """Called when the client's own ``initialize`` has been answered."""
         self.lists = Lists()
         self.questions = Questions()
         self.listens: dict[bytes, dict[str, object]] = {}
-        """Ids of listens that were acknowledged, each with what is told of."""
-        self._is_released = False
-        """Whether the daemon has said farewell."""
+        """Ids of acknowledged listens, each with the notifications that were agreed."""
+        self._said_farewell = False
+        """Whether the daemon has sent ``FAREWELL``."""
         self._frames: dict[bytes, bytes] = {}
-        self._heard_again: set[bytes] = set()  # listens that are to be acknowledged once more
+        self._reacknowledged: set[bytes] = set()  # listens whose next acknowledgement is dropped
         self._copies: dict[bytes, Item] = {}
         self._copies_bytes = 0
 
-    def awaited(self) -> int:
-        """Return how many answers are owed that must come: all but those of listens."""
-        flying = sum(method != LISTEN for methods in self.owed.values() for method in methods)
+    def pending_count(self) -> int:
+        """Return how many requests are queued or in flight, without listens."""
+        flying = sum(method != LISTEN for methods in self.in_flight.values() for method in methods)
         return flying + sum(method != LISTEN for _, method in self.queue.requests())
 
     def frames(self) -> dict[bytes, bytes]:
-        """Return the frames that make up the session, in the order in which they were last sent.
+        """Return the frames that restore the session, in the order in which they were last sent.
 
-        The keys begin with the method.
+        Each key begins with the method.
         """
         return dict(self._frames)
 
     def from_client(self, chunks: list[bytes], *, is_up: bool) -> None:
-        """Take a frame that was read; ``is_up`` tells whether there is a daemon to take it now."""
+        """Queue a frame of the client; ``is_up``: a daemon takes it now."""
         item = Item(chunks)
         ident, method = item.found[0] if len(item.found) == 1 else (None, b"")
-        if method is None and ident is not None and not self.questions.takes(ident):
+        if method is None and ident is not None and not self.questions.accepts_answer(ident):
             return
         if method == CANCEL:
             ident = _cancelled(chunks)
-            is_idle = LISTEN in self.owed.get(ident, ()) and not is_up  # no daemon knows of it
+            is_idle = LISTEN in self.in_flight.get(ident, ()) and not is_up  # no daemon knows of it
             if is_idle:
                 self._cancel(ident)
             if is_idle or self.queue.withdraw(ident, is_up=is_up):
@@ -106,61 +106,61 @@ class SessionState:
         self.queue.put(item)
 
     def sent(self, item: Item) -> None:
-        """Take note of a frame that is on its way to the daemon."""
+        """Record a frame whose first byte has been sent."""
         for ident, method in item.found:
             if method is None:
-                continue  # an answer, or nothing that the daemon would take
+                continue  # a response, or an invalid message
             if method == CANCEL:
                 self._cancel(_cancelled(item.chunks))
             elif method in STATEFUL and len(item.found) == 1:
                 self._remember(ident, method, item.chunks)
             if ident is not None:
-                self._owe(ident, method, item)
+                self._add(ident, method, item)
 
     def from_daemon(self, chunks: list[bytes]) -> bool:
-        """Take note of a frame of the daemon; tell whether it is for the client."""
+        """Record a frame of the daemon; return whether it is for the client."""
         found = scan.messages(chunks)
         for ident, method in found:
             if method is None:
                 if ident is not None and not self._answered(ident, chunks):
                     return False
             elif ident is not None:
-                if not self.questions.asked(ident):
-                    self.queue.ask(failure(ident, NOT_ASKED))
+                if not self.questions.add(ident):
+                    self.queue.put_own(failure(ident, NOT_ASKED))
                     return False
             elif method == FAREWELL:
-                self._is_released = True
+                self._said_farewell = True
                 return False
             elif method == CANCEL:
-                self.questions.cancelled(scan.params(chunks).get("requestId"))
+                self.questions.cancel(scan.params(chunks).get("requestId"))
             elif method == ACKNOWLEDGED and not self._acknowledged(chunks):
                 return False
         return True
 
     def cancellations(self) -> list[bytes]:
-        """Return a frame for each id that is to be cancelled: not ``initialize``, MCP says.
+        """Return a cancellation for each request in flight.
 
-        Nor listens, which end with the connection.
+        MCP forbids to cancel ``initialize``; listens end with the connection.
         """
         return [
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b,'
             b'"reason":"the client ended its input"}}\n' % ident
-            for ident, methods in self.owed.items()
+            for ident, methods in self.in_flight.items()
             if INITIALIZE not in methods and LISTEN not in methods
         ]
 
-    def lose(self, error: Error) -> list[bytes]:
-        """Return ``error`` as the answer to each request in flight: the daemon is gone.
+    def daemon_lost(self, error: Error) -> list[bytes]:
+        """Return an error response for each request in flight whose outcome is unknown.
 
-        What may be asked of the next one without harm is not answered so: how the client gets to
-        know its server, what it listens to, and what the daemon said that it has not read.
+        Requests that can safely be sent again are kept for the next daemon: those of the
+        handshake, listens, and those that the daemon has reported as not read.
         """
         answers: list[bytes] = []
         again: list[Item] = []
         kept: dict[bytes, tuple[bytes, ...]] = {}
-        error = NOT_READ if self._is_released else error
-        for ident, methods in self.owed.items():
-            is_unread = self._is_released and len(methods) == 1
+        error = NOT_READ if self._said_farewell else error
+        for ident, methods in self.in_flight.items():
+            is_unread = self._said_farewell and len(methods) == 1
             if methods == (INITIALIZE,) or (
                 methods == (LISTEN,) and LISTEN + ident in self._frames
             ):
@@ -169,37 +169,37 @@ class SessionState:
                 again.append(self._copies[ident])
             else:
                 answers += [failure(ident, error)] * len(methods)
-        self.owed = kept
-        self._is_released = False
-        self.own.clear()
-        self._heard_again.clear()
+        self.in_flight = kept
+        self._said_farewell = False
+        self.own_requests.clear()
+        self._reacknowledged.clear()
         self._copies.clear()
         self._copies_bytes = 0
-        self.queue.lose(again)
+        self.queue.daemon_lost(again)
         return answers
 
-    def refuse(self, error: Error) -> list[bytes]:
-        """Return ``error`` as the answer to each request that waits, and keep what else counts."""
+    def fail_queued(self, error: Error) -> list[bytes]:
+        """Return an error response for each queued request; keep the session's state."""
         answers = []
         for item in self.queue.clear():
             answers += [failure(ident, error) for ident, _ in item.requests()]
             for ident, method in item.found:
                 if ident is None and method in REMEMBERED and len(item.found) == 1:
                     self._remember(None, method, item.chunks)
-        for ident in [one for one, methods in self.owed.items() if INITIALIZE in methods]:
+        for ident in [one for one, methods in self.in_flight.items() if INITIALIZE in methods]:
             answers.append(failure(ident, error))
-            del self.owed[ident]
+            del self.in_flight[ident]
             self._frames.pop(INITIALIZE, None)
         return answers
 
     def replay_listen(self, ident: bytes) -> None:
-        """Take note of a listen that is sent again: its client has heard that it is heard."""
+        """Record that a listen is sent again: its client has seen the acknowledgement."""
         if ident in self.listens:
-            self._heard_again.add(ident)
+            self._reacknowledged.add(ident)
 
-    def _owe(self, ident: bytes, method: bytes, item: Item) -> None:
-        earlier = self.owed.get(ident)
-        self.owed[ident] = (method,) if earlier is None else (*earlier, method)
+    def _add(self, ident: bytes, method: bytes, item: Item) -> None:
+        earlier = self.in_flight.get(ident)
+        self.in_flight[ident] = (method,) if earlier is None else (*earlier, method)
         is_small = item.size <= COPY_BYTES and item.size + self._copies_bytes <= COPIES_BYTES
         if is_small and len(item.found) == 1 and ident not in self._copies:
             self._copies[ident] = item
@@ -212,61 +212,61 @@ class SessionState:
         return copy
 
     def _cancel(self, ident: bytes) -> None:
-        self.owed.pop(ident, None)
+        self.in_flight.pop(ident, None)
         self._take_copy(ident)
         self._forget_listen(ident)
 
     def _answered(self, ident: bytes, chunks: list[bytes]) -> bool:
-        """Tell whether an answer is for the client."""
-        if ident in self.own:
-            self.own.pop(ident)(chunks)
+        """Record a response; return whether it is for the client."""
+        if ident in self.own_requests:
+            self.own_requests.pop(ident)(chunks)
             return False
-        *earlier, last = self.owed.get(ident, (b"",))
+        *earlier, last = self.in_flight.get(ident, (b"",))
         is_sole = not earlier and bool(last)
         is_small = len(chunks[0]) <= COPY_BYTES
         if is_sole and is_small and b"draining" in chunks[0] and _ends_with_the_daemon(chunks):
             key = LISTEN + ident if last == LISTEN else last
             if last in (LISTEN, INITIALIZE) and key in self._frames:
-                return False  # it goes on with the next one
+                return False  # it is sent to the next daemon
             if ident in self._copies and self.queue.hold(self._copies[ident]):
-                del self.owed[ident]
+                del self.in_flight[ident]
                 self._take_copy(ident)
                 return False
-        self.owed.pop(ident, None)
+        self.in_flight.pop(ident, None)
         copy = self._take_copy(ident)
         if earlier:
-            self.owed[ident] = tuple(earlier)
+            self.in_flight[ident] = tuple(earlier)
         if last == LISTEN and LISTEN not in earlier:
             self._forget_listen(ident)
         elif last == INITIALIZE:
             if "error" in scan.decoded(chunks):
                 self._frames.pop(INITIALIZE, None)  # the client may try again
-            if self.greeted is not None:
-                self.greeted()
+            if self.on_initialized is not None:
+                self.on_initialized()
         elif last in LISTS and copy is not None and not earlier:
-            self.lists.answered(last, copy.chunks, chunks)
+            self.lists.record(last, copy.chunks, chunks)
         return True
 
     def _acknowledged(self, chunks: list[bytes]) -> bool:
         params = scan.params(chunks)
-        meta, told = params.get("_meta"), params.get("notifications")
+        meta, agreed = params.get("_meta"), params.get("notifications")
         key = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
         ident = json.dumps(key).encode()
         if LISTEN + ident in self._frames:
-            self.listens[ident] = told if isinstance(told, dict) else {}
-        if ident in self._heard_again:
-            self._heard_again.discard(ident)
+            self.listens[ident] = agreed if isinstance(agreed, dict) else {}
+        if ident in self._reacknowledged:
+            self._reacknowledged.discard(ident)
             return False
         return True
 
     def _forget_listen(self, ident: bytes) -> None:
         self._frames.pop(LISTEN + ident, None)
         self.listens.pop(ident, None)
-        self._heard_again.discard(ident)
+        self._reacknowledged.discard(ident)
 
     def _remember(self, ident: bytes | None, method: bytes, chunks: list[bytes]) -> None:
         if method == LISTEN:
-            if ident is not None and LISTEN not in self.owed.get(ident, ()):
+            if ident is not None and LISTEN not in self.in_flight.get(ident, ()):
                 self._frames[LISTEN + ident] = b"".join(chunks)
             return
         if method in REMEMBERED:
@@ -283,7 +283,7 @@ def _cancelled(chunks: list[bytes]) -> bytes:
 
 
 def _ends_with_the_daemon(chunks: list[bytes]) -> bool:
-    """Tell whether an answer says that the daemon drains, and that nothing else was done."""
+    """Return whether a response says that the daemon drains and has not carried out the request."""
     answer = scan.decoded(chunks)
     error, result = answer.get("error"), answer.get("result")
     if isinstance(error, dict):

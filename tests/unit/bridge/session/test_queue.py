@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpd.bridge.queue import Item, Queue
+from mcpd.bridge.session.queue import Item, Queue
 
 
 def line(**message) -> bytes:
@@ -75,7 +75,7 @@ def test_wherever_it_is_cut_a_frame_is_sent_or_kept_and_never_both(room):
     queue.flush(connection)  # type: ignore[arg-type]
     begun = [frame for at, frame in enumerate(FRAMES) if room > sum(map(len, FRAMES[:at]))]
     assert [b"".join(item.chunks) for item in sent] == begun
-    queue.lose([])
+    queue.daemon_lost([])
     assert queue.size == sum(map(len, FRAMES[len(begun) :]))
     assert not queue, "there is nobody to send it to"
     queue.is_open = True
@@ -88,12 +88,12 @@ def test_wherever_it_is_cut_a_frame_is_sent_or_kept_and_never_both(room):
 def test_our_own_frames_come_first_and_are_for_one_daemon():
     queue, sent = filled(*FRAMES[:1])
     queue.is_open = False
-    queue.ask(b"own\n")
+    queue.put_own(b"own\n")
     connection = Choking(3)
     queue.flush(connection)  # type: ignore[arg-type]
     assert connection.taken == b"own"
-    queue.lose([])
-    queue.ask(b"own again\n")
+    queue.daemon_lost([])
+    queue.put_own(b"own again\n")
     queue.is_open = True
     connection = Choking(1 << 20)
     queue.flush(connection)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_an_own_frame_never_comes_in_the_midst_of_another():
     queue, _ = filled(*FRAMES[:2])
     connection = Choking(10)
     queue.flush(connection)  # type: ignore[arg-type]
-    queue.ask(b"own\n")
+    queue.put_own(b"own\n")
     connection.room = 1 << 20
     queue.flush(connection)  # type: ignore[arg-type]
     assert connection.taken == FRAMES[0] + b"own\n" + FRAMES[1]
@@ -120,14 +120,14 @@ def test_what_was_sent_back_comes_before_what_was_read_later():
     assert queue.hold(sent[2])
     assert queue.hold(sent[0])
     assert [ident for ident, _ in queue.requests()] == [b"2", b"0", b"3", b"4"]
-    queue.lose([sent[1]])
+    queue.daemon_lost([sent[1]])
     assert [item.chunks for item in queue] == [[frame] for frame in FRAMES]
     assert queue.size == sum(map(len, FRAMES))
 
 
 def test_answers_are_not_for_another_daemon():
     queue, _ = filled(line(id=1, result={}), FRAMES[0], line(id="a", error={}), b"garbage\n")
-    queue.lose([])
+    queue.daemon_lost([])
     assert [item.chunks[0] for item in queue] == [FRAMES[0], b"garbage\n"]
 
 

@@ -1,4 +1,4 @@
-"""What servers have asked the client, and whose answers are still worth anything."""
+"""Requests of servers to the client, and which of their responses still count."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ MOST_WITHDRAWN = 1000
 
 
 class Questions:
-    """The requests of the daemon to the client, over the lives of daemons.
+    """Open requests of the daemon to the client, across daemons.
 
-    Invariant: an answer never reaches a question of another life, even under the same id.
+    Invariant: a response never reaches a question of another daemon, even under the same id.
     """
 
     def __init__(self) -> None:
         self._open: dict[bytes, None] = {}
         self._withdrawn: dict[bytes, None] = {}
-        """Those that the client was told to forget, and may answer all the same."""
+        """Cancelled questions, which the client may still answer."""
 
-    def asked(self, ident: bytes) -> bool:
-        """Take note of a question; ``False`` if nobody could say what an answer to it is for."""
+    def add(self, ident: bytes) -> bool:
+        """Add a question; return ``False`` if a response to it would be ambiguous."""
         if ident in self._withdrawn:
             return False
         self._open[ident] = None
         return True
 
-    def cancelled(self, ident: object) -> None:
-        """The daemon does not want to know any more."""
+    def cancel(self, ident: object) -> None:
+        """Withdraw a question that the daemon has cancelled."""
         key = json.dumps(ident).encode()
         if self._open.pop(key, key) is None:
             self._withdraw(key)
 
-    def takes(self, ident: bytes) -> bool:
-        """Tell whether an answer of the client's is to be sent; ``False`` for a late one."""
+    def accepts_answer(self, ident: bytes) -> bool:
+        """Return whether to forward a response; ``False`` if its question was withdrawn."""
         if ident in self._withdrawn:
             del self._withdrawn[ident]
             return False
@@ -40,7 +40,7 @@ class Questions:
         return True
 
     def withdraw_all(self) -> list[bytes]:
-        """Return a frame for each open question that tells the client to forget it."""
+        """Withdraw all open questions; return a cancellation for each."""
         frames = [
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%b,'
             b'"reason":"the daemon went away"}}\n' % ident
