@@ -21,8 +21,8 @@ class DaemonLock:
 
     Invariant: the daemon is the process that holds the ``flock`` on the file at ``path``. The
     file's existence means nothing, and the pid in it is only a hint: before acting on it, verify
-    that this process holds the lock (``mcpd.daemon_process``). The file is never removed, because a lock
-    on a file that is no longer at ``path`` excludes no other process.
+    that this process holds the lock (``mcpd.daemon_process``). The file is never removed, because
+    a lock on a file that is no longer at ``path`` excludes no other process.
     """
 
     def __init__(self, path: str, fd: int) -> None:
