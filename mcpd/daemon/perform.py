@@ -38,7 +38,7 @@ class Performer:
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._timer_at = math.inf
-        self._mux_effects = mux.effects
+        self._mux_effects = mux.context
         self._effects: dict[type[Any], Callable[[Any], None]] = {
             cmd.ToSession: self._to_session,
             cmd.ToServer: self._to_server,

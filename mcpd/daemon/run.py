@@ -222,7 +222,7 @@ class Daemon:
         )
         self._clock = Clock(loop, on_gap=self._note_gap)
         self._performer = Performer(mux, self._clock)
-        mux.effects.unfinished = self._performer.unfinished
+        mux.context.unfinished = self._performer.unfinished
         self._supervisor = Supervisor(
             self,
             daemon_id=self._id,

@@ -18,10 +18,10 @@ from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.events import Validated
 from mcpd.core.mux.failures import not_found
 from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest
-from mcpd.core.mux.places import Places
 from mcpd.core.mux.session import ClientRequest, Session
-from mcpd.core.mux.settings import SessionSettings
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.session_settings import SessionSettings
+from mcpd.core.mux.slots import Slots
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.mux.waiting import Waiting
 from mcpd.core.wire import envelope
@@ -62,9 +62,9 @@ class Admission:
     again with a request that had to wait.
     """
 
-    def __init__(self, tables: Tables, places: Places, settings: SessionSettings) -> None:
-        self._tables = tables
-        self._places = places
+    def __init__(self, state: MuxState, slots: Slots, settings: SessionSettings) -> None:
+        self._state = state
+        self._slots = slots
         self._settings = settings
         self._tickets = itertools.count(1)
         self._checks: dict[int, tuple[ClientRequest, UpstreamRequest, Upstream]] = {}
@@ -83,27 +83,27 @@ class Admission:
             return Verdict.ALLOW
         if not (entry.filter.admits_all or entry.filter.admits(tool)):
             return self.tool_not_found(entry.name, tool)
-        if leg.is_checked or not (entry.validates or leg.asker is None):
+        if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.WAIT
 
     def tool_not_found(self, server: str, name: str) -> Failure:
         """Return that a server has no such tool, or that it is hidden, and what is like it."""
-        listing = self._tables.catalog_of(server).get(Kind.TOOLS)
-        shown = self._tables.entries[server].filter
+        listing = self._state.catalog_of(server).get(Kind.TOOLS)
+        shown = self._state.entries[server].filter
         known = [i.identity for i in listing.items if shown.admits(i.identity)] if listing else []
-        return not_found(server, name, self._tables.fx.suggest(name, known), Kind.TOOLS)
+        return not_found(server, name, self._state.ctx.suggest(name, known), Kind.TOOLS)
 
     def send(self, leg: UpstreamRequest) -> None:
         """Send a request to the process that its server has now, if it is admitted.
 
         One that is not, or whose server cannot be used, gets a failure.
         """
-        tables = self._tables
-        session = tables.sessions.get(SessionId(leg.owner))
+        state = self._state
+        session = state.sessions.get(SessionId(leg.owner))
         if session is None or leg.is_over or leg.entry is None:
             return
-        entry = tables.entry(leg.entry.name)
+        entry = state.entry(leg.entry.name)
         if isinstance(entry, Failure):
             self._refuse(leg, entry)
         else:
@@ -111,23 +111,23 @@ class Admission:
 
     def send_to(self, leg: UpstreamRequest, session: Session, entry: Entry) -> None:
         """Send a request to a server that can be used, if it is admitted."""
-        fx = self._tables.fx
-        if fx.tells_calls and not leg.created_at:
-            call_facts.started(fx, leg)
+        ctx = self._state.ctx
+        if ctx.tells_calls and not leg.created_at:
+            call_facts.started(ctx, leg)
         verdict = self.admit(leg, entry)
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)
             return
         leg.entry = entry
-        if leg.asker is None:  # a control call
-            upstream = self._places.control_upstream(entry, session.workspace)
+        if leg.client_info is None:  # a control call
+            upstream = self._slots.control_upstream(entry, session.workspace)
         else:
             used = session.upstreams.get(entry.name)
             if used is None or used.calls.entry is not entry:
-                used = self._places.upstream_for(session, entry)
+                used = self._slots.upstream_for(session, entry)
             upstream = used
-            if leg.is_modern and leg.asker.level is not None and leg.leveled is not upstream:
-                self._set_level(leg, upstream, leg.asker.level)
+            if leg.is_modern and leg.client_info.level is not None and leg.leveled is not upstream:
+                self._set_level(leg, upstream, leg.client_info.level)
                 return
         if verdict is Verdict.WAIT and self._check(leg, upstream):
             return
@@ -152,10 +152,10 @@ class Admission:
             upstream.log_at_least(level)
             upstream.calls.submit(leg)
         elif is_first:
-            Waiting(self._tables, request, upstream, self._started, self._again).for_start()
+            Waiting(self._state, request, upstream, self._started, self._again).for_start()
         else:
             leg.leveled = upstream
-            waiting = Waiting(self._tables, request, upstream, self._leveled, self._again)
+            waiting = Waiting(self._state, request, upstream, self._leveled, self._again)
             waiting.for_level(partial(upstream.log_at_least, level))
 
     def _started(self, request: ClientRequest, upstream: Upstream) -> None:
@@ -166,7 +166,7 @@ class Admission:
         if upstream.calls.is_modern:
             self.send(leg)
             return
-        waiting = Waiting(self._tables, request, upstream, self._leveled, self._again)
+        waiting = Waiting(self._state, request, upstream, self._leveled, self._again)
         waiting.for_level(partial(self._settings.apply_levels, upstream))
 
     def _leveled(self, request: ClientRequest, upstream: Upstream) -> None:
@@ -192,7 +192,7 @@ class Admission:
         request.keep()  # the arguments are looked at, even if the client gives the call up
         self._checks[ticket] = (request, leg, upstream)
         upstream.calls.hold(leg)
-        self._tables.fx.emit(Validate(ticket, schema, arguments))
+        self._state.ctx.emit(Validate(ticket, schema, arguments))
         return True
 
     def validated(self, event: Validated) -> None:
@@ -206,7 +206,7 @@ class Admission:
                 redactor = leg.entry.redactor
                 why = redactor.excerpt(event.note.encode(errors="replace"), _REASON_LENGTH)
                 text = f"arguments of {leg.tool} were sent unchecked: {why}"
-                self._tables.fx.tell(ServerWarning(leg.entry.name, text))
+                self._state.ctx.tell(ServerWarning(leg.entry.name, text))
             if event.violations:
                 failure = _misfit(leg.entry.name, leg.tool or "", event)
                 request.refuse(failure)

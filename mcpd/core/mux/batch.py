@@ -8,7 +8,7 @@ from mcpd.core.wire.memory import Share
 
 
 class Batch:
-    """What is request for one array of messages; nothing where it held no request."""
+    """The answers to one array of messages; none where it held no request."""
 
     def __init__(self, send: Callable[[bytes], None], share: Share, size: int) -> None:
         """``send`` takes the line of answers, once; until then they count in ``share``.
@@ -30,7 +30,7 @@ class Batch:
         return not self._unread
 
     def expect(self) -> None:
-        """A request of it is request an answer."""
+        """Count a request whose answer is a part of this batch."""
         self._owed += 1
 
     def has_room(self, line: bytes) -> bool:
@@ -44,7 +44,7 @@ class Batch:
         self._share.add(len(line))
 
     def settle(self, line: bytes | None) -> None:
-        """A request has its answer, or was cancelled and gets none; or all has been read."""
+        """Take the answer of a request, ``None`` for one that gets none, or that all is read."""
         if line is not None:
             self.take(line)
         self._owed -= 1

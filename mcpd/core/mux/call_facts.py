@@ -1,35 +1,35 @@
 """The facts of a call: that it started, what it waited for, and how it ended.
 
-Nobody asks for them, and no call is timed for them, unless ``Effects.tells_calls`` is set.
+Nobody asks for them, and no call is timed for them, unless ``Context.tells_calls`` is set.
 """
 
 from __future__ import annotations
 
 from mcpd.core.facts import CallEnded, CallStarted, CallWaited
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.inflight import Outcome, UpstreamRequest
 from mcpd.ids import SessionId
 
 
-def started(effects: Effects, leg: UpstreamRequest) -> None:
+def started(context: Context, leg: UpstreamRequest) -> None:
     """Report a call before it is sent, or waits to be; once for each call."""
-    leg.created_at = effects.now
-    effects.tell(CallStarted(SessionId(leg.owner), _server(leg), leg.method.name, leg.name))
+    leg.created_at = context.now
+    context.tell(CallStarted(SessionId(leg.owner), _server(leg), leg.method.name, leg.name))
 
 
-def sent(effects: Effects, leg: UpstreamRequest) -> None:
+def sent(context: Context, leg: UpstreamRequest) -> None:
     """Report how long a call waited before it was sent, if it did."""
-    waited = effects.now - leg.created_at
+    waited = context.now - leg.created_at
     if waited > 0 and not leg.tries:
-        effects.tell(
+        context.tell(
             CallWaited(SessionId(leg.owner), _server(leg), leg.method.name, leg.name, waited)
         )
 
 
-def ended(effects: Effects, leg: UpstreamRequest, outcome: Outcome) -> None:
+def ended(context: Context, leg: UpstreamRequest, outcome: Outcome) -> None:
     """Report how a call ended."""
     said = outcome.result if outcome.error is None else outcome.error
-    effects.tell(
+    context.tell(
         CallEnded(
             SessionId(leg.owner),
             _server(leg),
@@ -37,7 +37,7 @@ def ended(effects: Effects, leg: UpstreamRequest, outcome: Outcome) -> None:
             leg.name,
             outcome.how.value,
             None if outcome.failure is None else outcome.failure.kind,
-            effects.now - leg.created_at,
+            context.now - leg.created_at,
             leg.request_bytes,
             0 if said is None else len(said),
         )

@@ -12,11 +12,12 @@ from msgspec import Raw, structs
 from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.asker import NOBODY, Asker
+from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
-from mcpd.core.mux import bridge, call_facts, progress
+from mcpd.core.mux import call_facts, progress, translation
+from mcpd.core.mux.call_gate import CallGate
 from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import too_large, with_details
 from mcpd.core.mux.inflight import (
@@ -33,7 +34,6 @@ from mcpd.core.mux.noise import Noise, unfinished
 from mcpd.core.mux.process import Process
 from mcpd.core.mux.queue import FairQueue
 from mcpd.core.mux.timeouts import Timeouts
-from mcpd.core.mux.turns import Turns
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame
 from mcpd.ids import SlotId
@@ -79,7 +79,7 @@ class Calls(Process):
     a request ends, it ends in ``end``.
     """
 
-    def __init__(self, effects: Effects, slot: SlotId, entry: Entry) -> None:
+    def __init__(self, context: Context, slot: SlotId, entry: Entry) -> None:
         super().__init__(slot, entry)
         self.is_held = False
         """Whether requests of others wait although the process is ready: see ``hold_all``."""
@@ -89,15 +89,15 @@ class Calls(Process):
         self.errors = 0
         self.has_answered = False
         """Whether the process has answered a request of a client."""
-        self.ours = NOBODY
+        self.ours = UNKNOWN_CLIENT
         """Who asks a modern process when we do ourselves."""
-        self.callers = NOBODY
+        self.callers = UNKNOWN_CLIENT
         """Who makes control calls to one: it can be asked nothing."""
         self.between: dict[UpstreamRequest, None] = {}
         """Requests that are not over, while clients are asked for input, or arguments checked."""
-        self.timeouts = Timeouts(effects, self._time_out)
-        self.gate = Turns(effects, self, send=self.place, ping=self._ping, end=self.end)
-        self._fx = effects
+        self.timeouts = Timeouts(context, self._time_out)
+        self.gate = CallGate(context, self, send=self.place, ping=self._ping, end=self.end)
+        self._ctx = context
         self._inflight = Inflight()
         self._noise = Noise()
         self._queue = FairQueue()
@@ -120,7 +120,7 @@ class Calls(Process):
             self.end(leg, failed(self._does_not_read(self._name_for(leg))))
         elif not self.is_ready:
             self._waiting[leg] = None
-            self._fx.emit(Want(self.slot))
+            self._ctx.emit(Want(self.slot))
         elif self.is_held:
             self._waiting[leg] = None
         elif leg.is_asking and not self.gate.admits(leg):
@@ -179,7 +179,7 @@ class Calls(Process):
             return
         leg.is_over = True
         if leg.created_at:
-            call_facts.ended(self._fx, leg, outcome)
+            call_facts.ended(self._ctx, leg, outcome)
         how = outcome.how
         if how is not End.ANSWERED and how is not End.ERROR:  # else it was taken already
             leg.is_given_up = how is End.CANCELLED or how is End.TIMED_OUT
@@ -200,7 +200,7 @@ class Calls(Process):
     def _remove(self, leg: UpstreamRequest, reason: bytes | None) -> None:
         """Take a request out of wherever it is; one given up is cancelled with ``reason``."""
         if leg.wire_id and self._inflight.get(leg.wire_id) is leg:
-            self._inflight.close(leg.wire_id, self._fx.now)
+            self._inflight.close(leg.wire_id, self._ctx.now)
             if leg.is_given_up:
                 self._cancel(leg, reason)
         elif leg in self.between:
@@ -215,7 +215,7 @@ class Calls(Process):
             why = b',"reason":' + reason if reason else b""
             params = b'{"requestId":%d%b}' % (leg.wire_id, why)
             line = envelope.notification(b'"notifications/cancelled"', params)
-            self._fx.emit(ToServer(self.slot, line, cancels=leg.wire_id))
+            self._ctx.emit(ToServer(self.slot, line, cancels=leg.wire_id))
         if leg.owner:
             self.gate.given_up(leg)
 
@@ -231,7 +231,7 @@ class Calls(Process):
             return
         self._on_ready[waiter] = None
         self.mark_busy()
-        self._fx.emit(Want(self.slot))
+        self._ctx.emit(Want(self.slot))
 
     def wait_no_more(self, waiter: Waiter) -> None:
         """Forget who waited for the process to be ready; harmless where nobody did."""
@@ -239,14 +239,18 @@ class Calls(Process):
             del self._on_ready[waiter]
             self.mark_idle()
 
-    def in_flight(self) -> list[UpstreamRequest]:
-        """Return the requests that are request an answer by the process or wait for it."""
+    def unfinished(self) -> list[UpstreamRequest]:
+        """Return the requests that are in flight, or wait for the process."""
         return [*self._inflight.all(), *self._waiting]
 
     def levels(self) -> list[str]:
         """Return the log levels that modern requests want which a process is about to get."""
-        askers = (p.asker for p in (*self.in_flight(), *self.between) if p.is_modern)
-        return [asker.level for asker in askers if asker is not None and asker.level]
+        client_infos = (p.client_info for p in (*self.unfinished(), *self.between) if p.is_modern)
+        return [
+            client_info.level
+            for client_info in client_infos
+            if client_info is not None and client_info.level
+        ]
 
     def load(self) -> int:
         """Return how many requests of others are in flight, waiting or queued."""
@@ -262,8 +266,8 @@ class Calls(Process):
 
         One that waits for an answer to a question of its own does not owe.
         """
-        request = (p for p in self._inflight.all() if p.is_written and not p.is_paused)
-        oldest = next(request, None)  # they are in the order in which they were sent
+        owed = (p for p in self._inflight.all() if p.is_written and not p.is_paused)
+        oldest = next(owed, None)  # they are in the order in which they were sent
         return None if oldest is None else oldest.sent_at
 
     def queued(self) -> int:
@@ -278,7 +282,7 @@ class Calls(Process):
         """Somebody uses the server."""
         if not self._is_busy:
             self._is_busy = True
-            self._fx.emit(Busy(self.slot))
+            self._ctx.emit(Busy(self.slot))
 
     def release(
         self, failure: Failure, when_free: Callable[[], None] | None
@@ -319,7 +323,7 @@ class Calls(Process):
             or self._on_ready
         ):
             self._is_busy = False
-            self._fx.emit(Idle(self.slot))
+            self._ctx.emit(Idle(self.slot))
 
     def configure(self, entry: Entry) -> None:
         """Take over what the entry says now; there may be more room than before."""
@@ -335,7 +339,7 @@ class Calls(Process):
         self._queue.push(leg)
         if self.entry.queue_timeout > 0:
             act = partial(self._time_out_in_queue, leg)
-            leg.queue_timer = self._fx.after(self.entry.queue_timeout, act)
+            leg.queue_timer = self._ctx.after(self.entry.queue_timeout, act)
 
     def _time_out_in_queue(self, leg: UpstreamRequest) -> None:
         wait, name = self.entry.queue_timeout, self._name_for(leg)
@@ -363,28 +367,28 @@ class Calls(Process):
         params = leg.params
         entry = leg.entry
         if self.is_modern or leg.is_modern:
-            params = bridge.params_up(params, leg.asker or self._we(leg), self.era)
+            params = translation.params_up(params, leg.client_info or self._we(leg), self.era)
         elif leg.unanswered_params is not None:
             params = leg.unanswered_params  # a legacy process has come, and has asked nothing
         is_timed = entry is not None and (leg.timeout > 0 or entry.call_timeout > 0)
         if leg.token is not None or is_timed or leg.wants_progress:
             params = progress.with_token(params, wire_id)
         line = envelope.request(wire_id, leg.method.quoted, params)
-        if len(line) - 1 > self._fx.settings.max_request_bytes:
+        if len(line) - 1 > self._ctx.settings.max_request_bytes:
             self._inflight.close(wire_id)
-            most = self._fx.settings.max_request_bytes
+            most = self._ctx.settings.max_request_bytes
             self.end(leg, failed(too_large(self.entry.name, most)))
             return
         leg.is_written = True
-        leg.sent_at = self._fx.now
+        leg.sent_at = self._ctx.now
         if leg.created_at:
-            call_facts.sent(self._fx, leg)
+            call_facts.sent(self._ctx, leg)
         if is_timed and entry is not None:
             timeout = leg.timeout or entry.call_timeout
             self.timeouts.start(leg, timeout, entry.call_timeout_max)
-        self._fx.commands.append(ToServer(self.slot, line, wire_id))
+        self._ctx.commands.append(ToServer(self.slot, line, wire_id))
 
-    def _we(self, leg: UpstreamRequest) -> Asker:
+    def _we(self, leg: UpstreamRequest) -> ClientInfo:
         return self.ours if leg.owner == OURS else self.callers
 
     def _time_out(self, leg: UpstreamRequest, limit: str, seconds: float) -> None:
@@ -430,17 +434,17 @@ class Calls(Process):
     def _tell_refused(self) -> None:
         """Log how many lines that are no requests were not written, once a second."""
         self._refused += 1
-        if self._fx.now < self._refusals_told_at + 1.0:
+        if self._ctx.now < self._refusals_told_at + 1.0:
             return
         text = f"does not read its input: answers and notifications not written: {self._refused}"
-        self._fx.tell(ServerLogged(self.entry.name, "warning", text))
-        self._refused, self._refusals_told_at = 0, self._fx.now
+        self._ctx.tell(ServerLogged(self.entry.name, "warning", text))
+        self._refused, self._refusals_told_at = 0, self._ctx.now
 
     # -- answers ---------------------------------------------------------------------------------
 
     def take(self, wire_id: int) -> UpstreamRequest | None:
         """Take a request out that the process has answered; ``None`` where nobody waits for it."""
-        leg = self._inflight.close(wire_id, self._fx.now)
+        leg = self._inflight.close(wire_id, self._ctx.now)
         if leg is not None and self.gate.unread:
             self.gate.answered(wire_id)
         return leg
@@ -451,7 +455,7 @@ class Calls(Process):
 
     def lately(self) -> set[int]:
         """Return whose requests ended within ``LATELY_S``: one owner, two for several."""
-        return self._inflight.ended_since(self._fx.now - LATELY_S)
+        return self._inflight.ended_since(self._ctx.now - LATELY_S)
 
     def get(self, wire_id: int) -> UpstreamRequest | None:
         """Return a request that is in flight."""
@@ -460,7 +464,7 @@ class Calls(Process):
     def note_noise(self, reason: str, text: str) -> None:
         """Keep a line of the process that is no message, for the errors of what waits."""
         text = self.entry.redactor.mask(text)
-        self._noise.note(self._fx.now, reason, text, self._inflight.sole_owner())
+        self._noise.note(self._ctx.now, reason, text, self._inflight.sole_owner())
 
     def meanwhile(self, leg: UpstreamRequest) -> str:
         """Say what the process wrote instead of an answer, as the end of an error."""
@@ -475,7 +479,7 @@ class Calls(Process):
     def _meanwhile(self, at: float, owner: int) -> str:
         if heard := self._noise.since(at, owner):
             return heard
-        begun, size = self._fx.unfinished(self.slot)
+        begun, size = self._ctx.unfinished(self.slot)
         if not size or self._inflight.sole_owner() not in (OURS, owner):
             return ""
         redactor, text = self.entry.redactor, begun.decode("utf-8", "replace")
@@ -489,7 +493,7 @@ class Calls(Process):
     def mark_answered(self) -> None:
         """Report that the process has answered a request of a client, for the first time."""
         self.has_answered = True
-        self._fx.emit(Answered(self.slot))
+        self._ctx.emit(Answered(self.slot))
 
     def finish(
         self, leg: UpstreamRequest, result: Raw | None, frame: Frame, outcome: Outcome
@@ -508,11 +512,11 @@ class Calls(Process):
         self.calls = self.errors = 0
         return counts
 
-    def flying(self) -> Collection[UpstreamRequest]:
+    def sent(self) -> Collection[UpstreamRequest]:
         """Return what the process is working on, oldest first."""
         return self._inflight.all()
 
-    def flying_of(self, owner: int) -> Collection[UpstreamRequest]:
+    def sent_of(self, owner: int) -> Collection[UpstreamRequest]:
         """Return what the process is working on for one session, oldest first."""
         return self._inflight.of(owner)
 
@@ -525,16 +529,16 @@ class Calls(Process):
         then: Answer,
         *,
         lost: Callable[[], None] | None = None,
-        asker: Asker | None = None,
+        client_info: ClientInfo | None = None,
     ) -> UpstreamRequest:
         """Send a request of our own, past every queue; ``then`` gets its result or error.
 
         Where the process ends before it answers, ``lost`` is called instead. A modern process is
-        told the capabilities of ``asker``, if there is one, instead of ours.
+        told the capabilities of ``client_info``, if there is one, instead of ours.
         """
 
         leg = UpstreamRequest(OURS, method, params, _Own(then, lost))
-        leg.asker = asker
+        leg.client_info = client_info
         leg.holder = self
         self._send(leg)
         if self.is_ready and not leg.is_over:  # before, the start-up time counts

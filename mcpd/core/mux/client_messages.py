@@ -10,6 +10,7 @@ from mcpd.core.facts import Failure, FrameRejected
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.mux.batch import Batch
+from mcpd.core.mux.client_subscriptions import DRAINING, ClientSubscriptions
 from mcpd.core.mux.commands import (
     CloseSession,
     Control,
@@ -17,15 +18,14 @@ from mcpd.core.mux.commands import (
     SessionElements,
     ToSession,
 )
-from mcpd.core.mux.downstream import Downstream
 from mcpd.core.mux.failures import no_room, too_large, too_many
 from mcpd.core.mux.inflight import End, Outcome
-from mcpd.core.mux.listens import DRAINING, Listens
-from mcpd.core.mux.parked import Parked
+from mcpd.core.mux.parked_calls import ParkedCalls
 from mcpd.core.mux.questions import Questions
+from mcpd.core.mux.request_router import RequestRouter
 from mcpd.core.mux.session import ClientRequest, Session
-from mcpd.core.mux.settings import SessionSettings
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.session_settings import SessionSettings
+from mcpd.core.mux.state import MuxState
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.principal import Right
@@ -39,22 +39,22 @@ class ClientMessages:
 
     def __init__(
         self,
-        tables: Tables,
+        state: MuxState,
         *,
-        downstream: Downstream,
+        downstream: RequestRouter,
         settings: SessionSettings,
-        listens: Listens,
-        parked: Parked,
+        listens: ClientSubscriptions,
+        parked: ParkedCalls,
         asked: Questions,
     ) -> None:
         self.is_draining = False
         """Whether the daemon is about to end, and takes no requests any more."""
-        self._tables = tables
-        self._fx = tables.fx
+        self._state = state
+        self._ctx = state.ctx
         self._downstream = downstream
         self._settings = settings
-        self._listens = listens
-        self._parked = parked
+        self._client_subscriptions = listens
+        self._parked_calls = parked
         self._questions = asked
 
     def receive(
@@ -107,7 +107,7 @@ class ClientMessages:
     def _begin_batch(self, session: Session, elements: list[bytes]) -> None:
         """Have the messages of an array brought one by one; its answers go out as one array."""
         session.batch = Batch(session.send, session.share, len(elements))
-        self._fx.emit(SessionElements(session.id, elements))
+        self._ctx.emit(SessionElements(session.id, elements))
 
     def _request(
         self,
@@ -131,10 +131,10 @@ class ClientMessages:
         if batch is not None:
             request.batch = batch
             batch.expect()
-        most = self._fx.settings.max_in_flight
+        most = self._ctx.settings.max_in_flight
         share = session.share
         if share.count + len(session.streams) >= most and not (
-            params is not UNSET and self._parked.is_retry(session, params)
+            params is not UNSET and self._parked_calls.is_retry(session, params)
         ):
             why = "requests of this session are in flight"
             request.refuse(too_many(why, most, "in_flight"))
@@ -148,7 +148,7 @@ class ClientMessages:
                 if session.in_reserve:
                     self.refuse_session(request)
                     return
-                self._tables.open_session(session)
+                self._state.open_session(session)
             if self.is_draining and method != "ping":  # else there would be no end to it
                 request.refuse(DRAINING)
             else:
@@ -159,14 +159,14 @@ class ClientMessages:
         else:
             request.is_control = True
             raw = None if params is UNSET else bytes(params)
-            self._fx.emit(Control(session.id, key, method, raw, session.principal))
+            self._ctx.emit(Control(session.id, key, method, raw, session.principal))
 
     def refuse_session(self, request: ClientRequest) -> None:
         """Refuse what only a session may ask, and end a connection that cannot become one."""
         hint = "mcpctl status shows who is there"
         request.refuse(Failure("rate_limited", NO_SESSION, None, True, hint))
         session = request.session
-        self._fx.emit(CloseSession(session.id, NO_SESSION))
+        self._ctx.emit(CloseSession(session.id, NO_SESSION))
 
     def _notification(self, session: Session, method: str, params: envelope.Bytes) -> None:
         if method == "notifications/progress":
@@ -188,11 +188,11 @@ class ClientMessages:
 
     def cancel(self, session: Session, key: bytes, reason: bytes | None) -> None:
         """Give up what a client asked under an id, if it is under way; ``reason`` is JSON."""
-        if self._listens.cancel(session, key):
+        if self._client_subscriptions.cancel(session, key):
             return
         if key in session.streams:
             session.streams.discard(key)
-            self._fx.emit(ControlCancelled(session.id, key))
+            self._ctx.emit(ControlCancelled(session.id, key))
             return
         request = session.requests.get(key)
         if request is None:
@@ -202,19 +202,19 @@ class ClientMessages:
         if leg is not None and leg.holder is not None:
             leg.holder.end(leg, Outcome(End.CANCELLED, reason=reason))
         elif request.is_control:
-            self._fx.emit(ControlCancelled(session.id, key))
+            self._ctx.emit(ControlCancelled(session.id, key))
 
     def _spoil_answer(self, session: Session, head: Frame, tail: Frame, why: str) -> bool:
         """Tell whether a frame that cannot be taken is an answer: its id is not of the client's."""
         ident = envelope.find_id(bytes(head), bytes(tail), of_answer=True)
         if ident is None or not head.lstrip().startswith(b"{"):
             return False
-        self._fx.tell(FrameRejected(session.id, why))
+        self._ctx.tell(FrameRejected(session.id, why))
         self._questions.spoil_answer(session, ident)
         return True
 
     def _refuse_oversized(self, session: Session, frame: Oversized) -> None:
-        limit = self._fx.settings.max_request_bytes
+        limit = self._ctx.settings.max_request_bytes
         why = f"an answer of {frame.size_bytes} bytes is larger than max_request_bytes"
         if self._spoil_answer(session, frame.head, frame.tail, why):
             return
@@ -231,7 +231,7 @@ class ClientMessages:
         reason: str,
         batch: Batch | None = None,
     ) -> None:
-        self._fx.tell(FrameRejected(session.id, reason))
+        self._ctx.tell(FrameRejected(session.id, reason))
         failure = Failure("invalid_message", reason)
         self._send_error(session, ident, codes.error_object(failure, code), batch)
 
@@ -242,6 +242,6 @@ class ClientMessages:
             ident = b"null"
         line = envelope.error(ident, error)
         if batch is None:
-            self._fx.emit(ToSession(session.id, line))
+            self._ctx.emit(ToSession(session.id, line))
         else:
             batch.take(line)

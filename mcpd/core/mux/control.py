@@ -11,10 +11,10 @@ from mcpd.core.mux.admission import Admission
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.events import CallTool, GetPrompt, ListItems, ReadResource
 from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest
-from mcpd.core.mux.places import Places
-from mcpd.core.mux.served import Served
+from mcpd.core.mux.list_requests import ListRequests
 from mcpd.core.mux.session import ClientRequest
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.slots import Slots
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.mux.waiting import Waiting
 from mcpd.core.wire import envelope
@@ -28,12 +28,12 @@ class ControlRequests:
     """Serves ``mcpd/call``, ``mcpd/tools``, ``mcpd/read`` and the like."""
 
     def __init__(
-        self, tables: Tables, places: Places, admission: Admission, served: Served
+        self, state: MuxState, slots: Slots, admission: Admission, served: ListRequests
     ) -> None:
-        self._tables = tables
-        self._places = places
+        self._state = state
+        self._slots = slots
         self._admission = admission
-        self._served = served
+        self._list_requests = served
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -43,9 +43,9 @@ class ControlRequests:
         if request is None:
             return
         request.event = event
-        if isinstance(self._tables.entry(event.server), Entry) and event.timeout is not None:
+        if isinstance(self._state.entry(event.server), Entry) and event.timeout is not None:
             act = partial(self._time_out, request, event, event.timeout)
-            request.timer = self._tables.fx.after(event.timeout, act)
+            request.timer = self._state.ctx.after(event.timeout, act)
         self._call(request)
 
     def _call(self, request: ClientRequest) -> None:
@@ -53,20 +53,20 @@ class ControlRequests:
         entry = self._entry(request, event.server)
         if entry is None:
             return
-        upstream = self._places.control_upstream(entry, request.session.workspace)
+        upstream = self._slots.control_upstream(entry, request.session.workspace)
         if upstream.catalog.tool(event.tool) is not None:
             self._call_known(request, entry)
         else:
-            Waiting(self._tables, request, upstream, self._refresh, self._call).for_start()
+            Waiting(self._state, request, upstream, self._refresh, self._call).for_start()
 
     def _refresh(self, request: ClientRequest, upstream: Upstream) -> None:
         """Have the tools read again if they may have changed: the one that is called is not one."""
-        waiting = Waiting(self._tables, request, upstream, self._decide, self._call)
+        waiting = Waiting(self._state, request, upstream, self._decide, self._call)
         waiting.for_fresh(Kind.TOOLS, upstream.lists)
 
     def _decide(self, request: ClientRequest, upstream: Upstream) -> None:
         event: CallTool = request.event
-        if self._tables.has_left(upstream) or not upstream.is_ready:
+        if self._state.has_left(upstream) or not upstream.is_ready:
             self._call(request)
             return
         entry = self._entry(request, event.server)
@@ -115,15 +115,15 @@ class ControlRequests:
             return
         request.event = event
         session, kinds = request.session, [_KINDS[name] for name in event.kinds]
-        gather = self._served.gather
+        gather = self._list_requests.gather
         if event.server is None:
             gather(session, request, kinds, self._answer_lists, is_fresh=True)
             return
-        usable = self._tables.entry(event.server)
-        entry = self._tables.entries.get(event.server)
+        usable = self._state.entry(event.server)
+        entry = self._state.entries.get(event.server)
         if entry is None or (isinstance(usable, Failure) and usable.kind != "server_stopped"):
             failure = usable if isinstance(usable, Failure) else None
-            request.refuse(failure or self._tables.not_found(event.server))
+            request.refuse(failure or self._state.not_found(event.server))
             return
         if isinstance(usable, Failure):  # it is held: what it listed before is known
             self._answer_lists(request)
@@ -131,7 +131,7 @@ class ControlRequests:
         name, failed = entry.name, list[Failure]()
 
         def listed(request: ClientRequest) -> None:
-            now = self._tables.entry(name)
+            now = self._state.entry(name)
             failure = now if isinstance(now, Failure) else next(iter(failed), None)
             if failure is not None:
                 request.refuse(failure)
@@ -143,7 +143,7 @@ class ControlRequests:
     def _answer_lists(self, request: ClientRequest) -> None:
         event: ListItems = request.event
         server, kinds = event.server, [_KINDS[name] for name in event.kinds]
-        names = self._tables.aggregate.servers() if server is None else [server]
+        names = self._state.aggregate.servers() if server is None else [server]
         members = []
         for kind in kinds:
             items = (raw for name in names for raw in self._described(name, kind))
@@ -155,7 +155,7 @@ class ControlRequests:
 
     def _missing(self, kinds: list[Kind], server: str | None) -> list[str]:
         """Return the servers of which a list is not known, that may have one: none disabled."""
-        entries = self._tables.entries
+        entries = self._state.entries
         asked = (
             [e for e in entries.values() if e.is_listed] if server is None else [entries[server]]
         )
@@ -167,17 +167,17 @@ class ControlRequests:
         ]
 
     def _is_unknown(self, server: str, kind: Kind) -> bool:
-        is_known = self._tables.catalog_of(server).get(kind) is not None
-        return not is_known and self._served.has(server, kind.capability)
+        is_known = self._state.catalog_of(server).get(kind) is not None
+        return not is_known and self._list_requests.has(server, kind.capability)
 
     def _described(self, server: str, kind: Kind) -> list[bytes]:
-        listing = self._tables.catalog_of(server).get(kind)
-        entry = self._tables.entries[server]
+        listing = self._state.catalog_of(server).get(kind)
+        entry = self._state.entries[server]
         if listing is None:
             return []
         if kind is Kind.TOOLS:
             listing = entry.filter.apply(listing)
-        names = self._tables.aggregate.qualified(server, kind)
+        names = self._state.aggregate.qualified(server, kind)
         where = b'{"server":' + envelope.quote(server)
         described = []
         for item in listing.items:
@@ -197,7 +197,7 @@ class ControlRequests:
             return
         request.event = event
         if event.server is None:
-            self._served.by_uri(request, event.uri, self._read_at)
+            self._list_requests.by_uri(request, event.uri, self._read_at)
             return
         entry = self._entry(request, event.server)
         if entry is not None:
@@ -220,11 +220,11 @@ class ControlRequests:
     # -- inside ------------------------------------------------------------------------------------
 
     def _request(self, ident: SessionId, key: bytes) -> ClientRequest | None:
-        session = self._tables.sessions.get(ident)
+        session = self._state.sessions.get(ident)
         return None if session is None else session.requests.get(key)
 
     def _entry(self, request: ClientRequest, name: str) -> Entry | None:
-        entry = self._tables.entry(name)
+        entry = self._state.entry(name)
         if isinstance(entry, Failure):
             request.refuse(entry)
             return None
@@ -240,7 +240,7 @@ class ControlRequests:
     ) -> None:
         session, rule = request.session, CLIENT_REQUESTS[method]
         leg = UpstreamRequest(session.id, rule, params, request, entry, None, tool)
-        leg.timeout = entry.call_timeout or self._tables.fx.settings.control_timeout
+        leg.timeout = entry.call_timeout or self._state.ctx.settings.control_timeout
         leg.kept, leg.key = request, request.key
         leg.wants_progress = isinstance(request.event, CallTool) and request.event.wants_progress
         request.leg = leg

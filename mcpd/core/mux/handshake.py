@@ -13,11 +13,11 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.offer import Verdict, left_out
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import ourselves
+from mcpd.core.mux import own_info
 from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import Afresh, Probing, StartRefused
-from mcpd.core.mux.effects import Effects, Timer
-from mcpd.core.mux.opening import Again, Ask, Move, Opening, Refuse, Silence, Use
+from mcpd.core.mux.context import Context, Timer
+from mcpd.core.mux.era_detection import Again, Ask, EraDetection, Move, Refuse, Silence, Use
 
 SILENT_S: Final = 3.0
 """Seconds from when a process has read the probe, or has written anything, to its silence."""
@@ -36,14 +36,14 @@ class Handshake:
     """
 
     def __init__(
-        self, effects: Effects, calls: Calls, introduced: Callable[[Introduction], None]
+        self, context: Context, calls: Calls, introduced: Callable[[Introduction], None]
     ) -> None:
         """``introduced`` is called when a process has said what it is."""
         self.verdict: Verdict | None = calls.entry.verdict
-        self._fx = effects
+        self._ctx = context
         self._calls = calls
         self._introduced = introduced
-        self._opening: Opening | None = None
+        self._opening: EraDetection | None = None
         """The attempt to start, while it lasts: it may take several processes."""
         self._asked: Ask | None = None
         self._may_die = False  # as the outside was told
@@ -57,15 +57,17 @@ class Handshake:
         verdict = self.verdict
         if verdict is None:
             return ()
-        declared = ourselves.declared_to_legacy(self._calls.ours, self._calls.entry)
+        declared = own_info.declared_to_legacy(self._calls.ours, self._calls.entry)
         return left_out(declared, verdict.offer.omission)
 
     def up(self) -> None:
         """A process is there, the first of an attempt or the next."""
         entry = self._calls.entry
         if self._opening is None:
-            declared = ourselves.declared_to_legacy(self._calls.ours, entry)
-            self._opening = Opening(entry.name, entry.era, self.verdict, declared, entry.redactor)
+            declared = own_info.declared_to_legacy(self._calls.ours, entry)
+            self._opening = EraDetection(
+                entry.name, entry.era, self.verdict, declared, entry.redactor
+            )
         self._is_ending = False
         self._ask(self._opening.up())
         if not entry.is_fetched:  # else to kill it before it has read anything undoes what it did
@@ -76,13 +78,13 @@ class Handshake:
         if self._late is None:
             self._count_silence()
         if self._soon is None and self._asked is not None and self._asked.silence is Silence.SOON:
-            self._soon = self._fx.after(SILENT_S, self._was_silent)
+            self._soon = self._ctx.after(SILENT_S, self._was_silent)
 
     def _count_silence(self) -> None:
         if self._asked is not None and self._asked.silence is not Silence.NEVER:
             half = self._calls.entry.startup_timeout / 2
             if half > 0:
-                self._late = self._fx.after(half, self._was_silent)
+                self._late = self._ctx.after(half, self._was_silent)
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """The process is gone; the attempt goes on if it was to die, or died of the question."""
@@ -104,7 +106,7 @@ class Handshake:
         self._asked = ask
         self._say(may_die=ask.may_die)
         if ask.era is Era.LEGACY:
-            params = ourselves.handshake_params(ours, self._calls.entry, ask.offer)
+            params = own_info.handshake_params(ours, self._calls.entry, ask.offer)
         else:
             params = modern.discover_params(ours)
         self._calls.era = Era.LEGACY  # until it is known: nothing is to be translated
@@ -127,7 +129,7 @@ class Handshake:
                 self._ask(move)
             case Again():
                 self._is_ending = True
-                self._fx.emit(Afresh(self._calls.slot, move.reason))
+                self._ctx.emit(Afresh(self._calls.slot, move.reason))
             case Use():
                 self._end()
                 self._introduced(move.introduction)
@@ -136,7 +138,7 @@ class Handshake:
                 name = self._calls.entry.name
                 hint = f"see `mcpctl logs {name}`"
                 failure = Failure("handshake_failed", move.message, name, True, hint)
-                self._fx.emit(StartRefused(self._calls.slot, failure))
+                self._ctx.emit(StartRefused(self._calls.slot, failure))
             case _:
                 assert_never(move)
 
@@ -149,7 +151,7 @@ class Handshake:
     def _say(self, *, may_die: bool) -> None:
         if may_die != self._may_die:
             self._may_die = may_die
-            self._fx.emit(Probing(self._calls.slot, may_die))
+            self._ctx.emit(Probing(self._calls.slot, may_die))
 
     def _wait_no_more(self) -> None:
         for timer in (self._late, self._soon):

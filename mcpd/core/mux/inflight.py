@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import Method
-from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.context import Timer
 from mcpd.core.mux.entries import Entry
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Kept
@@ -91,19 +91,19 @@ class UpstreamRequest:
     ``owner`` is the session that it belongs to (0: ours), for fairness and attribution.
     ``recipient`` takes its outcome. ``entry`` is the configured server that its client named.
     ``token`` is the client's progress token as it came. ``is_written`` says that a process may
-    have read it, ``is_given_up`` that its client does not wait for the answer. ``asker`` is the
-    client, ``None`` for requests of ours and control calls. ``is_modern`` says that the client
-    speaks a revision without a handshake, ``is_asking`` that the server may ask the client
-    something before it answers, ``is_paused`` that it does so now; ``sent_at`` is when it last
-    went upstream, in monotonic seconds. ``lacked`` is what the server asked for and the client had
-    not declared (see ``core.mcp.questions``). ``unanswered_params`` are the parameters of a call
+    have read it, ``is_given_up`` that its client does not wait for the answer. ``client_info`` is
+    the client, ``None`` for requests of ours and control calls. ``is_modern`` says that it speaks
+    a revision without a handshake, ``is_asking`` that the server may ask it something before it
+    answers, ``is_paused`` that it does so now; ``sent_at`` is when it last went upstream, in
+    monotonic seconds. ``lacked`` is what the server asked for and the client had not declared (see
+    ``core.mcp.questions``). ``unanswered_params`` are the parameters of a call
     that is repeated with answers, without these answers. ``kept`` is the memory that is counted
     for it, and ``key`` the key of its client's request; both only for requests of clients.
     """
 
     # defaults on the class: a request that needs none of it costs nothing for it
     holder: Holder | None = None
-    asker: Asker | None = None
+    client_info: ClientInfo | None = None
     wants_progress = False
     is_asking = False
     is_modern = False

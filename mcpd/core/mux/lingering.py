@@ -1,4 +1,4 @@
-"""Sessions whose clients have ended their input: they get what they are request, then they end.
+"""Sessions whose clients have ended their input: they get their answers, then they end.
 
 ``Lingering(tables)``; ``look`` is called after each event while there is one.
 """
@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpd.core.mux.commands import CloseSession
 from mcpd.core.mux.session import Session
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.state import MuxState
 
 LINGER_S: Final = 2.0
 """How long an answer is waited for, from when the server is ready; as ``connect --linger``."""
@@ -26,14 +26,14 @@ HUNG_UP: Final = "its client hung up"
 class Lingering:
     """When the sessions end whose clients send nothing more."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, state: MuxState) -> None:
         self.sessions: dict[Session, None] = {}
-        self._tables = tables
+        self._state = state
 
     def begin(self, session: Session) -> None:
-        """Let a session end when it is request nothing more, or has waited long enough."""
+        """End a session once all its requests have an answer, or it has waited long enough."""
         self.sessions[session] = None
-        until = self._tables.fx.now + START_WAIT_S
+        until = self._state.ctx.now + START_WAIT_S
         self._wait(session, until, math.inf)
 
     def forget(self, session: Session) -> None:
@@ -41,13 +41,13 @@ class Lingering:
         self.sessions.pop(session, None)
 
     def look(self) -> None:
-        """End the sessions that are request nothing. What a stream brings is not request."""
+        """End the sessions whose requests all have an answer; a stream of events does not count."""
         for session in [each for each in self.sessions if not each.requests]:
             self._end(session, HUNG_UP)
 
     def _wait(self, session: Session, until: float, deadline: float) -> None:
         """Look again until ``deadline``, which is set once nothing is starting any more."""
-        now = self._tables.fx.now
+        now = self._state.ctx.now
         if session not in self.sessions:
             return
         if self._is_starting(session) and now < until:
@@ -58,11 +58,11 @@ class Lingering:
             left = len(session.requests)
             self._end(session, f"{HUNG_UP}, and {left} of its requests took longer")
             return
-        self._tables.fx.after(_LOOKS_EVERY, lambda: self._wait(session, until, deadline))
+        self._state.ctx.after(_LOOKS_EVERY, lambda: self._wait(session, until, deadline))
 
     def _is_starting(self, session: Session) -> bool:
         """Tell whether something that it waits for ends by itself, or has not begun."""
-        if any(place.calls.waits_for_start(session.id) for place in self._tables.places()):
+        if any(place.calls.waits_for_start(session.id) for place in self._state.slots()):
             return True
         is_ready = all(used.is_ready for used in session.upstreams.values())
         return any(
@@ -72,4 +72,4 @@ class Lingering:
 
     def _end(self, session: Session, reason: str) -> None:
         self.forget(session)
-        self._tables.fx.emit(CloseSession(session.id, reason))
+        self._state.ctx.emit(CloseSession(session.id, reason))

@@ -12,11 +12,11 @@ from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
 from mcpd.core.catalog.paging import Hints, Paging
 from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.calls import Calls
-from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.context import Context, Timer
 from mcpd.core.wire import envelope
 
 _LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
@@ -68,16 +68,16 @@ class Lists:
 
     def __init__(
         self,
-        effects: Effects,
+        context: Context,
         calls: Calls,
         catalog: Catalog,
         host: ListHost,
-        asker: Asker | None = None,
+        client_info: ClientInfo | None = None,
     ) -> None:
-        """``asker`` is whose capabilities a modern server is told; ``None`` is us."""
+        """``client_info`` is whose capabilities a modern server is told; ``None`` is us."""
         self.catalog = catalog
-        self._asker = asker
-        self._fx = effects
+        self._client_info = client_info
+        self._ctx = context
         self._calls = calls
         self._host = host
         self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}
@@ -143,7 +143,7 @@ class Lists:
         if not self._is_stale(kind):
             then()
             return
-        now, wait = self._fx.now, self._fx.settings.list_wait
+        now, wait = self._ctx.now, self._ctx.settings.list_wait
         reading = self._reading.get(kind)
         left = wait if reading is None else reading.began_at + wait - now
         if left <= 0:  # the process hangs
@@ -158,7 +158,7 @@ class Lists:
                 timer.cancel()
                 then()
 
-        timer = self._fx.after(left, lambda: once(None, None))
+        timer = self._ctx.after(left, lambda: once(None, None))
         self._read(kind, (once, False), is_compared=True)
 
     def _is_stale(self, kind: Kind) -> bool:
@@ -171,7 +171,7 @@ class Lists:
             return False
         if kind in self._reading or self.catalog.get(kind) is None:
             return True
-        now = self._fx.now
+        now = self._ctx.now
         if now < self._began_at.get(kind, -_REFRESH_EVERY) + _REFRESH_EVERY:
             return False
         hints, read_at = self._hints.get(kind, (Hints(), now))
@@ -197,8 +197,8 @@ class Lists:
         reading = self._reading.get(kind)
         is_new = reading is None
         if reading is None:
-            self._began_at[kind] = self._fx.now
-            reading = _Reading(self._fx.now, self.catalog.get(kind))
+            self._began_at[kind] = self._ctx.now
+            reading = _Reading(self._ctx.now, self.catalog.get(kind))
             self._reading[kind] = reading
         if waiter is not None:
             reading.waiters[waiter[0]] = waiter[1]
@@ -233,7 +233,7 @@ class Lists:
             self._take_listing(kind, paging.listing(), paging.hints)
             self._end_reading(kind)
 
-        self._calls.ask(_LISTS[kind], params, take, asker=self._asker)
+        self._calls.ask(_LISTS[kind], params, take, client_info=self._client_info)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
@@ -263,13 +263,13 @@ class Lists:
             self._host.lists_changed(kind)
 
     def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
-        self._hints[kind] = (hints or Hints(), self._fx.now)
+        self._hints[kind] = (hints or Hints(), self._ctx.now)
         if self.catalog.get(kind) == listing:
             return
         self.catalog = self.catalog.replaced(kind, listing)
-        if self._asker is not None:
+        if self._client_info is not None:
             return
-        self._fx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
+        self._ctx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
         if self._calls.is_ready:
             self._host.keep_lists()
 
@@ -279,11 +279,11 @@ class Lists:
             self._hints.pop(kind, None)
             if kind in self._refresh_timers:
                 continue
-            due = max(self._fx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
+            due = max(self._ctx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
 
             def refresh(kind: Kind = kind) -> None:
                 self._refresh_timers.pop(kind, None)
-                self._refresh_at[kind] = self._fx.now
+                self._refresh_at[kind] = self._ctx.now
                 if not self._calls.is_ready:
                     self._early.add(kind)
                     return
@@ -292,7 +292,7 @@ class Lists:
                 else:
                     self._read(kind, is_announced=True)
 
-            self._refresh_timers[kind] = self._fx.after(due - self._fx.now, refresh)
+            self._refresh_timers[kind] = self._ctx.after(due - self._ctx.now, refresh)
 
     def opened(self) -> None:
         """The process is ready: read again what changed while others were still being read."""

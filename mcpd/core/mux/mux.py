@@ -10,31 +10,31 @@ from mcpd.core.facts import Failure, ServerWarning, SessionClosed
 from mcpd.core.mux import events
 from mcpd.core.mux.admission import Admission
 from mcpd.core.mux.client_messages import ClientMessages
+from mcpd.core.mux.client_subscriptions import DRAINING, ClientSubscriptions
 from mcpd.core.mux.commands import (
     Command,
     ToSession,
 )
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.control import ControlRequests
-from mcpd.core.mux.downstream import Downstream
-from mcpd.core.mux.effects import Effects
 from mcpd.core.mux.entries import Entry, Settings
-from mcpd.core.mux.forward import Forward
+from mcpd.core.mux.forwarding import Forwarding
+from mcpd.core.mux.input_rounds import InputRounds
 from mcpd.core.mux.lingering import Lingering
-from mcpd.core.mux.listens import DRAINING, Listens
+from mcpd.core.mux.list_requests import ListRequests
 from mcpd.core.mux.notifier import Notifier
-from mcpd.core.mux.parked import Parked
-from mcpd.core.mux.places import Places
+from mcpd.core.mux.parked_calls import ParkedCalls
 from mcpd.core.mux.question import OpenQuestions
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.recovery import Recovery
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
+from mcpd.core.mux.request_router import RequestRouter
 from mcpd.core.mux.roots import Roots
-from mcpd.core.mux.rounds import Rounds
-from mcpd.core.mux.served import Served
 from mcpd.core.mux.server_messages import ServerMessages
 from mcpd.core.mux.session import ClientRequest, Session
-from mcpd.core.mux.settings import SessionSettings
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.session_settings import SessionSettings
+from mcpd.core.mux.slots import Slots
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
@@ -51,53 +51,53 @@ class Mux:
     def __init__(
         self, settings: Settings, *, suggest: Callable[[str, Iterable[str]], list[str]]
     ) -> None:
-        self.effects = Effects(settings, suggest)
+        self.context = Context(settings, suggest)
         """Its ``soonest`` spares whoever drives us a look at the next deadline."""
-        self._tables = tables = Tables(self.effects)
+        self._state = state = MuxState(self.context)
         # a client's questions: of legacy servers, of modern ones, and parked calls
         self._open_questions = OpenQuestions()
-        self._parked = Parked(tables, self._open_questions)
-        self._questions = asked = Questions(tables, self._open_questions, self._parked)
+        self._parked_calls = ParkedCalls(state, self._open_questions)
+        self._questions = asked = Questions(state, self._open_questions, self._parked_calls)
         # processes
-        self._notifier = Notifier(tables, asked, self._parked)
-        self._places = places = Places(tables, self._notifier)
+        self._notifier = Notifier(state, asked, self._parked_calls)
+        self._slots = slots = Slots(state, self._notifier)
         # what clients and people ask
-        served = Served(tables, places)
-        self._settings = SessionSettings(tables, places, served)
-        self._admission = admission = Admission(tables, places, self._settings)
-        self._listens = Listens(tables, places, served)
-        forward = Forward(tables, places, admission, served=served, parked=self._parked)
+        served = ListRequests(state, slots)
+        self._settings = SessionSettings(state, slots, served)
+        self._admission = admission = Admission(state, slots, self._settings)
+        self._client_subscriptions = ClientSubscriptions(state, slots, served)
+        forward = Forwarding(state, slots, admission, served=served, parked=self._parked_calls)
         self._client_messages = ClientMessages(
-            tables,
-            downstream=Downstream(
-                tables,
-                places,
+            state,
+            downstream=RequestRouter(
+                state,
+                slots,
                 served=served,
                 settings=self._settings,
                 forward=forward,
-                listens=self._listens,
+                listens=self._client_subscriptions,
             ),
             settings=self._settings,
-            listens=self._listens,
-            parked=self._parked,
+            listens=self._client_subscriptions,
+            parked=self._parked_calls,
             asked=asked,
         )
-        self._control = ControlRequests(tables, places, admission, served)
-        self._lingering = Lingering(tables)
-        self._recovery = Recovery(tables, served)
+        self._control = ControlRequests(state, slots, admission, served)
+        self._lingering = Lingering(state)
+        self._recovery = Recovery(state, served)
         # what servers send
-        self._rounds = Rounds(tables, asked, self._parked, admission.send)
+        self._input_rounds = InputRounds(state, asked, self._parked_calls, admission.send)
         self._server_messages = ServerMessages(
-            self.effects,
+            self.context,
             asked=asked,
-            roots=Roots(tables, self._open_questions, asked),
-            rounds=self._rounds,
+            roots=Roots(state, self._open_questions, asked),
+            rounds=self._input_rounds,
             notifier=self._notifier,
         )
 
     def said_instead(self, slot: SlotId) -> str:
         """Return the end of an error: what a process that is not ready wrote that is no message."""
-        upstream = self._tables.at(slot)
+        upstream = self._state.at(slot)
         return "" if upstream is None else upstream.calls.while_starting()
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
@@ -105,65 +105,65 @@ class Mux:
 
         ``now`` is monotonic seconds; two calls may pass the same value.
         """
-        fx = self.effects
-        fx.now = now
+        ctx = self.context
+        ctx.now = now
         commands: list[Command] = []
-        fx.commands = commands
+        ctx.commands = commands
         match event:
             case events.FrameFromSession():
-                session = self._tables.sessions.get(event.session)
+                session = self._state.sessions.get(event.session)
                 if session is not None:
                     batch = session.batch
                     self._client_messages.receive(session, event.frame, batch)
                     if batch is not None and batch.read():
                         session.batch = None
             case events.FrameFromServer():
-                upstream = self._tables.at(event.slot)
+                upstream = self._state.at(event.slot)
                 if upstream is not None:
                     self._server_messages.receive(upstream, event.frame)
             case events.Tick():
-                fx.run_due()
+                ctx.run_due()
             case events.SessionOpened():
-                share = Share(self.effects.memory)
+                share = Share(self.context.memory)
                 opened = Session(
-                    self.effects,
+                    self.context,
                     event.session,
                     event.principal,
                     share,
                     in_reserve=event.in_reserve,
                 )
-                self._tables.sessions[event.session] = opened
+                self._state.sessions[event.session] = opened
             case events.Admitted():
-                session = self._tables.sessions.get(event.session)
+                session = self._state.sessions.get(event.session)
                 if session is not None:
                     session.in_reserve = False
             case events.InputEnded():
-                session = self._tables.sessions.get(event.session)
+                session = self._state.sessions.get(event.session)
                 if session is not None:
                     self._end_input(session)
             case events.SessionClosed():
                 self._close_session(event)
             case events.ServerUp():
-                upstream = self._tables.upstreams.get(event.slot)
+                upstream = self._state.upstreams.get(event.slot)
                 if upstream is not None:
                     upstream.up()
             case events.ServerDown():
-                upstream = self._tables.at(event.slot)
+                upstream = self._state.at(event.slot)
                 if upstream is not None:
                     upstream.down(
                         event.failure,
                         is_planned=event.is_planned,
-                        comes_back=event.comes_back and event.slot in self._tables.upstreams,
+                        comes_back=event.comes_back and event.slot in self._state.upstreams,
                     )
                     if not event.comes_back:
                         self._recovery.lost(upstream)
-                        self._places.tidy(upstream)
+                        self._slots.tidy(upstream)
             case events.WriteRefused():
-                upstream = self._tables.at(event.slot)
+                upstream = self._state.at(event.slot)
                 if upstream is not None:
                     upstream.calls.refuse_write(event.wire_id, is_gone=event.is_gone)
             case events.ProbeRead():
-                upstream = self._tables.at(event.slot)
+                upstream = self._state.at(event.slot)
                 if upstream is not None:
                     upstream.probe_read()
             case events.EntriesChanged():
@@ -171,13 +171,13 @@ class Mux:
             case events.Hold():
                 self._hold(event)
             case events.Reserve():
-                entry = self._tables.entries.get(event.server)
+                entry = self._state.entries.get(event.server)
                 if entry is not None and entry.unavailable is None:
-                    self._places.control_upstream(entry)
+                    self._slots.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
             case events.Locate():
-                session = self._tables.sessions.get(event.session)
+                session = self._state.sessions.get(event.session)
                 if session is not None and not session.is_session:
                     session.workspace = event.workspace
             case events.CallTool():
@@ -194,7 +194,7 @@ class Mux:
                 self._admission.validated(event)
             case events.Draining():
                 self._client_messages.is_draining = True
-                self._listens.end_all()
+                self._client_subscriptions.end_all()
             case events.Farewell():
                 self._say_farewell()
             case _:
@@ -205,66 +205,66 @@ class Mux:
 
     def next_deadline(self) -> float | None:
         """Return when a ``Tick`` is due, in monotonic seconds; ``None`` while nothing is."""
-        return self.effects.next_deadline()
+        return self.context.next_deadline()
 
     def report(self, name: str) -> EntryReport:
         """Return what there is to say of a configured server."""
-        return report(self._tables, name)
+        return report(self._state, name)
 
     def is_unused(self, slot: SlotId) -> bool:
         """Tell whether nothing is under way at a place: no request, and no question."""
-        upstream = self._tables.at(slot)
+        upstream = self._state.at(slot)
         return upstream is None or not (
             upstream.calls.load() or self._open_questions.is_asking(upstream)
         )
 
     def sessions(self) -> list[SessionReport]:
         """Return the sessions on every endpoint."""
-        return sessions(self._tables)
+        return sessions(self._state)
 
     @property
     def memory(self) -> Memory:
         """What is kept for all clients and servers; what is kept outside counts there, too."""
-        return self.effects.memory
+        return self.context.memory
 
     def session_count(self) -> int:
         """Return how many sessions there are, on every endpoint."""
-        return sum(session.is_session for session in self._tables.sessions.values())
+        return sum(session.is_session for session in self._state.sessions.values())
 
     def owes(self, session: SessionId) -> bool:
-        """Tell whether a connection is request an answer."""
-        found = self._tables.sessions.get(session)
+        """Tell whether a connection has requests that have no answer yet."""
+        found = self._state.sessions.get(session)
         return found is not None and bool(found.requests)
 
     def in_flight_count(self) -> int:
-        """Return how many requests of clients are request an answer."""
-        return sum(upstream.calls.load() for upstream in self._tables.places())
+        """Return how many requests of clients have no answer from their servers yet."""
+        return sum(upstream.calls.load() for upstream in self._state.slots())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how much each table holds: with nobody there and nothing under way, nothing."""
-        sessions = self._tables.sessions.values()
-        upstreams = self._tables.places()
+        sessions = self._state.sessions.values()
+        upstreams = self._state.slots()
         return {
             "sessions": len(sessions),
             "owed": sum(len(session.requests) for session in sessions),
             "streams": sum(len(session.streams) for session in sessions),
             "listens": sum(len(session.listens) for session in sessions),
-            "in_flight": sum(len(upstream.calls.in_flight()) for upstream in upstreams),
+            "in_flight": sum(len(upstream.calls.unfinished()) for upstream in upstreams),
             "queued": sum(upstream.calls.queued() for upstream in upstreams),
             "users": sum(len(upstream.calls.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._admission),
             "questions": len(self._open_questions),
-            "asked": len(self._questions.asking),
+            "asked": len(self._questions.to_clients),
             "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),
-            "parked": len(self._parked),
-            "rounds": len(self._rounds),
+            "parked": len(self._parked_calls),
+            "rounds": len(self._input_rounds),
         }
 
     # -- sessions come and go --------------------------------------------------------------------
 
     def _attach(self, event: events.Attach) -> None:
-        session = self._tables.sessions.get(event.session)
+        session = self._state.sessions.get(event.session)
         request = session.requests.get(event.key) if session is not None else None
         if session is None or request is None:
             return
@@ -279,7 +279,7 @@ class Mux:
             request.refuse(Failure("invalid_message", why))
             return
         if event.server is not None:
-            entry = self._tables.entry(event.server)
+            entry = self._state.entry(event.server)
             if isinstance(entry, Failure) and entry.kind != "server_stopped":
                 request.refuse(entry)
                 return
@@ -290,21 +290,21 @@ class Mux:
         if not event.may_control:
             session.principal = session.principal.without(Right.CONTROL)
         session.wants_farewell = event.wants_farewell
-        self._tables.open_session(session)
-        entry_now = self._tables.entries.get(event.server or "")
+        self._state.open_session(session)
+        entry_now = self._state.entries.get(event.server or "")
         if entry_now is not None and entry_now.unavailable is None:
-            self._places.upstream_for(session, entry_now)
+            self._slots.upstream_for(session, entry_now)
         server = b"null" if event.server is None else envelope.quote(event.server)
         request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
 
     def _end_input(self, session: Session) -> None:
-        """Ask the client nothing more, and end its session when it has got what it is request."""
+        """Ask the client nothing more, and end its session once all its requests have an answer."""
         session.has_ended = True
         self._questions.input_ended(session)
         self._lingering.begin(session)
 
     def _close_session(self, event: events.SessionClosed) -> None:
-        session = self._tables.sessions.get(event.session)
+        session = self._state.sessions.get(event.session)
         if session is None:
             return
         self._lingering.forget(session)
@@ -312,27 +312,29 @@ class Mux:
             if request.batch is not None:
                 request.batch.drop()
                 request.batch = None  # there is nobody to take the rest of its answers
-        self._questions.asking.session_gone(session)  # nothing is withdrawn from who is not there
+        self._questions.to_clients.session_gone(
+            session
+        )  # nothing is withdrawn from who is not there
         # what waits first, the newest before the others: it must not be sent because something
         # else of the session, a call or a question, has made room for it
         given_up = [*reversed(session.requests.values())]
         self._cancel_all(session, [o.key for o in given_up if not _is_in_flight(o)])
         self._questions.session_gone(session)
-        self._parked.session_gone(session)
-        self._listens.session_gone(session)
+        self._parked_calls.session_gone(session)
+        self._client_subscriptions.session_gone(session)
         self._cancel_all(session, [*(o.key for o in given_up), *session.streams])
         self._settings.session_gone(session)
-        del self._tables.sessions[event.session]
+        del self._state.sessions[event.session]
         session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))
         for name in list(session.upstreams):
-            self._places.leave(session, name)
+            self._slots.leave(session, name)
         if session.level is not None:
             for upstream in used:
-                if upstream.slot in self._tables.upstreams:
+                if upstream.slot in self._state.upstreams:
                     self._settings.apply_levels(upstream)
         if session.is_session:
-            self.effects.tell(
+            self.context.tell(
                 SessionClosed(session.id, session.server, event.reason, session.label)
             )
 
@@ -347,12 +349,12 @@ class Mux:
         daemon. A process cannot say this: of its notices only those that MCP has are passed on.
         """
         line = envelope.notification(b'"mcpd/farewell"', None)
-        for session in self._tables.sessions.values():
+        for session in self._state.sessions.values():
             if session.wants_farewell and not session.requests:
-                self.effects.emit(ToSession(session.id, line))
+                self.context.emit(ToSession(session.id, line))
 
     def _control_done(self, event: events.ControlDone) -> None:
-        session = self._tables.sessions.get(event.session)
+        session = self._state.sessions.get(event.session)
         request = session.requests.get(event.key) if session is not None else None
         if session is None or request is None:
             return
@@ -366,35 +368,35 @@ class Mux:
     # -- the configuration -----------------------------------------------------------------------
 
     def _configure(self, entries: Iterable[Entry]) -> None:
-        tables = self._tables
-        before, tables.entries = tables.entries, {entry.name: entry for entry in entries}
-        tables.aggregate.configure(tables.entries)
-        for name in list(tables.held):
-            old, new = before.get(name), tables.entries.get(name)
+        state = self._state
+        before, state.entries = state.entries, {entry.name: entry for entry in entries}
+        state.aggregate.configure(state.entries)
+        for name in list(state.held):
+            old, new = before.get(name), state.entries.get(name)
             if old is None or new is None or old.launch != new.launch:
-                tables.held.pop(name, None)
-        launches = {e.launch: e for e in reversed([*tables.entries.values()]) if not e.unavailable}
-        gone = [u for u in tables.upstreams.values() if not tables.is_wanted(u)]
-        for upstream in tables.upstreams.values():
+                state.held.pop(name, None)
+        launches = {e.launch: e for e in reversed([*state.entries.values()]) if not e.unavailable}
+        gone = [u for u in state.upstreams.values() if not state.is_wanted(u)]
+        for upstream in state.upstreams.values():
             upstream.calls.configure(launches.get(upstream.entry.launch, upstream.entry))
-        for session in list(tables.sessions.values()):
+        for session in list(state.sessions.values()):
             self._move(session, gone)
-        self._listens.configured(gone)
-        gone += [u for u in tables.upstreams.values() if u not in gone and tables.is_abandoned(u)]
+        self._client_subscriptions.configured(gone)
+        gone += [u for u in state.upstreams.values() if u not in gone and state.is_abandoned(u)]
         for upstream in gone:
-            for leg in self._places.retire(upstream, "its entry was changed or removed"):
+            for leg in self._slots.retire(upstream, "its entry was changed or removed"):
                 self._admission.send(leg)
         self._tell_changes(before)
-        self._places.forget_strangers()
+        self._slots.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:
         """Take a session from processes that go to those that take their place."""
         for name, upstream in list(session.upstreams.items()):
-            entry = self._tables.entries.get(name)
+            entry = self._state.entries.get(name)
             if upstream not in gone and (
                 entry is None
                 or entry.unavailable is not None
-                or self._tables.is_right(upstream, session, entry)
+                or self._state.is_right(upstream, session, entry)
             ):
                 continue
             wanted = [uri for uri, server in session.subscribed.items() if server == name]
@@ -403,7 +405,7 @@ class Mux:
                 upstream.calls.users.discard(session.id)
                 upstream.subscriptions.leave(session.id, is_up=False)
                 continue
-            new = self._places.upstream_for(session, entry)
+            new = self._slots.upstream_for(session, entry)
             if session.uses(upstream) is None:
                 upstream.calls.users.discard(session.id)
                 is_up = upstream.is_ready and upstream not in gone
@@ -411,28 +413,28 @@ class Mux:
                 upstream.calls.mark_idle()
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
-            if wanted and name not in self._tables.held:
+            if wanted and name not in self._state.held:
                 new.calls.when_ready(_nobody)
             if session.levels():  # of modern requests too, which move with it
                 self._settings.apply_levels(new)
 
     def _tell_changes(self, before: dict[str, Entry]) -> None:
         """Sessions learn of lists that a filter or another server changed."""
-        tables = self._tables
+        state = self._state
         if not before:
             return
         changed = {
             name
-            for name in {*before, *tables.entries}
-            if _as_listed(before.get(name)) != _as_listed(tables.entries.get(name))
+            for name in {*before, *state.entries}
+            if _as_listed(before.get(name)) != _as_listed(state.entries.get(name))
         }
-        if not changed and _listed(before) == _listed(tables.entries):
+        if not changed and _listed(before) == _listed(state.entries):
             return
         # a filter is of tools; another process, or another order, may be of everything
-        after = tables.entries
+        after = state.entries
         others = {name for name in changed if _launch(before, name) != _launch(after, name)}
         is_other = bool(others) or _listed(before) != _listed(after)
-        for session in tables.sessions.values():
+        for session in state.sessions.values():
             name = session.server
             if not session.is_session or (name is not None and name not in changed):
                 continue
@@ -442,16 +444,16 @@ class Mux:
 
     def _had(self, before: Entry | None, kind: Kind) -> bool:
         """Tell whether a server's sessions can have been told that it has this list."""
-        said = self._tables.memory.get(before.launch) if before is not None else None
+        said = self._state.memory.get(before.launch) if before is not None else None
         return said is None or said[0] is None or said[0].has(kind.capability)
 
     def _hold(self, event: events.Hold) -> None:
         if event.failure is None:
-            self._tables.held.pop(event.server, None)
+            self._state.held.pop(event.server, None)
         else:
-            self._tables.held[event.server] = event.failure
-        if event.server not in self._tables.entries:
-            self.effects.tell(ServerWarning(event.server, "held, and in no configuration"))
+            self._state.held[event.server] = event.failure
+        if event.server not in self._state.entries:
+            self.context.tell(ServerWarning(event.server, "held, and in no configuration"))
 
 
 def _is_in_flight(request: ClientRequest) -> bool:

@@ -11,11 +11,11 @@ from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux import progress
-from mcpd.core.mux.parked import Parked
+from mcpd.core.mux.parked_calls import ParkedCalls
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.session import Session
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.subscriptions import Topic
-from mcpd.core.mux.tables import Tables
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
@@ -26,24 +26,24 @@ _LOG_LENGTH: Final = 2000  # characters of a log message for no session that are
 class Notifier:
     """Passes on list changes, resource updates, log messages and questions."""
 
-    def __init__(self, tables: Tables, questions: Questions, parked: Parked) -> None:
-        self._tables = tables
+    def __init__(self, state: MuxState, questions: Questions, parked: ParkedCalls) -> None:
+        self._state = state
         self._questions = questions
-        self._parked = parked
+        self._parked_calls = parked
 
     def lists_kept(self, upstream: Upstream) -> None:
         """Remember what a process listed: it stands for all processes of its launch."""
-        tables = self._tables
-        tables.memory[upstream.entry.launch] = upstream.known()
+        state = self._state
+        state.memory[upstream.entry.launch] = upstream.known()
         for name in self._names_of(upstream):
             for kind in Kind:
-                tables.aggregate.forget(name, kind)
+                state.aggregate.forget(name, kind)
 
     def list_changed(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
         """A list is another one; without ``everybody`` only the aggregate had none before."""
-        tables = self._tables
+        state = self._state
         names = self._names_of(upstream)
-        for session in tables.sessions.values():
+        for session in state.sessions.values():
             own = session.server is not None
             if (own and everybody and self._is_own(session, upstream)) or (
                 not own
@@ -59,11 +59,11 @@ class Notifier:
 
         Of a process only the tools are read at its start.
         """
-        tables = self._tables
+        state = self._state
         names = self._names_of(upstream)
         missing = {
             kind
-            for session in tables.sessions.values()
+            for session in state.sessions.values()
             for kind in session.incomplete
             if self._is_in_aggregate(session, upstream, names)
         }
@@ -80,8 +80,8 @@ class Notifier:
     def tell_change(self, session: Session, kind: Kind) -> None:
         """Send one notice, and one to each listen, not more than one each quarter of a second."""
         if session.is_initialized:
-            tables, method = self._tables, kind.notification
-            session.changes.tell(tables.fx, method, partial(session.notify, method, None))
+            state, method = self._state, kind.notification
+            session.changes.tell(state.ctx, method, partial(session.notify, method, None))
         for listener in session.listens.values():
             if listener.hears(kind):
                 listener.tell_change(kind)
@@ -113,7 +113,7 @@ class Notifier:
         is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
         if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
-            self._tables.fx.tell(ServerLogged(upstream.entry.name, level, text))
+            self._state.ctx.tell(ServerLogged(upstream.entry.name, level, text))
             return
         for ident in owners or lately or sorted(upstream.calls.users):
             session = self._session(ident)
@@ -134,16 +134,18 @@ class Notifier:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.calls.flying_of(session.id)
-        if session.is_initialized and any(p.asker is not None and not p.is_modern for p in flying):
+        flying = upstream.calls.sent_of(session.id)
+        if session.is_initialized and any(
+            p.client_info is not None and not p.is_modern for p in flying
+        ):
             is_asked = session.level is not None or not upstream.is_modern
             return is_asked and session.wants_log(level)
-        is_parked = self._parked.is_parked
+        is_parked = self._parked_calls.is_parked
         return any(
             leg.is_modern
-            and leg.asker is not None
-            and leg.asker.level is not None
-            and _reaches(level, leg.asker.level)
+            and leg.client_info is not None
+            and leg.client_info.level is not None
+            and _reaches(level, leg.client_info.level)
             and not is_parked(leg)  # its request is answered
             for leg in flying
         )
@@ -153,25 +155,25 @@ class Notifier:
         self._questions.server_gone(upstream)
 
     def _session(self, ident: int) -> Session | None:
-        return self._tables.sessions.get(SessionId(ident))
+        return self._state.sessions.get(SessionId(ident))
 
     def _names_of(self, upstream: Upstream) -> list[str]:
         launch = upstream.entry.launch
-        return [e.name for e in self._tables.entries.values() if e.launch == launch]
+        return [e.name for e in self._state.entries.values() if e.launch == launch]
 
     def _is_own(self, session: Session, upstream: Upstream) -> bool:
         """Tell whether a process is the one that a session's endpoint stands for."""
         used = session.upstreams.get(session.server or "")
         if used is not None:
             return used is upstream
-        entry = self._tables.entries.get(session.server or "")
+        entry = self._state.entries.get(session.server or "")
         return entry is not None and upstream.slot == entry.launch
 
     def _is_in_aggregate(self, session: Session, upstream: Upstream, names: list[str]) -> bool:
         own = [session.upstreams[name] for name in names if name in session.upstreams]
         if own and upstream not in own:
             return False  # it has a process of its own, and this is another
-        entries = self._tables.entries
+        entries = self._state.entries
         return any(entries[name].is_listed for name in names)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mux.effects import Timer
+from mcpd.core.mux.context import Timer
 from mcpd.core.mux.inflight import UpstreamRequest
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire.memory import REQUEST_BYTES
@@ -126,7 +126,11 @@ class OpenQuestions:
 
 def able(causes: list[UpstreamRequest], need: str) -> list[UpstreamRequest]:
     """Return the calls whose client can be asked this."""
-    return [p for p in causes if p.is_asking and p.asker is not None and need in p.asker.answers]
+    return [
+        p
+        for p in causes
+        if p.is_asking and p.client_info is not None and need in p.client_info.answers
+    ]
 
 
 def refuse(upstream: Upstream, ident: bytes, code: int, why: str) -> None:
@@ -144,7 +148,7 @@ def refuse_undeclared(
     if len(causes) == 1:
         causes[0].lacked = need  # a modern client is told so, if the call fails of it
     base = need.partition(".")[0]
-    declared = {a for p in causes if p.asker is not None for a in p.asker.answers}
+    declared = {a for p in causes if p.client_info is not None for a in p.client_info.answers}
     is_known = any(each.partition(".")[0] == base for each in declared)
     code = codes.INVALID_PARAMS if is_known else codes.METHOD_NOT_FOUND
     kind = " of this kind" if is_known else ""

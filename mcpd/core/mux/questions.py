@@ -4,7 +4,7 @@ A legacy server's request says nothing about the call that caused it. It belongs
 session with calls in flight that can have caused it; where that session cannot answer, or where
 there are several that take no turns, the server gets an error and its tool goes on.
 
-``asking`` is shared with ``Rounds``.
+``to_clients`` is shared with ``InputRounds``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from msgspec import Raw
 
 from mcpd.core.mcp import codes, questions
 from mcpd.core.mcp.questions import MOST_OF_A_CALL
-from mcpd.core.mux.asking import NO_INPUT, Asking
 from mcpd.core.mux.entries import Interactive
 from mcpd.core.mux.inflight import UpstreamRequest
-from mcpd.core.mux.parked import Parked
+from mcpd.core.mux.parked_calls import ParkedCalls
 from mcpd.core.mux.question import OpenQuestions, Question, able, refuse, refuse_undeclared
+from mcpd.core.mux.requests_to_clients import NO_INPUT, RequestsToClients
 from mcpd.core.mux.session import Session
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
-from mcpd.core.mux.visits import Visits
+from mcpd.core.mux.url_elicitations import UrlElicitations
 from mcpd.core.mux.wire_ids import whole
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import REQUEST_BYTES
@@ -38,14 +38,14 @@ MOST_OF_A_PROCESS: Final = 256
 class Questions:
     """Which questions of servers are open, whose they are, and the answers on their way back."""
 
-    def __init__(self, tables: Tables, opened: OpenQuestions, parked: Parked) -> None:
-        self.asking = Asking(tables.fx)
-        self.visits = Visits(tables)
+    def __init__(self, state: MuxState, opened: OpenQuestions, parked: ParkedCalls) -> None:
+        self.to_clients = RequestsToClients(state.ctx)
+        self.url_elicitations = UrlElicitations(state)
         self.when_gone: list[Callable[[Upstream], None]] = []
         """Called with a server whose process has ended, before its requests end."""
-        self._tables = tables
+        self._state = state
         self._open = opened
-        self._parked = parked
+        self._parked_calls = parked
 
     # -- from a server ---------------------------------------------------------------------------
 
@@ -128,8 +128,8 @@ class Questions:
         """The process is gone, and its questions with it."""
         for question in self._open.of(upstream):
             self._open.drop(question)
-        self.visits.server_gone(upstream)
-        self._parked.server_gone(upstream)
+        self.url_elicitations.server_gone(upstream)
+        self._parked_calls.server_gone(upstream)
         for act in self.when_gone:
             act(upstream)
 
@@ -137,19 +137,19 @@ class Questions:
 
     def hear_answer(self, session: Session, message: envelope.Message) -> None:
         """An answer counts only from the session that was asked."""
-        self.asking.hear_answer(session, message)
+        self.to_clients.hear_answer(session, message)
 
     def spoil_answer(self, session: Session, ident: bytes) -> None:
         """What came as an answer could not be read."""
-        self.asking.spoil(session, ident)
+        self.to_clients.spoil(session, ident)
 
     def hear_progress(self, session: Session, params: Raw) -> None:
         """A client says how far it is with an answer."""
-        self.asking.hear_progress(session, params)
+        self.to_clients.hear_progress(session, params)
 
     def input_ended(self, session: Session) -> None:
         """Answer with an error what was asked of a client that sends nothing more."""
-        self.asking.input_ended(session)
+        self.to_clients.input_ended(session)
         for question in self._open.asked_of(session.id):
             question.take_back()
             self._open.answer(question, result=None, error=NO_INPUT)
@@ -174,7 +174,7 @@ class Questions:
         wait = question.upstream.entry.question_wait
         if wait > 0:
             act = partial(self._hold_expired, question, wait)
-            question.timer = self._tables.fx.after(wait, act)
+            question.timer = self._state.ctx.after(wait, act)
 
     def _hold_expired(self, question: Question, wait: float) -> None:
         self._open.close(question)
@@ -216,14 +216,14 @@ class Questions:
         question.owner = question.callers[0].owner
         question.upstream.calls.question_opened(question.owner)
         newest = question.callers[-1]
-        fresh = (p for p in reversed(question.callers) if not self._parked.is_parked(p))
+        fresh = (p for p in reversed(question.callers) if not self._parked_calls.is_parked(p))
         leg = next(fresh, newest)
-        session = self._tables.sessions.get(SessionId(question.owner))
+        session = self._state.sessions.get(SessionId(question.owner))
         if session is not None and session.has_ended:
             self._open.answer(question, result=None, error=NO_INPUT)
         elif leg.is_modern:
             self._open.narrow(question, [leg])
-            self._parked.put(question, leg)
+            self._parked_calls.put(question, leg)
         elif session is not None:
             self.put_to(question, session)
 
@@ -231,7 +231,7 @@ class Questions:
         """Ask a legacy session."""
 
         upstream = question.upstream
-        asked = self.asking.ask(
+        asked = self.to_clients.ask(
             session,
             question.method,
             question.params,
@@ -239,16 +239,16 @@ class Questions:
             timeout=upstream.entry.question_timeout,
             on_progress=partial(upstream.notify, b'"notifications/progress"'),
         )
-        question.retract = partial(self.asking.withdraw, asked)
+        question.retract = partial(self.to_clients.withdraw, asked)
         if question.method == questions.ELICITATION:
-            self.visits.note(upstream, question.params, session)
+            self.url_elicitations.note(upstream, question.params, session)
 
     def _answered(self, question: Question, result: Raw | None, error: Raw | None) -> None:
         self._open.answer(question, result=result, error=error)
 
     def _least_open(self, upstream: Upstream, callers: list[UpstreamRequest]) -> int:
         """Return the least number of open questions that any of these calls may have caused."""
-        is_parked, reasons = self._parked.is_parked, upstream.calls.timeouts.reasons
+        is_parked, reasons = self._parked_calls.is_parked, upstream.calls.timeouts.reasons
         return min(reasons(each) - is_parked(each) for each in callers)
 
 
@@ -259,7 +259,7 @@ def _causes(upstream: Upstream, need: str, *, is_held: bool) -> list[UpstreamReq
     """
     causes = []
     first = 0
-    for leg in upstream.calls.flying():
+    for leg in upstream.calls.sent():
         if leg.owner and leg.method.is_input_capable:
             causes.append(leg)
             if not is_held and able([leg], need):

@@ -7,9 +7,9 @@ from typing import Final
 
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure
-from mcpd.core.mux.effects import Timer
-from mcpd.core.mux.served import Served
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.context import Timer
+from mcpd.core.mux.list_requests import ListRequests
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 
 _LATER: Final = 0.1
@@ -22,9 +22,9 @@ class Recovery:
     So it is used for them, once per ``failed_retry``, while there is such a session.
     """
 
-    def __init__(self, tables: Tables, served: Served) -> None:
-        self._tables = tables
-        self._served = served
+    def __init__(self, state: MuxState, served: ListRequests) -> None:
+        self._state = state
+        self._list_requests = served
         self._timers: dict[str, Timer] = {}
         """The next try of a launch."""
 
@@ -32,21 +32,21 @@ class Recovery:
         """There is no process, and none will come by itself."""
         entry, launch = upstream.entry, upstream.entry.launch
         if entry.failed_retry > 0 and launch not in self._timers:
-            self._timers[launch] = self._tables.fx.after(
+            self._timers[launch] = self._state.ctx.after(
                 entry.failed_retry + _LATER, partial(self._try_again, launch)
             )
 
     def _try_again(self, launch: str) -> None:
         del self._timers[launch]
-        tables = self._tables
-        missing = {kind for session in tables.sessions.values() for kind in session.incomplete}
-        for name in tables.aggregate.servers():
-            if tables.entries[name].launch != launch:
+        state = self._state
+        missing = {kind for session in state.sessions.values() for kind in session.incomplete}
+        for name in state.aggregate.servers():
+            if state.entries[name].launch != launch:
                 continue
             for kind in Kind:
-                entry = self._served.unlisted(name, kind) if kind in missing else None
+                entry = self._list_requests.unlisted(name, kind) if kind in missing else None
                 if entry is not None:
-                    self._served.places.control_upstream(entry).lists.listing(kind, _nobody)
+                    self._list_requests.slots.control_upstream(entry).lists.listing(kind, _nobody)
                     return
 
 

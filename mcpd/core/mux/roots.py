@@ -12,7 +12,7 @@ from mcpd.core.mux.entries import Interactive, Sharing
 from mcpd.core.mux.question import OpenQuestions, Question, able, refuse, refuse_undeclared
 from mcpd.core.mux.questions import Questions, key_of
 from mcpd.core.mux.session import Session
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
@@ -29,8 +29,8 @@ _SAFE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 class Roots:
     """Answers ``roots/list`` of servers whose entry has roots; nobody needs a turn for it."""
 
-    def __init__(self, tables: Tables, opened: OpenQuestions, asked: Questions) -> None:
-        self._tables = tables
+    def __init__(self, state: MuxState, opened: OpenQuestions, asked: Questions) -> None:
+        self._state = state
         self._open = opened
         self._questions = asked
 
@@ -54,13 +54,13 @@ class Roots:
 
     def _ask_session(self, upstream: Upstream, ident: bytes, params: Raw) -> None:
         """Ask the session whose process it is, in a call or outside of one."""
-        calls = upstream.calls.in_flight()  # or those that wait for the process, or for this
+        calls = upstream.calls.unfinished()  # or those that wait for the process, or for this
         callers = able([p for p in calls if p.method.is_input_capable], "roots")
         given_up = able(upstream.calls.gate.possible(), "roots")
         question = Question(upstream, ident, questions.ROOTS, params, callers)
-        users = [self._tables.sessions.get(SessionId(user)) for user in upstream.calls.users]
+        users = [self._state.sessions.get(SessionId(user)) for user in upstream.calls.users]
         session = users[0] if len(users) == 1 else None
-        if session is not None and "roots" in session.asker.answers:
+        if session is not None and "roots" in session.client_info.answers:
             question.is_of_call = False  # whatever becomes of its calls
             question.owner = session.id
             self._questions.keep(question)
@@ -84,7 +84,7 @@ class Roots:
         elif left > 0:
             left -= _LOOKS_EVERY
             again = partial(self._ask_when_initialized, question, session, left)
-            question.timer = self._tables.fx.after(_LOOKS_EVERY, again)
+            question.timer = self._state.ctx.after(_LOOKS_EVERY, again)
         else:
             self._open.answer(question, result=_written(session.roots), error=None)
 

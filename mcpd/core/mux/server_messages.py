@@ -13,14 +13,14 @@ from mcpd.core.mcp import codes, modern, questions
 from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
 from mcpd.core.mux import progress
 from mcpd.core.mux.commands import ServerElements
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.failures import invalid_answer, too_large
 from mcpd.core.mux.inflight import End, Outcome, failed
+from mcpd.core.mux.input_rounds import InputRounds
 from mcpd.core.mux.noise import LSP, NO_ID, SPREAD
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.roots import Roots
-from mcpd.core.mux.rounds import Rounds
 from mcpd.core.mux.subscriptions import Task
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.mux.wire_ids import wire_id_of
@@ -47,22 +47,22 @@ class ServerMessages:
 
     def __init__(
         self,
-        effects: Effects,
+        context: Context,
         *,
         asked: Questions,
         roots: Roots,
-        rounds: Rounds,
+        rounds: InputRounds,
         notifier: Notifier,
     ) -> None:
-        self._fx = effects
+        self._ctx = context
         self._questions = asked
         self._roots = roots
-        self._rounds = rounds
+        self._input_rounds = rounds
         self._notifier = notifier
 
     def receive(self, upstream: Upstream, frame: Frame | Oversized) -> None:
         """Handle one line of a process."""
-        upstream.heard_at = self._fx.now
+        upstream.heard_at = self._ctx.now
         if isinstance(frame, Oversized):
             self._oversized(upstream, frame)
             return
@@ -93,7 +93,7 @@ class ServerMessages:
         leg = None if wire_id is None else upstream.calls.take(wire_id)
         if leg is None:
             why = None if message.error is UNSET else message.error
-            if wire_id is not None and upstream.feeds.ended(wire_id, why):
+            if wire_id is not None and upstream.listen_streams.ended(wire_id, why):
                 return
             if wire_id is not None and upstream.calls.was_used(wire_id):
                 return
@@ -124,7 +124,7 @@ class ServerMessages:
             if not calls.has_answered:
                 calls.mark_answered()
             if calls.is_modern or leg.is_modern or wrong is not None:
-                outcome = self._rounds.answered(upstream, leg, answer, wrong)
+                outcome = self._input_rounds.answered(upstream, leg, answer, wrong)
                 if outcome is None:  # its client has to be asked something first
                     calls.send_queued()
                     return
@@ -154,7 +154,7 @@ class ServerMessages:
         if elements and upstream.version != HAS_BATCHES:
             reason = f"an array of messages, which revision {HAS_BATCHES} alone has"
         elif elements and all(element.startswith(b"{") for element in elements):
-            self._fx.emit(ServerElements(upstream.slot, elements))
+            self._ctx.emit(ServerElements(upstream.slot, elements))
             return
         ident = envelope.find_id(bytes(frame[:4096]), bytes(frame[-4096:]), of_answer=True)
         wire_id = None if ident is None else wire_id_of(Raw(ident))
@@ -205,14 +205,14 @@ class ServerMessages:
         upstream.noise_reason = reason
         line = upstream.entry.redactor.excerpt(frame, _NOISE_LENGTH)
         upstream.calls.note_noise(quoted or reason, said or line)
-        self._fx.tell(ServerNoise(upstream.entry.name, reason, line, upstream.noise == 1))
+        self._ctx.tell(ServerNoise(upstream.entry.name, reason, line, upstream.noise == 1))
 
     def _notification(self, upstream: Upstream, method: str, params: envelope.Bytes) -> None:
         if method == "notifications/progress":
             if params is not UNSET:
                 self._progress(upstream, params)
         elif (kinds := _CHANGES.get(method)) is not None:
-            if not upstream.is_modern or params is UNSET or upstream.feeds.carries(params):
+            if not upstream.is_modern or params is UNSET or upstream.listen_streams.carries(params):
                 upstream.lists.changed(kinds)
         elif params is UNSET:
             return
@@ -223,15 +223,15 @@ class ServerMessages:
         elif method == "notifications/tasks":
             self._task(upstream, params)
         elif method == "notifications/elicitation/complete":
-            self._questions.visits.completed(upstream, params)
+            self._questions.url_elicitations.completed(upstream, params)
         elif method == "notifications/subscriptions/acknowledged":
-            upstream.feeds.acknowledged(params)
+            upstream.listen_streams.acknowledged(params)
         elif method == "notifications/cancelled":
             found = envelope.params_of(params)
             if found is None or found.request_id is UNSET:
                 return
             if upstream.is_modern:
-                upstream.feeds.ended(wire_id_of(found.request_id) or 0)
+                upstream.listen_streams.ended(wire_id_of(found.request_id) or 0)
             else:
                 self._questions.withdraw(upstream, bytes(found.request_id))
 
@@ -241,7 +241,7 @@ class ServerMessages:
         if uri is None:
             return
         if upstream.is_modern:
-            if not upstream.feeds.carries_update(params, uri):
+            if not upstream.listen_streams.carries_update(params, uri):
                 return
             params = Raw(modern.untagged(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, uri, params)
@@ -249,7 +249,7 @@ class ServerMessages:
     def _task(self, upstream: Upstream, params: Raw) -> None:
         found = envelope.params_of(params)
         ident = envelope.text(found.task_id) if found is not None else None
-        if ident is None or not upstream.feeds.carries_update(params, Task(ident)):
+        if ident is None or not upstream.listen_streams.carries_update(params, Task(ident)):
             return
         told = Raw(modern.untagged(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, Task(ident), told)

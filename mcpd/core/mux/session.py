@@ -10,17 +10,17 @@ from msgspec import Raw, UnsetType
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, FrameRejected
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.asker import NOBODY, Asker
+from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.methods import LEVELS, Method
 from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.mux import call_facts, progress
 from mcpd.core.mux.batch import Batch
-from mcpd.core.mux.changes import Changes
+from mcpd.core.mux.change_throttle import ChangeThrottle
+from mcpd.core.mux.client_subscription import ClientSubscription
 from mcpd.core.mux.commands import ToSession
-from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.context import Context, Timer
 from mcpd.core.mux.failures import MOST_FOLLOWED, no_room, with_details
 from mcpd.core.mux.inflight import End, Outcome, Recipient, UpstreamRequest
-from mcpd.core.mux.listener import Listener
 from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
@@ -38,18 +38,18 @@ _NO_PARAMS = Params()
 class ClientRequest(Kept, Recipient):
     """One request of a client, MCP's or a control request, until it has its one answer.
 
-    ``ident`` is its id as it came, ``key`` what makes two spellings of it equal. ``asker`` is who
-    asks where the request says so itself, as modern ones do; ``token`` is the progress token in
-    its envelope. Its answer is a part of ``batch``, where there is one. ``leg`` is the request to
-    a server that was made of it. ``leave`` takes it out of whatever it waits for.
+    ``ident`` is its id as it came, ``key`` what makes two spellings of it equal. ``client_info``
+    is what a modern request says of its client, ``token`` the progress token in that. Its answer
+    is a part of ``batch``, where there is one. ``leg`` is the request to a server that was made of
+    it. ``leave`` takes it out of whatever it waits for.
 
     ``end`` gives back the memory that is counted for it, unless a parked call, a subscription or
     a check of arguments keeps that.
     """
 
     __slots__ = (
-        "asker",
         "batch",
+        "client_info",
         "event",
         "found",
         "ident",
@@ -81,7 +81,7 @@ class ClientRequest(Kept, Recipient):
         self.is_over = False
         self.is_control = False
         self.leg: UpstreamRequest | None = None
-        self.asker: Asker | None = None
+        self.client_info: ClientInfo | None = None
         self.token: bytes | None = None
         self.batch: Batch | None = None
         self.timer: Timer | None = None
@@ -105,7 +105,7 @@ class ClientRequest(Kept, Recipient):
     def reject(self, code: int, why: str) -> None:
         """Answer a request that its client should not have sent like this."""
         session = self.session
-        session.fx.tell(FrameRejected(session.id, why))
+        session.ctx.tell(FrameRejected(session.id, why))
         self.refuse(Failure(_KINDS_OF_CODES.get(code, "invalid_message"), why), code)
 
     def drop(self) -> None:
@@ -122,7 +122,7 @@ class ClientRequest(Kept, Recipient):
             if self.batch is None:
                 session = self.session
                 line = envelope.result_parts(self.ident, outcome.result)
-                session.fx.commands.append(ToSession(session.id, line))
+                session.ctx.commands.append(ToSession(session.id, line))
             else:
                 self._send(envelope.result(self.ident, outcome.result))
         elif outcome.error is not None:
@@ -144,7 +144,7 @@ class ClientRequest(Kept, Recipient):
     def _send(self, line: bytes) -> None:
         session = self.session
         if self.batch is None:
-            session.fx.commands.append(ToSession(session.id, line))
+            session.ctx.commands.append(ToSession(session.id, line))
             return
         if not self.batch.has_room(line):
             failure = with_details(no_room(session.share, len(line)), outcome_unknown=True)
@@ -167,9 +167,9 @@ class ClientRequest(Kept, Recipient):
         is_known = session.requests.get(self.key) is self
         if is_known:
             del session.requests[self.key]
-            asker = self.asker
-            if asker is not None and asker.level:
-                session.forget_level(asker.level)
+            client_info = self.client_info
+            if client_info is not None and client_info.level:
+                session.forget_level(client_info.level)
         if self.timer is not None:
             self.timer.cancel()
         if self.leave is not None:
@@ -179,7 +179,7 @@ class ClientRequest(Kept, Recipient):
         if leg is not None and leg.holder is None and not leg.is_over:  # it was not sent
             leg.is_over = True
             if leg.created_at:
-                call_facts.ended(session.fx, leg, Outcome(how))
+                call_facts.ended(session.ctx, leg, Outcome(how))
         self.leg = None  # else a circle keeps request and frame until the collector runs
         if is_known:
             self.release()
@@ -191,14 +191,14 @@ class Session:
 
     def __init__(
         self,
-        effects: Effects,
+        context: Context,
         ident: SessionId,
         principal: Principal,
         share: Share,
         *,
         in_reserve: bool = False,
     ) -> None:
-        self.fx = effects
+        self.ctx = context
         self.id = ident
         self.principal = principal
         """Whose requests these are; ``mcpd/attach`` can give up rights."""
@@ -223,13 +223,13 @@ class Session:
         self.roots: tuple[str, ...] = ()
         self.version: str | None = None
         """The negotiated revision, once ``initialize`` was answered."""
-        self.asker = NOBODY
+        self.client_info = UNKNOWN_CLIENT
         """What its client said of itself in ``initialize``."""
         self.is_modern = False
         """Whether it has sent a request with an envelope."""
-        self.envelope: tuple[bytes, Asker, bytes | None] = (b"", NOBODY, None)
+        self.envelope: tuple[bytes, ClientInfo, bytes | None] = (b"", UNKNOWN_CLIENT, None)
         """The last envelope that was read, its asker and progress token: most are like the last."""
-        self.listens: dict[bytes, Listener] = {}
+        self.listens: dict[bytes, ClientSubscription] = {}
         """Its open ``subscriptions/listen``, by the key of their ids."""
         self.is_initialized = False
         self.is_opening = False
@@ -255,7 +255,7 @@ class Session:
         """Resources and tasks that its listens name."""
         self.incomplete: set[Kind] = set()
         """Lists of the aggregate that it got while a server had not listed yet."""
-        self.changes = Changes()
+        self.changes = ChangeThrottle()
         """When it was told last, as a legacy session, that a list is another one."""
 
     def may_follow(self, count: int) -> bool:
@@ -269,9 +269,9 @@ class Session:
             return None
         return self.client if self.pid is None else f"{self.client} (pid {self.pid})"
 
-    def speaker(self) -> Asker:
+    def speaker(self) -> ClientInfo:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""
-        return self.envelope[1] if self.is_modern else self.asker
+        return self.envelope[1] if self.is_modern else self.client_info
 
     @property
     def may_omit_id(self) -> bool:
@@ -289,11 +289,11 @@ class Session:
         own = [self.level] if self.level is not None else []
         return [*own, *self._levels]
 
-    def ask_as(self, request: ClientRequest, asker: Asker) -> None:
+    def take_client_info(self, request: ClientRequest, client_info: ClientInfo) -> None:
         """Take who asks from a request of it, and the log level that it wants."""
-        request.asker = asker
-        if asker.level:
-            self._levels[asker.level] = self._levels.get(asker.level, 0) + 1
+        request.client_info = client_info
+        if client_info.level:
+            self._levels[client_info.level] = self._levels.get(client_info.level, 0) + 1
 
     def forget_level(self, level: str) -> None:
         """Forget a log level that a request wanted which has ended."""
@@ -303,7 +303,7 @@ class Session:
 
     def send(self, line: bytes) -> None:
         """Send its client a line."""
-        self.fx.commands.append(ToSession(self.id, line))
+        self.ctx.commands.append(ToSession(self.id, line))
 
     def notify(self, method: str, params: Raw | bytes | None) -> None:
         """Send its client a notification, unless it has not said yet that it is initialized."""
@@ -313,7 +313,7 @@ class Session:
     def notify_always(self, method: str, params: Raw | bytes | None) -> None:
         """Send its client a notification that one of its requests has asked for."""
         line = envelope.notification(envelope.quote(method), params)
-        self.fx.emit(ToSession(self.id, line, is_notification=True))
+        self.ctx.emit(ToSession(self.id, line, is_notification=True))
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""

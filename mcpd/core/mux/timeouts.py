@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.inflight import UpstreamRequest
 
 TimedOut = Callable[[UpstreamRequest, str, float], None]
@@ -18,8 +18,8 @@ class Timeouts:
     Both are suspended while there is a reason, such as an open question or a parked call.
     """
 
-    def __init__(self, effects: Effects, timed_out: TimedOut) -> None:
-        self._fx = effects
+    def __init__(self, context: Context, timed_out: TimedOut) -> None:
+        self._ctx = context
         self._timed_out = timed_out
         self._reasons: dict[UpstreamRequest, int] = {}
 
@@ -53,7 +53,7 @@ class Timeouts:
             if leg.timer is not None:
                 leg.timer.cancel()
             if leg.hard_timer is not None and leg.hard_timer.act is not None:
-                leg.left = max(0.0, leg.hard_timer.at - self._fx.now)
+                leg.left = max(0.0, leg.hard_timer.at - self._ctx.now)
                 leg.hard_timer.cancel()
 
     def resume(self, leg: UpstreamRequest) -> None:
@@ -72,8 +72,8 @@ class Timeouts:
         if leg.timer is not None:
             leg.timer.cancel()
         act = partial(self._timed_out, leg, "call_timeout", leg.timeout)
-        leg.timer = self._fx.after(leg.timeout, act)
+        leg.timer = self._ctx.after(leg.timeout, act)
 
     def _start_hard(self, leg: UpstreamRequest, seconds: float) -> None:
         act = partial(self._timed_out, leg, "call_timeout_max", leg.most)
-        leg.hard_timer = self._fx.after(seconds, act)
+        leg.hard_timer = self._ctx.after(seconds, act)

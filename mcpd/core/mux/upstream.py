@@ -13,19 +13,19 @@ from msgspec import MsgspecError, Raw, json
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp import legacy, modern
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import ourselves
+from mcpd.core.mux import own_info
 from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
-from mcpd.core.mux.effects import Effects, Timer
+from mcpd.core.mux.context import Context, Timer
 from mcpd.core.mux.entries import Entry
-from mcpd.core.mux.feeds import Feeds
 from mcpd.core.mux.handshake import Handshake
+from mcpd.core.mux.listen_streams import ListenStreams
 from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.subscriptions import Subscriptions, Task, Topic
 from mcpd.core.wire import envelope
@@ -91,11 +91,11 @@ class Upstream:
 
     def __init__(
         self,
-        effects: Effects,
+        context: Context,
         slot: SlotId,
         entry: Entry,
         observer: Observer,
-        client: Callable[[], Asker] | None = None,
+        client: Callable[[], ClientInfo] | None = None,
     ) -> None:
         """``client`` returns whose process it is; ``None`` where several clients share it."""
         self.slot = slot
@@ -114,17 +114,17 @@ class Upstream:
         self._level_taken: str | None = None  # the last that a process agreed to
         self._is_setting_level = False
         self._level_waiters: dict[Callable[[Raw | bytes | None], None], None] = {}
-        self.share = Share(effects.memory)
+        self.share = Share(context.memory)
         """What is kept of its questions."""
-        self.calls = calls = Calls(effects, slot, entry)
-        calls.callers = ourselves.calling_asker(effects.settings.version)
+        self.calls = calls = Calls(context, slot, entry)
+        calls.callers = own_info.control_client_info(context.settings.version)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
-        self.lists = Lists(effects, calls, lists, self)
+        self.lists = Lists(context, calls, lists, self)
         self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
         self.subscriptions = Subscriptions(self._move_subscription)
-        self._handshake = Handshake(effects, calls, self._take_introduction)
-        self.feeds = Feeds(effects, calls, self.feed_reopened)
-        self._fx = effects
+        self._handshake = Handshake(context, calls, self._take_introduction)
+        self.listen_streams = ListenStreams(context, calls, self.feed_reopened)
+        self._ctx = context
         self._observer = observer
         self._client = client
         self._start_steps = 0  # answers that are owed before the process is ready
@@ -149,7 +149,7 @@ class Upstream:
         """Whether the process serves one client alone, or control calls."""
         return self._client is not None
 
-    def lists_for(self, client: Asker) -> Lists:
+    def lists_for(self, client: ClientInfo) -> Lists:
         """Return what the server lists for a client.
 
         A modern server can list by what each request declares, so clients whose extensions are
@@ -163,8 +163,10 @@ class Upstream:
         found = self._lists_of.get(told)
         if found is None:
             host = _ListsOfClients(self)
-            asker = Asker(Era.LEGACY, told, client.info)  # its envelope is written by us
-            found = self._lists_of[told] = Lists(self._fx, self.calls, Catalog(), host, asker)
+            client_info = ClientInfo(Era.LEGACY, told, client.info)  # its envelope is written by us
+            found = self._lists_of[told] = Lists(
+                self._ctx, self.calls, Catalog(), host, client_info
+            )
             if len(self._lists_of) > MOST_LISTS:
                 self._lists_of.popitem(last=False)
         self._lists_of.move_to_end(told)
@@ -189,7 +191,7 @@ class Upstream:
         known = self.introduction
         if known is None or not known.has(kind.capability, "listChanged"):
             return False
-        return not self.is_modern or self.feeds.hears(kind)
+        return not self.is_modern or self.listen_streams.hears(kind)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -204,11 +206,11 @@ class Upstream:
     def silent_s(self) -> float | None:
         """Return for how long the process has said nothing while it owes an answer."""
         owed_since = self.calls.owed_since()
-        return None if owed_since is None else self._fx.now - max(owed_since, self.heard_at)
+        return None if owed_since is None else self._ctx.now - max(owed_since, self.heard_at)
 
     def hints(self, kind: Kind) -> tuple[int, str]:
         """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list."""
-        return self.lists.hints(kind, self._fx.now)
+        return self.lists.hints(kind, self._ctx.now)
 
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
@@ -227,7 +229,7 @@ class Upstream:
         """Take over what another client's process listed, if it was told the same."""
         if self._client is None or self.catalog.lists or self.phase is not Phase.DOWN:
             return
-        ours = ourselves.asker_for(self.entry, self._client(), self._fx.settings.version)
+        ours = own_info.client_info_for(self.entry, self._client(), self._ctx.settings.version)
         if _declared(known.capabilities) == _declared(ours.capabilities):
             self.lists.catalog = known.catalog
 
@@ -240,7 +242,7 @@ class Upstream:
     def notify(self, method: bytes, params: Raw | bytes | None = None) -> None:
         """Send a notification, if there is a process to read it."""
         if self.phase is not Phase.DOWN:
-            self._fx.emit(ToServer(self.slot, envelope.notification(method, params)))
+            self._ctx.emit(ToServer(self.slot, envelope.notification(method, params)))
 
     def answer(
         self, ident: bytes, *, result: Raw | bytes | None, error: Raw | bytes | None
@@ -249,7 +251,7 @@ class Upstream:
         if self.phase is not Phase.DOWN:
             line = envelope.error(ident, error) if error is not None else None
             line = line or envelope.result(ident, result if result is not None else b"{}")
-            self._fx.emit(ToServer(self.slot, line))
+            self._ctx.emit(ToServer(self.slot, line))
             if ident in self._roots_asked:
                 self._roots_asked.discard(ident)
                 self._wait_for_roots()
@@ -271,7 +273,7 @@ class Upstream:
         has_roots = bool(self.entry.roots) or self.entry.asks_for_roots
         if has_roots and not self.is_modern:
             self.calls.hold_all()
-            self._roots_by = self._fx.now + ROOTS_MOST
+            self._roots_by = self._ctx.now + ROOTS_MOST
             self._wait_for_roots()
 
     def _wait_for_roots(self) -> None:
@@ -279,9 +281,9 @@ class Upstream:
             return
         if self._roots_timer is not None:
             self._roots_timer.cancel()
-        left = self._roots_by - self._fx.now
+        left = self._roots_by - self._ctx.now
         wait = left if self._roots_asked else min(ROOTS_IN, left)
-        self._roots_timer = self._fx.after(wait, self._let_all_go)
+        self._roots_timer = self._ctx.after(wait, self._let_all_go)
 
     def _let_all_go(self) -> None:
         self._roots_asked.clear()
@@ -293,8 +295,8 @@ class Upstream:
         """A new process is there: introduce ourselves."""
         self.phase = Phase.STARTING
         client = None if self._client is None else self._client()
-        version = self._fx.settings.version
-        self.calls.ours = ourselves.asker_for(self.entry, client, version)
+        version = self._ctx.settings.version
+        self.calls.ours = own_info.client_info_for(self.entry, client, version)
         self.calls.begin()
         self._handshake.up()
 
@@ -312,7 +314,7 @@ class Upstream:
         self._roots_asked.clear()
         if self._roots_timer is not None:
             self._roots_timer.cancel()
-        self.feeds.down()
+        self.listen_streams.down()
         self.subscriptions.down()
         self.calls.lose(
             failure,
@@ -357,7 +359,7 @@ class Upstream:
             return
         self.phase = Phase.READY
         version = "" if self.introduction is None else self.introduction.version
-        self._fx.emit(Ready(self.slot, version))
+        self._ctx.emit(Ready(self.slot, version))
         self.keep_lists()
         if self.level is not None and self._is_level_due:
             self._send_level(self.level, None)  # they were told to change meanwhile
@@ -380,7 +382,7 @@ class Upstream:
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
             told = self.calls.ours.capabilities
-            self._fx.emit(
+            self._ctx.emit(
                 KeepCatalog(
                     entry.name, entry.launch, said, self.catalog, self.has_asked, offer, told
                 )
@@ -463,9 +465,9 @@ class Upstream:
             self._started_step()
 
         if self.is_modern and wanted:
-            self.feeds.follow(topic, moved)
+            self.listen_streams.follow(topic, moved)
         elif self.is_modern:
-            self.feeds.leave(topic)
+            self.listen_streams.leave(topic)
             moved(None)
         elif isinstance(topic, Task):
             moved(None)  # a legacy process, in the place of a modern one, has none to tell of
@@ -479,7 +481,7 @@ class Upstream:
             introduction.has(name, "listChanged") for name in legacy.LIST_CHANGED
         )
         if tools or prompts or resources:
-            self.feeds.follow_lists(
+            self.listen_streams.follow_lists(
                 modern.Listen(tools=tools, prompts=prompts, resources=resources, uris=())
             )
 
@@ -490,13 +492,13 @@ class Upstream:
 
     def warn_seldom(self, text: str) -> None:
         """Say that the server does something odd, once a second at most."""
-        if self._fx.now >= self._warned_at + 1.0:
-            self._warned_at = self._fx.now
+        if self._ctx.now >= self._warned_at + 1.0:
+            self._warned_at = self._ctx.now
             self.warn(text)
 
     def warn(self, text: str) -> None:
         """Say that the server did something odd."""
-        self._fx.tell(ServerWarning(self.entry.name, text))
+        self._ctx.tell(ServerWarning(self.entry.name, text))
 
 
 def most_verbose(levels: list[str]) -> str | None:

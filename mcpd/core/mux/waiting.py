@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mux.lists import Lists
-from mcpd.core.mux.tables import Tables
+from mcpd.core.mux.state import MuxState
 from mcpd.core.mux.upstream import Upstream
 
 
@@ -36,17 +36,17 @@ class Waiting(Generic[R]):
     refused, and any other takes its next ``step``.
     """
 
-    __slots__ = ("_again", "_request", "_step", "_tables", "_upstream")
+    __slots__ = ("_again", "_request", "_state", "_step", "_upstream")
 
     def __init__(
         self,
-        tables: Tables,
+        state: MuxState,
         request: R,
         upstream: Upstream,
         step: Callable[[R, Upstream], None],
         again: Callable[[R], None],
     ) -> None:
-        self._tables = tables
+        self._state = state
         self._request = request
         self._upstream = upstream
         self._step = step
@@ -61,7 +61,7 @@ class Waiting(Generic[R]):
         failure = came[-1] if came else None
         if not isinstance(failure, Failure):
             self._step(request, self._upstream)
-        elif self._tables.has_left(self._upstream):
+        elif self._state.has_left(self._upstream):
             self._again(request)
         else:
             request.refuse(failure)

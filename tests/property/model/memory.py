@@ -8,14 +8,14 @@ from mcpd.core.wire.memory import REQUEST_BYTES
 
 def check(mux: Mux) -> None:
     """Hold what the mux has counted against the requests and questions that there are."""
-    tables = mux._tables
+    tables = mux._state
     checks = [(request.session, request) for request, *_ in mux._admission._checks.values()]
     followed = [f for u in tables.places() for f in u.subscriptions._followed.values()]
     is_settled = not any(each.waiters for each in followed)
     total = 0
     for session in tables.sessions.values():
         kept = {*session.requests.values(), *(each.kept for each in session.listens.values())}
-        kept |= {c.kept for c in mux._parked._calls.get(session.id, {}).values() if c.kept}
+        kept |= {c.kept for c in mux._parked_calls._calls.get(session.id, {}).values() if c.kept}
         kept |= {request for owner, request in checks if owner is session}
         batches = {r.batch for r in session.requests.values() if r.batch is not None}
         size = sum(each.kept_bytes for each in kept) + sum(b._kept_bytes for b in batches)

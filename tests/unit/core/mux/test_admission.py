@@ -169,7 +169,7 @@ def test_the_next_round_of_a_call_is_decided_about_again(monkeypatch: pytest.Mon
 def listened(fields: str = "") -> Hall:
     """Return a hall where something listens for the facts of calls."""
     hall = Hall(CALL, fields)
-    hall.mux.effects.tells_calls = True
+    hall.mux.context.tells_calls = True
     return hall
 
 

@@ -11,7 +11,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mux.calls import Calls
 from mcpd.core.mux.commands import Answered, Busy, Idle, Tell, ToServer, Want
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest, failed
 from mcpd.ids import SlotId
@@ -25,9 +25,9 @@ class Box:
     """Requests of one server, and what came of them."""
 
     def __init__(self, **fields: Any) -> None:
-        self.fx = Effects(Settings(version="1", max_request_bytes=1000), lambda name, known: [])
+        self.ctx = Context(Settings(version="1", max_request_bytes=1000), lambda name, known: [])
         self.entry = Entry(name="echo", launch="echo-1", **fields)
-        self.calls = Calls(self.fx, SlotId("echo-1"), self.entry)
+        self.calls = Calls(self.ctx, SlotId("echo-1"), self.entry)
         self.outcomes: dict[str, object] = {}
 
     def pending(self, name: str, owner: int = 1, params: bytes = b"{}") -> UpstreamRequest:
@@ -64,17 +64,17 @@ class Box:
         self.calls.lose(GONE, is_planned=is_planned, comes_back=comes_back, tool=lambda name: None)
 
     def wait(self, seconds: float) -> None:
-        self.fx.now += seconds
-        self.fx.run_due()
+        self.ctx.now += seconds
+        self.ctx.run_due()
 
     def sent(self) -> list[int]:
         """Return the ids of the requests that were sent since the last look."""
-        commands, self.fx.commands = self.fx.commands, []
+        commands, self.ctx.commands = self.ctx.commands, []
         return [c.wire_id for c in commands if isinstance(c, ToServer) and c.wire_id]
 
     def said(self, *kinds: type) -> list[object]:
         """Return the commands of some kinds since the last look."""
-        commands, self.fx.commands = self.fx.commands, []
+        commands, self.ctx.commands = self.ctx.commands, []
         return [c for c in commands if isinstance(c, kinds)]
 
 
@@ -219,7 +219,7 @@ def test_a_call_that_is_over_leaves_no_timer():
     box.up()
     box.submit("a")
     box.finish(1)
-    assert box.fx.next_deadline() is None
+    assert box.ctx.next_deadline() is None
 
 
 def test_a_call_that_is_repeated_has_all_its_time():
@@ -229,10 +229,10 @@ def test_a_call_that_is_repeated_has_all_its_time():
     box.calls.submit(pending)
     box.wait(9)
     box.lose()
-    assert box.fx.next_deadline() is None
+    assert box.ctx.next_deadline() is None
     box.wait(100)
     box.up()
-    assert box.fx.next_deadline() == box.fx.now + 10
+    assert box.ctx.next_deadline() == box.ctx.now + 10
 
 
 def test_what_was_not_written_may_be_sent_again():
@@ -393,8 +393,8 @@ def test_a_handshake_that_could_not_be_written_is_left_to_the_start_up_time():
 def test_lines_that_were_not_taken_are_told_of_once_a_second():
     box = Box()
     for now in (5.0, 5.1, 5.9, 6.0, 6.5):
-        box.fx.now = now
+        box.ctx.now = now
         box.calls.refuse_write(0)
     box.calls.refuse_write(0, is_gone=True)
-    facts = [c.fact for c in box.fx.commands if isinstance(c, Tell)]
+    facts = [c.fact for c in box.ctx.commands if isinstance(c, Tell)]
     assert [fact.text.rsplit(" ", 1)[1] for fact in facts] == ["1", "3"]

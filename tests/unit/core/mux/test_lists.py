@@ -90,7 +90,7 @@ def modern() -> World:
 
 
 def hints(made: World) -> tuple[int, str]:
-    return made.mux._tables.upstreams[made.slot("echo")].lists.hints(Kind.TOOLS, made.now)
+    return made.mux._state.upstreams[made.slot("echo")].lists.hints(Kind.TOOLS, made.now)
 
 
 def test_the_time_that_a_list_may_be_kept_is_less_the_age_of_our_copy():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.core.mcp.asker import SAID_BYTES
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mcp.client_info import SAID_BYTES
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.session import Session
 from mcpd.core.wire.memory import Memory, Share
@@ -13,7 +13,7 @@ from mcpd.ids import SessionId
 from tests.support.transcript import USER
 from tests.unit.core.mux.world import World
 
-EFFECTS = Effects(Settings(version="1"), lambda name, known: [])
+EFFECTS = Context(Settings(version="1"), lambda name, known: [])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mux.calls import Calls
-from mcpd.core.mux.effects import Effects
+from mcpd.core.mux.context import Context
 from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.inflight import End, Outcome, UpstreamRequest
 from mcpd.ids import SlotId
@@ -15,9 +15,9 @@ class Clock:
     """One call with both time-outs, and the limit that it met."""
 
     def __init__(self) -> None:
-        self.fx = Effects(Settings(version="1"), lambda name, known: [])
+        self.ctx = Context(Settings(version="1"), lambda name, known: [])
         entry = Entry(name="echo", launch="echo-1", call_timeout=10, call_timeout_max=25)
-        self.calls = Calls(self.fx, SlotId("echo-1"), entry)
+        self.calls = Calls(self.ctx, SlotId("echo-1"), entry)
         self.calls.begin()
         self.calls.open()
         self.limit: str | None = None
@@ -33,8 +33,8 @@ class Clock:
         self.limit = None if failure is None else failure.details["limit"]
 
     def wait(self, seconds: float) -> None:
-        self.fx.now += seconds
-        self.fx.run_due()
+        self.ctx.now += seconds
+        self.ctx.run_due()
 
 
 def test_time_goes_on_when_the_last_reason_is_gone() -> None:
