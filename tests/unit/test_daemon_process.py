@@ -1,4 +1,4 @@
-"""Which process is behind a socket, and in which state it is."""
+"""Which process is behind a socket, and in which state it is: B114."""
 
 from __future__ import annotations
 
