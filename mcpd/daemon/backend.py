@@ -18,16 +18,16 @@ from mcpd.core.mcp import codes
 from mcpd.core.mux.failures import with_details
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
-from mcpd.daemon.adhoc import AdHoc
-from mcpd.daemon.assemble import Server
-from mcpd.daemon.operate import Operator, Reached
-from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
+from mcpd.daemon.servers.adhoc import AdHoc
+from mcpd.daemon.servers.control import Reached, ServerControl
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server
 from mcpd.listeners.control import AttachParams, Send, Unsubscribe
 from mcpd.observe.journal import Journal
 from mcpd.observe.logs import DaemonLog
 from mcpd.redact import MASK
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.supervisor import Supervisor
 
 Json = dict[str, Any]
 
@@ -51,7 +51,7 @@ class Answers:
         registry: Registry,
         mux: Mux,
         supervisor: Supervisor,
-        operator: Operator,
+        operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
         log: DaemonLog,

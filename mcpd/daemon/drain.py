@@ -6,9 +6,9 @@ import asyncio
 
 from mcpd.core.facts import Failure
 from mcpd.core.mux.events import Draining, Farewell
-from mcpd.daemon.perform import Performer
+from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.listeners.unix import UnixListener
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.supervisor import Supervisor
 
 FLUSH_S = 0.5
 """How long clients may take to read what was still for them."""
@@ -25,7 +25,7 @@ class Drain:
     """From the wish that the daemon ends to nothing that runs. Begun once, hurried at will."""
 
     def __init__(
-        self, performer: Performer, supervisor: Supervisor, listener: UnixListener
+        self, performer: Dispatcher, supervisor: Supervisor, listener: UnixListener
     ) -> None:
         self._performer = performer
         self._supervisor = supervisor

@@ -11,7 +11,7 @@ from mcpd import tasks
 from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.load import Loaded, candidates, load
 from mcpd.config.watch import FileWatch
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers.registry import Registry
 from mcpd.observe.journal import Journal
 from mcpd.observe.logs import DaemonLog
 

@@ -21,20 +21,19 @@ from mcpd.core.mux import events
 from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.mux import NO_SESSION, Mux
 from mcpd.core.wire.framing import Frame, Oversized
-from mcpd.daemon.adhoc import AdHoc
+from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.backend import Answers
-from mcpd.daemon.cache import CatalogCache, Remembered
-from mcpd.daemon.checks import Checks
 from mcpd.daemon.clock import Clock
+from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.drain import Drain
-from mcpd.daemon.herald import Herald
-from mcpd.daemon.memory_watch import MemoryWatch
-from mcpd.daemon.operate import Operator
-from mcpd.daemon.perform import Performer
-from mcpd.daemon.place import Place
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.manager_status import ManagerStatus
 from mcpd.daemon.reload import Reloader
-from mcpd.daemon.stamp import stamp_of
+from mcpd.daemon.servers.adhoc import AdHoc
+from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
+from mcpd.daemon.servers.control import ServerControl
+from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.socket_keeper import SocketKeeper
 from mcpd.daemon.watchdog import Watchdog
 from mcpd.errors import PathRefused
 from mcpd.ids import SessionId, SlotId
@@ -59,10 +58,10 @@ from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logroom import LogRoom, Removed
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
-from mcpd.supervise.slot import Spec
-from mcpd.supervise.supervisor import Supervisor
 from mcpd.supervise.sweep import sweep_dead
-from mcpd.upstreams.stdio import Pipes
+from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.stdio.pipes import Pipes
+from mcpd.upstreams.supervisor import Supervisor
 
 SLACK_BYTES = 64 * 1024
 """What a client's line may have over ``max_request_bytes``, which counts what is sent on."""
@@ -219,7 +218,7 @@ class Daemon:
             suggest=nearest,
         )
         self._clock = Clock(loop, on_gap=self._note_gap)
-        self._performer = Performer(mux, self._clock)
+        self._performer = Dispatcher(mux, self._clock)
         mux.effects.unfinished = self._performer.unfinished
         self._supervisor = Supervisor(
             self,
@@ -236,12 +235,12 @@ class Daemon:
             tell=self._note_login_path,
         )
         self._performer.supervisor = self._supervisor
-        self._operator = Operator(self._registry, mux, self._supervisor, self.dispatch)
+        self._operator = ServerControl(self._registry, mux, self._supervisor, self.dispatch)
         self._ad_hoc = AdHoc(self._registry, mux, self._entries_changed)
         self._memory = MemoryWatch(
             self._registry.memory_max, supervisor=self._supervisor, mux=mux, tell=self.tell
         )
-        self._checks = Checks(self._supervisor.reaper, self.dispatch)
+        self._checks = ArgumentChecks(self._supervisor.reaper, self.dispatch)
         self._answers = Answers(
             socket=path,
             config=start.options.config or os.environ.get("MCPD_CONFIG") or None,
@@ -257,7 +256,7 @@ class Daemon:
             problems=self._problems,
         )
         self._desk = Desk(self._answers, dispatch=self.dispatch, notify=self._notify)
-        self._herald = Herald(start.notifier, self._registry, mux, self._supervisor)
+        self._herald = ManagerStatus(start.notifier, self._registry, mux, self._supervisor)
         self._outboxes = Outboxes(one_bytes=settings.outbox_bytes, memory=mux.memory)
         self._half_open = HalfOpen(lambda session: self.dispatch(events.InputEnded(session)))
         self._ledger: Ledger
@@ -265,7 +264,7 @@ class Daemon:
         """While the ledger's last change is not on disk: when it is tried again."""
         self._listener: UnixListener
         self._drain: Drain
-        self._place: Place
+        self._place: SocketKeeper
         self._performer.route(cmd.Tell, lambda command: self.tell(command.fact))
         self._performer.route(cmd.Control, self._serve)
         self._performer.route(cmd.ControlCancelled, lambda c: self._desk.cancel(c.session, c.key))
@@ -290,7 +289,7 @@ class Daemon:
             is_idle=lambda connection: not self._performer.mux.owes(connection.session),
             refused=self._warn_of_refusal,
         )
-        self._place = Place(
+        self._place = SocketKeeper(
             self._path,
             lock,
             identity,
@@ -560,7 +559,7 @@ class Daemon:
     def _keep_catalog(self, command: cmd.KeepCatalog) -> None:
         for server in self._registry:
             if server.entry.launch == command.launch and server.spec and not server.is_ad_hoc:
-                stamp = stamp_of(server.spec)
+                stamp = program_mtime(server.spec)
                 said = Remembered(
                     command.introduction,
                     command.catalog,

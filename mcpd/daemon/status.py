@@ -22,13 +22,13 @@ from mcpd.api.status import (
 )
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
-from mcpd.daemon.assemble import Server
+from mcpd.daemon.servers.server import Server
 from mcpd.observe.logs import stamp
 from mcpd.supervise import descriptors, memory
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import Stat
-from mcpd.supervise.slot import Slot
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.supervisor import Supervisor
 
 _BUSIEST_FIRST: tuple[State, ...] = (
     "ready",

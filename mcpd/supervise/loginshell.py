@@ -9,7 +9,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from mcpd import paths, tasks
 from mcpd.errors import SpawnFailed
@@ -17,7 +17,6 @@ from mcpd.supervise import ladder, loginpath, procfs
 from mcpd.supervise.loginpath import Answer, Login, NotUsable
 from mcpd.supervise.process import Child
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import Spec
 
 TIMEOUT_S: Final = 5.0
 """For the shell, its rc files included."""
@@ -35,6 +34,26 @@ CHUNK_BYTES: Final = 1 << 16
 
 LAST_CHUNKS: Final = 4
 """Of what is read after its end; a pipe holds one."""
+
+
+class Command(Protocol):
+    """What counts in a server's command for the PATH on which it is found."""
+
+    @property
+    def command(self) -> str:
+        """The program: a name, or a path."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables of its entry."""
+
+    @property
+    def base_env(self) -> Mapping[str, str]:
+        """The environment that it may inherit."""
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it is a command line of a client, with its environment."""
 
 
 class LoginPath:
@@ -70,7 +89,7 @@ class LoginPath:
         self._ends: set[asyncio.Task[None]] = set()
         """The clearing up after shells."""
 
-    def must_wait(self, spec: Spec, then: Callable[[], None]) -> bool:
+    def must_wait(self, spec: Command, then: Callable[[], None]) -> bool:
         """Say whether a start has to wait for the shell; ``then`` is called when it need not.
 
         A command that is a path is found without, and waits for ``PATIENCE_S`` at most: it is to
@@ -88,13 +107,13 @@ class LoginPath:
         self._waiters.add(then)
         return True
 
-    def base_of(self, spec: Spec) -> Mapping[str, str]:
+    def base_of(self, spec: Command) -> Mapping[str, str]:
         """Return what a server may inherit, with the PATH that counts."""
         if self.login is None or not self._counts(spec):
             return spec.base_env
         return {**spec.base_env, "PATH": self.login.path}
 
-    def explain(self, spec: Spec, error: SpawnFailed) -> SpawnFailed:
+    def explain(self, spec: Command, error: SpawnFailed) -> SpawnFailed:
         """Return a failure that says whose PATH a command was looked for on."""
         if spec.is_typed or "/" in spec.command or not error.details.get("searched"):
             return error
@@ -125,11 +144,11 @@ class LoginPath:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _counts(self, spec: Spec) -> bool:
+    def _counts(self, spec: Command) -> bool:
         """Tell whether a server's command is looked for on the daemon's own PATH."""
         return "PATH" not in spec.env and spec.base_env.get("PATH") == self.own
 
-    def _whose(self, spec: Spec) -> str:
+    def _whose(self, spec: Command) -> str:
         if not self._counts(spec):
             return "What was searched is the PATH that its entry or its client sets"
         if self.login is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpd.upstreams.stdio import TELLS_UNREAD
+from mcpd.upstreams.stdio.pipes import TELLS_UNREAD
 from tests.support.daemon import Box, Json, Peer, RpcError, is_alive
 from tests.support.waiting import scaled, wait_until
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from mcpd.config.entry import entry_from_json
-from mcpd.daemon.assemble import assemble
+from mcpd.daemon.servers.server import assemble
 from mcpd.supervise import loginshell, procfs
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
-from mcpd.supervise.slot import Spec
+from mcpd.upstreams.slot import Spec
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 

@@ -16,8 +16,8 @@ from mcpd.core.mux.mux import Mux
 from mcpd.ids import SlotId
 from mcpd.supervise import memory
 from mcpd.supervise.process import Child
-from mcpd.supervise.slot import Slot
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.supervisor import Supervisor
 
 LOOK_S: Final = 5.0
 """Between two looks at how much memory trees take."""

@@ -16,11 +16,11 @@ from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.clock import Clock
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.connection import Connection
-from mcpd.supervise.supervisor import Supervisor
-from mcpd.upstreams.stdio import Pipes
+from mcpd.upstreams.stdio.pipes import Pipes
+from mcpd.upstreams.supervisor import Supervisor
 
 
-class Performer:
+class Dispatcher:
     """The one place where events enter the mux.
 
     Invariant: no ``await`` between an event and its commands, and none of them is performed

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Raw
 
+from mcpd.config.entry import entry_from_json
 from mcpd.core.catalog.model import Catalog, Kind, merge_pages, parse_page
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.daemon.cache import CatalogCache, Remembered
+from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
+from mcpd.daemon.servers.server import assemble
 from mcpd.redact import Redactor
+from mcpd.upstreams.slot import Spec
 
 TOOLS = b'{"tools":[{"name":"echo","n":1.0,"key":"hunter22-and-more"}]}'
 INTRODUCTION = Introduction("2025-11-25", {"tools": Raw(b"{}")}, b'{"name":"x"}', b'"be kind"')
@@ -147,3 +151,35 @@ async def test_it_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
     blocker.unlink()
     await cache.flush()
     assert cache.load("a", "key") is not None
+
+
+def spec(command: str, **values: Any) -> Spec:
+    configured = entry_from_json({"command": command, **values}, name="x", env={}, cwd="/")
+    found = assemble(configured, base_env={"PATH": "/nowhere"}).spec
+    assert found is not None
+    return found
+
+
+def executable(folder: Path) -> Path:
+    file = folder / "srv"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o755)
+    return file
+
+
+def test_it_is_when_the_file_that_is_run_was_written(tmp_path: Path) -> None:
+    file = executable(tmp_path)
+    os.utime(file, ns=(1, 1_700_000_000_123_456_000))
+    link = tmp_path / "link"
+    link.symlink_to(file)
+    for command in (str(file), str(link)):
+        assert program_mtime(spec(command)) == 1_700_000_000_123_456_000
+
+
+def test_it_is_looked_for_where_the_server_would_be(tmp_path: Path) -> None:
+    file = executable(tmp_path)
+    assert program_mtime(spec("srv", env={"PATH": str(tmp_path)})) == file.stat().st_mtime_ns
+
+
+def test_what_is_not_there_has_none(tmp_path: Path) -> None:
+    assert program_mtime(spec(str(tmp_path / "missing"))) is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.daemon.place import Place
+from mcpd.daemon.socket_keeper import SocketKeeper
 from mcpd.errors import PathRefused
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock
@@ -25,7 +25,7 @@ class Held:
         self.listeners = [bind.bind_socket(self.path, self.lock)]
         self.lost: list[str] = []
         self.refused: list[PathRefused] = []
-        self.place = Place(
+        self.place = SocketKeeper(
             self.path,
             self.lock,
             bind.identity_of(self.path),
@@ -151,7 +151,7 @@ def test_at_the_end_the_socket_goes(held: Held) -> None:
 
 def test_a_socket_of_the_service_managers_is_neither_made_anew_nor_removed(held: Held) -> None:
     """B151: it would not be the one that the manager holds."""
-    place = Place(
+    place = SocketKeeper(
         held.path,
         held.lock,
         None,

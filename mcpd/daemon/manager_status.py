@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers.registry import Registry
 from mcpd.service.notify import Notifier
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.supervisor import Supervisor
 
 STATUS_EVERY_S = 1.0
 """Between a change and the line about it, so that a busy daemon tells one line a second."""
@@ -24,7 +24,7 @@ TOLD = ("ready", "starting", "backoff", "stopping", "failed")
 """States that are told, those first that stand for a server with several processes."""
 
 
-class Herald:
+class ManagerStatus:
     """Tells; nothing else depends on it, and without a manager it does nothing.
 
     A sign of life is given from the loop, so that there is none when it no longer turns.

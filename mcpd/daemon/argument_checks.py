@@ -20,7 +20,7 @@ ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRAR
 """All of ours that the worker needs."""
 
 
-class Checks:
+class ArgumentChecks:
     """The validator, started when somebody first needs it."""
 
     def __init__(self, reaper: Reaper, dispatch: Callable[[Validated], None]) -> None:

@@ -20,8 +20,8 @@ from mcpd.core.mux.entries import Entry, Interactive, Sharing
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.redact import Redactor
-from mcpd.supervise.slot import Spec
 from mcpd.supervise.spawn import build_environment
+from mcpd.upstreams.slot import Spec
 
 DIGEST_BYTES = 10
 

@@ -14,10 +14,10 @@ from mcpd.core.mux.entries import Settings
 from mcpd.core.mux.events import EntriesChanged
 from mcpd.core.mux.mux import Mux
 from mcpd.core.policy.stateful import known_stateful
-from mcpd.daemon import adhoc
-from mcpd.daemon.adhoc import AdHoc, stem_of
-from mcpd.daemon.cache import CatalogCache
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers import adhoc
+from mcpd.daemon.servers.adhoc import AdHoc, stem_of
+from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.registry import Registry
 from tests.support.waiting import wait_until_async
 
 ENV = {"PATH": "/bin", "HOME": "/home/ada"}

@@ -8,8 +8,8 @@ import pytest
 
 from mcpd.core.facts import Failure, ServerOverMemory
 from mcpd.core.lifecycle.states import State
-from mcpd.daemon import memory_watch
-from mcpd.daemon.memory_watch import MemoryWatch
+from mcpd.daemon.servers import memory_watch
+from mcpd.daemon.servers.memory_watch import MemoryWatch
 from tests.support.waiting import wait_until_async
 
 

@@ -10,9 +10,9 @@ import pytest
 from mcpd.config.entry import entry_from_json
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
-from mcpd.daemon.assemble import assemble
-from mcpd.daemon.cache import CatalogCache
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import assemble
 
 SECRET = "hunter22-of-the-first"
 

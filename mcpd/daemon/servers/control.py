@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from mcpd.core.facts import Failure
 from mcpd.core.mux.events import Hold, Reserve
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon.assemble import Server
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server
 from mcpd.ids import SlotId
 from mcpd.schemas.suggest import nearest
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.upstreams.supervisor import Supervisor
 
 CONTROL_KEYS = (None, "control")
 """Of the processes that a server has of its own, whoever is attached."""
@@ -21,7 +21,7 @@ Reached = list[tuple[Server, Failure | None]]
 """What became of each server: ``None`` where it is as it was to be, else why not."""
 
 
-class Operator:
+class ServerControl:
     """Starts and stops servers for people.
 
     Invariant: a stop holds for one name; entries that share a process keep it until all of them

@@ -14,8 +14,8 @@ from mcpd import paths
 from mcpd.config.entry import entry_from_json
 from mcpd.core.facts import Failure
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon.assemble import Server, assemble
-from mcpd.daemon.registry import Registry
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server, assemble
 from mcpd.redact import MASK
 
 KEPT_S = 60.0

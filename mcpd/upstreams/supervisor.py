@@ -33,7 +33,7 @@ from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import Pipes, Run, Slot, Spec, no_workspace, placed
+from mcpd.upstreams.slot import Pipes, Run, Slot, Spec, no_workspace, placed
 
 DRAIN_S: Final = 0.2
 """For the last words of the descendants of a process that has ended; all of its own are read."""

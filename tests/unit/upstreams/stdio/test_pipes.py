@@ -14,7 +14,7 @@ import uvloop
 
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory
-from mcpd.upstreams.stdio import TELLS_UNREAD, Pipes
+from mcpd.upstreams.stdio.pipes import TELLS_UNREAD, Pipes
 from tests.support.waiting import wait_until_async
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}

@@ -13,8 +13,10 @@ from mcpd.core.catalog.model import Catalog
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.versions import LEGACY
+from mcpd.errors import SpawnFailed
 from mcpd.redact import Redactor
-from mcpd.supervise import files
+from mcpd.supervise import files, spawn
+from mcpd.upstreams.slot import Spec
 
 VERSION = 1
 LIMIT_BYTES = 256 * 1024 * 1024
@@ -153,3 +155,23 @@ class CatalogCache:
 
 def _name(server: str) -> str:
     return paths.file_name(server) + ".json"
+
+
+def program_mtime(spec: Spec) -> int | None:
+    """Return when the file that is run was written, in nanoseconds; ``None`` where there is none.
+
+    It says nothing of what an interpreter or a package runner will run.
+    """
+    try:
+        launch = spawn.prepare(
+            spec.command,
+            spec.args,
+            env=spec.env,
+            cwd=spec.cwd,
+            tag="",
+            inherit=spec.inherit,
+            base_env=spec.base_env,
+        )
+        return os.stat(launch.program).st_mtime_ns
+    except (SpawnFailed, OSError):
+        return None

@@ -12,13 +12,12 @@ from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mux.entries import Entry
-from mcpd.daemon.assemble import Server, assemble
-from mcpd.daemon.cache import CatalogCache
-from mcpd.daemon.stamp import stamp_of
+from mcpd.daemon.servers.cache import CatalogCache, program_mtime
+from mcpd.daemon.servers.server import Server, assemble
 from mcpd.ids import SlotId
 from mcpd.redact import Redactor
 from mcpd.supervise.logs import ServerLog
-from mcpd.supervise.slot import Spec
+from mcpd.upstreams.slot import Spec
 
 
 class Registry:
@@ -170,7 +169,7 @@ class Registry:
         known = self._cache.load(server.name, server.cache_key)
         if known is None:
             return server
-        is_same = known.stamp is not None and known.stamp == stamp_of(server.spec)
+        is_same = known.stamp is not None and known.stamp == program_mtime(server.spec)
         entry = msgspec.structs.replace(
             server.entry,
             introduction=known.introduction,

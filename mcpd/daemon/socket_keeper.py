@@ -15,7 +15,7 @@ LOOK_S = 60.0
 """Between two looks at the socket and the lock."""
 
 
-class Place:
+class SocketKeeper:
     """The socket's file and the lock.
 
     A daemon whose files have vanished is out of reach, and the next client would start another:
