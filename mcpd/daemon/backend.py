@@ -27,6 +27,8 @@ from mcpd.listeners.control import AttachParams, Send, Unsubscribe
 from mcpd.observe.journal import Journal
 from mcpd.observe.logs import DaemonLog
 from mcpd.redact import MASK
+from mcpd.supervise.loginshell import LoginPath
+from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.supervisor import Supervisor
 
 Json = dict[str, Any]
@@ -51,6 +53,8 @@ class Answers:
         registry: Registry,
         mux: Mux,
         supervisor: Supervisor,
+        reaper: Reaper,
+        login: LoginPath,
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
@@ -64,6 +68,8 @@ class Answers:
         self._registry = registry
         self._mux = mux
         self._supervisor = supervisor
+        self._reaper = reaper
+        self._login = login
         self._operator = operator
         self._reloader = reloader
         self._ad_hoc = ad_hoc
@@ -110,7 +116,7 @@ class Answers:
         found = list(self._registry) if servers is None else self._operator.find(servers)
         if isinstance(found, Failure):
             return found
-        seen = await snapshots.snapshot(self._mux, self._supervisor)
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
         return dict(
             snapshots.whole(
                 seen.daemon(self._socket, self.uptime_s(), self._problems()),
@@ -129,10 +135,9 @@ class Answers:
     def entries(self) -> Json:
         """List the entries with their effective values, secrets masked."""
         loaded = self._registry.loaded
-        login = self._supervisor.login
         return {
             "files": list(loaded.files),
-            "path": {} if login is None else login.report(),
+            "path": self._login.report(),
             "servers": [_entry(server) for server in self._registry],
             "errors": [str(problem) for problem in loaded.errors],
         }
@@ -236,7 +241,8 @@ class Answers:
 
     def _log_name(self, server: Server) -> str:
         """Return whose log it is: of servers that share a process, the first one's."""
-        first = self._registry.by_launch(server.entry.launch) if server.spec is not None else None
+        is_usable = server.backend is not None
+        first = self._registry.by_launch(server.entry.launch) if is_usable else None
         return server.name if first is None else first.name
 
 

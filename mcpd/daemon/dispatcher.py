@@ -1,10 +1,10 @@
-"""Events into the mux, its commands into effects, synchronously and in order."""
+"""Events into the mux and its commands carried out, synchronously and in order."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcpd import tasks
@@ -14,78 +14,91 @@ from mcpd.core.mux.events import Event, FrameFromServer, Tick, WriteRefused
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.clock import Clock
+from mcpd.daemon.downstream import Outbox
 from mcpd.ids import SessionId, SlotId
-from mcpd.listeners.connection import Connection
-from mcpd.upstreams.stdio.pipes import Pipes
+from mcpd.upstreams.run import Channel, Frames
 from mcpd.upstreams.supervisor import Supervisor
 
 
 class Dispatcher:
     """The one place where events enter the mux.
 
-    Invariant: no ``await`` between an event and its commands, and none of them is performed
-    before those of an earlier event: what performing one brings about waits for its turn.
+    Invariant: no ``await`` between an event and its commands. The commands of an event are
+    carried out before the next event is handled: an event that a command causes is queued.
     """
 
     def __init__(self, mux: Mux, clock: Clock) -> None:
         self.mux = mux
-        self.supervisor: Supervisor
-        self.connections: dict[SessionId, Connection] = {}
-        self.pipes: dict[SlotId, Pipes] = {}
+        self.outboxes: dict[SessionId, Outbox] = {}
+        """Where the messages for each session go."""
+        self.channels: dict[SlotId, Channel] = {}
+        """What carries messages to the server of each slot."""
         self.on_quiet: Callable[[], None] | None = None
-        """Called after each event and its effects, while somebody waits for the end of calls."""
+        """Called after each event and its commands, while the daemon waits for calls to end."""
         self._clock = clock
+        self._supervisor: Supervisor
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._timer_at = math.inf
-        self._mux_effects = mux.effects
-        self._effects: dict[type[Any], Callable[[Any], None]] = {
+        self._timers = mux.effects
+        self._handlers: dict[type[Any], Callable[[Any], None]] = {
             cmd.ToSession: self._to_session,
             cmd.ToServer: self._to_server,
             cmd.SessionElements: self._session_elements,
             cmd.ServerElements: self._server_elements,
             cmd.CloseSession: self._close_session,
-            cmd.OpenSlot: self._open_slot,
-            cmd.CloseSlot: self._close_slot,
-            cmd.Want: lambda c: self.supervisor.want(c.slot),
-            cmd.Busy: lambda c: self.supervisor.busy(c.slot),
-            cmd.Idle: lambda c: self.supervisor.idle(c.slot),
-            cmd.Ready: lambda c: self.supervisor.ready(c.slot, c.version),
-            cmd.Probing: lambda c: self.supervisor.probing(c.slot, is_on=c.is_on),
-            cmd.Afresh: lambda c: self.supervisor.afresh(c.slot, c.reason),
-            cmd.StartRefused: lambda c: self.supervisor.refuse_start(c.slot, c.failure),
-            cmd.Answered: lambda c: self.supervisor.answered(c.slot),
         }
 
-    def route(self, kind: type[Command], effect: Callable[[Any], None]) -> None:
-        """Have ``effect`` do what commands of this kind ask for."""
-        self._effects[kind] = effect
+    def route(self, handlers: Mapping[type[Command], Callable[[Any], None]]) -> None:
+        """Have commands of these kinds carried out by ``handlers``."""
+        self._handlers |= handlers
+
+    def connect(self, supervisor: Supervisor) -> None:
+        """Have the supervisor start and stop servers.
+
+        Called once: events cause commands to the supervisor, which causes events.
+        """
+        self._supervisor = supervisor
+        self.route(
+            {
+                cmd.OpenSlot: supervisor.open,
+                cmd.CloseSlot: lambda c: supervisor.close(c.slot, c.reason),
+                cmd.Want: lambda c: supervisor.want(c.slot),
+                cmd.Busy: lambda c: supervisor.busy(c.slot),
+                cmd.Idle: lambda c: supervisor.idle(c.slot),
+                cmd.Ready: lambda c: supervisor.ready(c.slot, c.version),
+                cmd.Probing: lambda c: supervisor.probing(c.slot, is_on=c.is_on),
+                cmd.Afresh: lambda c: supervisor.start_over(c.slot, c.reason),
+                cmd.StartRefused: lambda c: supervisor.refuse_start(c.slot, c.failure),
+                cmd.Answered: lambda c: supervisor.answered(c.slot),
+            }
+        )
 
     def dispatch(self, event: Event) -> None:
-        """Let the mux react, then do what it asks, in order and without awaiting."""
+        """Let the mux react, then carry out its commands, in order and without awaiting."""
         self._events.append(event)
         if self._is_busy:
             return
         self._is_busy = True
-        effects, now = self._effects, self._clock.now()
+        handlers, now = self._handlers, self._clock.now()
         handle = self.mux.handle
         while self._events:
             commands = tasks.attempt(handle, self._events.popleft(), now)
             if commands:
-                tasks.attempt_each(effects, commands)
+                tasks.attempt_each(handlers, commands)
         self._is_busy = False
-        if self._mux_effects.soonest < self._timer_at or self.supervisor.is_stale:
+        if self._timers.soonest < self._timer_at or self._supervisor.is_stale:
             self.arm()
         if self.on_quiet is not None:
             self.on_quiet()
 
     def arm(self) -> None:
-        """Have the one timer go off when the mux or a server is due.
+        """Set the one timer for the next deadline of the mux or the supervisor.
 
-        One that goes off too early, since what it was for is over, costs less than moving it
-        with each call.
+        A timer that goes off too early, because its deadline was removed, costs less than moving
+        it with each call.
         """
-        due, other = self.mux.next_deadline(), self.supervisor.next_deadline()
+        due, other = self.mux.next_deadline(), self._supervisor.next_deadline()
         if due is None or (other is not None and other < due):
             due = other
         if due is None or self._timer_at <= due:
@@ -93,8 +106,8 @@ class Dispatcher:
         self._timer_at = due
         self._clock.call_at(due, self._tick)
 
-    def frame_from(self, slot: SlotId) -> Callable[[Frame | Oversized], None]:
-        """Return what takes the lines of the process in a slot."""
+    def frames_from(self, slot: SlotId) -> Frames:
+        """Return what takes the frames of the server in a slot."""
         dispatch = self.dispatch
 
         def take(frame: Frame | Oversized) -> None:
@@ -103,49 +116,44 @@ class Dispatcher:
         return take
 
     def unfinished(self, slot: SlotId) -> tuple[bytes, int]:
-        """Return how a line of a process begins that has no end yet, and its bytes so far."""
-        pipes = self.pipes.get(slot)
-        return (b"", 0) if pipes is None else pipes.unfinished()
+        """Return the beginning of a server's frame that has not ended, and its bytes so far."""
+        channel = self.channels.get(slot)
+        return (b"", 0) if channel is None else channel.unfinished()
 
     def close(self) -> None:
-        """Let no timer go off any more."""
+        """Cancel the timer."""
         self._clock.cancel()
 
     def _tick(self) -> None:
         self._timer_at = math.inf
-        self.supervisor.tick(self._clock.now())
+        self._supervisor.tick(self._clock.now())
         self.dispatch(Tick())
-        self.arm()  # what is due later than this has not moved, so nobody said so
-
-    def _open_slot(self, command: cmd.OpenSlot) -> None:
-        self.supervisor.open(command)
-
-    def _close_slot(self, command: cmd.CloseSlot) -> None:
-        self.pipes.pop(command.slot, None)
-        self.supervisor.close(command.slot, command.reason)
+        self.arm()  # a deadline later than this one has not moved, so nothing has set the timer
 
     def _to_session(self, command: cmd.ToSession) -> None:
-        connection = self.connections.get(command.session)
-        if connection is not None:
-            connection.write(command.data, is_notification=command.is_notification)
+        outbox = self.outboxes.get(command.session)
+        if outbox is not None:
+            outbox.write(command.data, is_notification=command.is_notification)
 
     def _to_server(self, command: cmd.ToServer) -> None:
-        pipes = self.pipes.get(command.slot)
+        channel = self.channels.get(command.slot)
         wire_id = command.wire_id
-        if pipes is not None and not pipes.write(command.data, wire_id, cancels=command.cancels):
-            self.dispatch(WriteRefused(command.slot, wire_id, not pipes.is_open))
+        if channel is not None and not channel.write(
+            command.data, wire_id, cancels=command.cancels
+        ):
+            self.dispatch(WriteRefused(command.slot, wire_id, not channel.is_open))
 
     def _session_elements(self, command: cmd.SessionElements) -> None:
-        connection = self.connections.get(command.session)
-        if connection is not None:
-            connection.bring(command.elements)
+        outbox = self.outboxes.get(command.session)
+        if outbox is not None:
+            outbox.bring(command.elements)
 
     def _server_elements(self, command: cmd.ServerElements) -> None:
-        pipes = self.pipes.get(command.slot)
-        if pipes is not None:
-            pipes.bring(command.elements)
+        channel = self.channels.get(command.slot)
+        if channel is not None:
+            channel.bring(command.elements)
 
     def _close_session(self, command: cmd.CloseSession) -> None:
-        connection = self.connections.get(command.session)
-        if connection is not None:
-            connection.close(command.reason)
+        outbox = self.outboxes.get(command.session)
+        if outbox is not None:
+            outbox.close(command.reason)

@@ -27,7 +27,9 @@ from mcpd.observe.logs import stamp
 from mcpd.supervise import descriptors, memory
 from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import Stat
+from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.stdio.run import ProcessRun
 from mcpd.upstreams.supervisor import Supervisor
 
 _BUSIEST_FIRST: tuple[State, ...] = (
@@ -86,7 +88,7 @@ class Snapshot:
         slots = [slot for _, slot in found if slot is not None]
         config = server.configured.config
         sharing = server.entry.sharing.value
-        children = [slot.run.child for slot in slots if slot.run is not None]
+        children = [child for slot in slots if (child := _child(slot)) is not None]
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
         is_shared = sharing == "shared"
@@ -139,7 +141,7 @@ class Snapshot:
         return next((step for step in ("kill", "term", "eof") if step in steps), None)
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
-        child = None if slot.run is None else slot.run.child
+        child = _child(slot)
         status: InstanceStatus = {
             "key": report.key or "",
             "pid": self._pid(slot),
@@ -166,7 +168,7 @@ class Snapshot:
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
         if not server.configured.enabled:
             return "disabled"
-        if server.spec is None:
+        if server.backend is None:
             return "misconfigured"
         states = {_state_of(slot) for slot in slots}
         if is_held and "stopping" not in states:
@@ -184,9 +186,10 @@ class Snapshot:
         return [each.pid for each in self._trees.get(child, ()) if each.state == STOPPED]
 
     def _pid(self, slot: Slot | None) -> int | None:
-        if slot is None or slot.run is None or slot.run.child.returncode is not None:
+        child = None if slot is None else _child(slot)
+        if child is None or child.returncode is not None:
             return None  # what it left behind may still be on its way out
-        return slot.run.child.pid
+        return child.pid
 
     def _uptime(self, slot: Slot | None) -> float | None:
         if slot is None or slot.run is None or slot.machine.spawned_at is None:
@@ -194,11 +197,11 @@ class Snapshot:
         return round(self._now - slot.machine.spawned_at, 3)
 
 
-async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
+async def snapshot(mux: Mux, supervisor: Supervisor, reaper: Reaper) -> Snapshot:
     """Look at everything. Takes as long as a look through the process table, off the loop."""
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {})
-    looked = await supervisor.reaper.look()
+    looked = await reaper.look()
     rss = await asyncio.to_thread(_measure, looked)
     return Snapshot(mux, supervisor, looked, rss)
 
@@ -211,6 +214,11 @@ def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:
 def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
     """Put the parts together."""
     return {"daemon": daemon, "servers": servers}
+
+
+def _child(slot: Slot) -> Child | None:
+    """Return the process of a slot, ``None`` where it has none."""
+    return slot.run.child if isinstance(slot.run, ProcessRun) else None
 
 
 def _state_of(slot: Slot) -> State:

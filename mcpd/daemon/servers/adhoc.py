@@ -1,4 +1,4 @@
-"""Servers that are in no configuration: brought by a client, gone soon after the last one."""
+"""Servers in no configuration: brought by a client, removed soon after their last session."""
 
 from __future__ import annotations
 
@@ -17,46 +17,47 @@ from mcpd.core.mux.mux import Mux
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server, assemble
 from mcpd.redact import MASK
+from mcpd.upstreams.stdio.spec import ProcessSpec
 
 KEPT_S = 60.0
-"""How long one is kept after its last session."""
+"""Seconds for which one is kept after its last session."""
 
 MOST = 200
-"""Servers that clients have brought, at a time. One more replaces one without sessions."""
+"""Servers brought by clients, at a time. One more replaces one without sessions."""
 
 MOST_WORDS = 1000
-"""Arguments, and variables, of a command: more than the kernel takes are never looked at."""
+"""Arguments, and variables, of a command."""
 
 RUNNERS = frozenset({
     "npx", "npm", "pnpm", "yarn", "bunx", "bun", "deno", "node", "tsx", "uvx", "uv", "pipx",
     "python", "python3", "sh", "bash", "env",
 })  # fmt: skip
-"""Programs that are not the server themselves, but run it."""
+"""Programs that run a server and are not the server themselves."""
 
 _VERBS = frozenset({"exec", "run", "dlx", "x", "tool"})
 _VERSION = re.compile(r"(?<=.)(@|==)[^/]*$")
 _ENDING = re.compile(r"\.(py|js|mjs|cjs|ts|sh)$")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]+")
 _NAME_LENGTH = 40
-_LOOKED_AT = 1000  # characters of a word: a pattern may look at each from each before it
+_WORD_CHARACTERS = 1000  # characters of a word; a pattern may take quadratic time
 _HASH_DIGITS = 4
 
 
 class AdHoc:
-    """Makes servers of commands that clients bring, and forgets them."""
+    """Adds servers of commands that clients bring to the registry, and removes them."""
 
     def __init__(self, registry: Registry, mux: Mux, changed: Callable[[], None]) -> None:
-        """``changed`` tells the mux which servers there are now."""
+        """``changed`` is called after servers were added or removed."""
         self._registry = registry
         self._mux = mux
         self._changed = changed
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def bring(self, command: Mapping[str, Any], cwd: str | None) -> str | Failure:
-        """Return the name of the server for a client's command, a new one if need be.
+        """Return the name of the server for a client's command, which is added if it is new.
 
-        One that inherits nothing from the daemon comes with an environment of its own, from a
-        command line: a shell has expanded that already.
+        A command that inherits nothing from the daemon comes from a command line, with the
+        environment there: a shell has expanded it already.
         """
         if any(_count(command, member) > MOST_WORDS for member in ("args", "env")):
             why = f"the command has more than {MOST_WORDS} arguments or variables"
@@ -82,7 +83,7 @@ class AdHoc:
         if known is not None and (known.is_ad_hoc or known.entry.sharing is server.entry.sharing):
             self._keep(known.name)
             return known.name
-        if self._registry.ad_hoc_count() >= MOST and not self._forget_one():
+        if self._registry.ad_hoc_count() >= MOST and not self._remove_one():
             why = f"{MOST} servers that are in no configuration are in use: all there may be"
             return Failure("rate_limited", why, None, True)
         name = self._free_name(server)
@@ -92,26 +93,22 @@ class AdHoc:
         return name
 
     def session_closed(self, name: str | None) -> None:
-        """A session on a server has ended; the last one is followed by the server's own end."""
+        """Keep a server that a client brought for ``KEPT_S`` after one of its sessions ended."""
         server = None if name is None else self._registry.get(name)
         if server is not None and server.is_ad_hoc:
             self._keep(server.name)
 
     def differs_in(self, server: Server) -> str | None:
-        """Say by which variables alone one differs from another, ``None`` where it does not."""
-        if not server.is_ad_hoc or server.spec is None:
+        """Return in which variables a server differs from another that is otherwise the same."""
+        spec = server.backend
+        if not server.is_ad_hoc or not isinstance(spec, ProcessSpec):
             return None
         mine = server.environment
         for other in self._registry:
-            spec = other.spec
-            if other.name == server.name or spec is None:
+            its = other.backend
+            if other.name == server.name or not isinstance(its, ProcessSpec):
                 continue
-            same = (spec.command, spec.args, spec.cwd) == (
-                server.spec.command,
-                server.spec.args,
-                server.spec.cwd,
-            )
-            if same:
+            if (its.command, its.args, its.cwd) == (spec.command, spec.args, spec.cwd):
                 names = {*mine, *other.environment}
                 theirs = other.environment
                 differing = sorted(n for n in names if mine.get(n) != theirs.get(n))
@@ -119,7 +116,7 @@ class AdHoc:
         return None
 
     def close(self) -> None:
-        """Forget nothing any more."""
+        """Remove no more servers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -131,10 +128,10 @@ class AdHoc:
         server = self._registry.get(name)
         if server is not None and server.is_ad_hoc:
             loop = asyncio.get_running_loop()
-            self._timers[name] = loop.call_later(KEPT_S, self._look, name)
+            self._timers[name] = loop.call_later(KEPT_S, self._remove_unused, name)
 
-    def _forget_one(self) -> bool:
-        """Forget the one that nobody has used for the longest time; tell whether there was one."""
+    def _remove_one(self) -> bool:
+        """Remove the server that has had no session for longest; return whether there was one."""
         for name in self._timers:
             if self._mux.report(name).sessions == 0:
                 self._timers.pop(name).cancel()
@@ -142,7 +139,7 @@ class AdHoc:
                 return True
         return False
 
-    def _look(self, name: str) -> None:
+    def _remove_unused(self, name: str) -> None:
         self._timers.pop(name, None)
         if self._mux.report(name).sessions == 0:
             self._registry.remove(name)
@@ -164,13 +161,13 @@ def _count(command: Mapping[str, Any], member: str) -> int:
 
 
 def stem_of(command: str, args: tuple[str, ...]) -> str:
-    """Return what people would call this server: the last part of the program or the package."""
+    """Return a name for people: the last part of the program or the package."""
     program = os.path.basename(command.rstrip("/"))
     words = [program]
     if program.partition(".")[0].rstrip("0123456789") in RUNNERS or program in RUNNERS:
         named = [word for word in args if not word.startswith("-") and word not in _VERBS]
         words = [word for word in named if MASK not in word] + words
-    last = _VERSION.sub("", words[0].rstrip("/")[-_LOOKED_AT:])
+    last = _VERSION.sub("", words[0].rstrip("/")[-_WORD_CHARACTERS:])
     last = _ENDING.sub("", last.rpartition("/")[2])
     return _ODD.sub("-", last).strip("-.")[:_NAME_LENGTH] or "server"
 
@@ -181,5 +178,7 @@ def _named(server: Server, name: str) -> Server:
         name=name,
         configured=msgspec.structs.replace(server.configured, name=name),
         entry=msgspec.structs.replace(server.entry, name=name),
-        spec=None if server.spec is None else msgspec.structs.replace(server.spec, server=name),
+        backend=None
+        if server.backend is None
+        else msgspec.structs.replace(server.backend, server=name),
     )

@@ -1,4 +1,4 @@
-"""What servers said of themselves and listed, on disk, for answers while they sleep."""
+"""What servers said of themselves and listed, on disk, to answer while they do not run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mcpd.core.mcp.versions import LEGACY
 from mcpd.errors import SpawnFailed
 from mcpd.redact import Redactor
 from mcpd.supervise import files, spawn
-from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.run import Backend
+from mcpd.upstreams.stdio.spec import ProcessSpec
 
 VERSION = 1
 LIMIT_BYTES = 256 * 1024 * 1024
@@ -25,8 +26,8 @@ LIMIT_BYTES = 256 * 1024 * 1024
 class Remembered(msgspec.Struct, frozen=True):
     """What the last process of a launch said and did.
 
-    ``stamp`` tells its program from a later one in the same place; ``offer`` is what of
-    ``initialize`` it accepted, ``capabilities`` what was declared to it, as JSON.
+    ``stamp`` is the ``program_mtime`` of its program, ``offer`` the part of ``initialize`` that it
+    accepted, ``capabilities`` what was declared to it, as JSON.
     """
 
     introduction: Introduction
@@ -54,25 +55,25 @@ _decode = msgspec.json.Decoder(_Kept).decode
 class CatalogCache:
     """One file for each server in ``catalog/`` of the state directory.
 
-    Invariant: a file that is not what we wrote is as good as none, and a disk that is full
-    costs nobody anything but the cache, for as long as it is. Known secrets are masked.
+    Invariant: a file that was not written here counts as none, and a full disk costs nothing but
+    the cache. Known secrets are masked.
     """
 
     def __init__(
         self, state_dir: str, *, on_trouble: Callable[[OSError], object] = lambda _: None
     ) -> None:
-        """``on_trouble`` gets the reason why nothing can be written, once."""
+        """``on_trouble`` is called once with the reason why nothing can be written."""
         self._on_trouble = on_trouble
         self._directory = os.path.join(state_dir, "catalog")
         self._waiting: dict[str, tuple[str, Remembered, Redactor]] = {}
         self._writer: asyncio.Task[None] | None = None
         self._late: dict[str, tuple[str, Remembered, Redactor]] = {}
-        """What the disk did not take; tried again with the next that is to be kept."""
+        """What could not be written; tried again with the next write."""
         self.trouble: OSError | None = None
         """Why the last one could not be written; ``None`` when it was."""
 
     def load(self, server: str, launch: str) -> Remembered | None:
-        """Return what the last process of this launch said, as far as it is known."""
+        """Return what the last process of this launch said, ``None`` where that is not known."""
         try:
             directory = files.open_directory(self._directory)
             try:
@@ -100,14 +101,14 @@ class CatalogCache:
         )
 
     def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
-        """Write soon, off the loop; what comes meanwhile replaces what waits."""
+        """Write soon, in a thread. A later call for the same server replaces one that waits."""
         self._waiting = {**self._late, **self._waiting, server: (launch, said, redactor)}
         self._late.clear()
         if self._writer is None or self._writer.done():
             self._writer = tasks.spawn(self._write(), name="cache.write")
 
     async def flush(self) -> None:
-        """Wait until what was to be kept is written, or was tried once more."""
+        """Wait until everything is written, or was tried once more."""
         if self._writer is not None:
             await asyncio.wait((self._writer,))
         if self._late:
@@ -157,20 +158,23 @@ def _name(server: str) -> str:
     return paths.file_name(server) + ".json"
 
 
-def program_mtime(spec: Spec) -> int | None:
-    """Return when the file that is run was written, in nanoseconds; ``None`` where there is none.
+def program_mtime(backend: Backend) -> int | None:
+    """Return when the program of a server was written, in nanoseconds since the epoch.
 
-    It says nothing of what an interpreter or a package runner will run.
+    It tells a program from another one in the same place, after an upgrade; what an interpreter or
+    a package runner runs is not covered. ``None`` where there is no program.
     """
+    if not isinstance(backend, ProcessSpec):
+        return None
     try:
         launch = spawn.prepare(
-            spec.command,
-            spec.args,
-            env=spec.env,
-            cwd=spec.cwd,
+            backend.command,
+            backend.args,
+            env=backend.env,
+            cwd=backend.cwd,
             tag="",
-            inherit=spec.inherit,
-            base_env=spec.base_env,
+            inherit=backend.inherit,
+            base_env=backend.base_env,
         )
         return os.stat(launch.program).st_mtime_ns
     except (SpawnFailed, OSError):

@@ -1,4 +1,4 @@
-"""What people do with servers: start, stop, restart, and what holds until when."""
+"""Starting, stopping and restarting servers on request of people."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mcpd.schemas.suggest import nearest
 from mcpd.upstreams.supervisor import Supervisor
 
 CONTROL_KEYS = (None, "control")
-"""Of the processes that a server has of its own, whoever is attached."""
+"""Keys of the slots that a server has for itself, and not for a session or a workspace."""
 
 Reached = list[tuple[Server, Failure | None]]
-"""What became of each server: ``None`` where it is as it was to be, else why not."""
+"""Each server with the failure of its start or stop, ``None`` for success."""
 
 
 class ServerControl:
-    """Starts and stops servers for people.
+    """Starts and stops servers on request. A server that was stopped is held until it is started.
 
-    Invariant: a stop holds for one name; entries that share a process keep it until all of them
-    are held.
+    Invariant: a stop holds one name. Entries that share a process keep it until all of them are
+    held.
     """
 
     def __init__(
@@ -42,22 +42,22 @@ class ServerControl:
         self._held: set[str] = set()
 
     def is_held(self, name: str) -> bool:
-        """Tell whether a person stopped this server."""
+        """Return whether this server was stopped on request."""
         return name in self._held
 
     def others_of(self, server: Server) -> list[str]:
-        """Return for whom else its process is: names with equal launches that are not held."""
+        """Return the other names that share the processes of a server and are not held."""
         return [
             other.name
             for other in self._registry
             if other.name != server.name
             and other.name not in self._held
-            and other.spec is not None
+            and other.backend is not None
             and other.entry.launch == server.entry.launch
         ]
 
     def find(self, names: Iterable[str]) -> list[Server] | Failure:
-        """Return servers by their names, or say which one does not exist."""
+        """Return servers by their names, or the failure for one that does not exist."""
         found = []
         for name in dict.fromkeys(names):
             server = self._registry.get(name)
@@ -77,7 +77,7 @@ class ServerControl:
     async def start(self, names: Sequence[str]) -> Reached | Failure:
         """Start servers and wait until each is ready or has failed.
 
-        A name that is not there, or not to be used, is a failure of the whole: nothing is done.
+        A name that does not exist or cannot be used fails the whole request: nothing is started.
         """
         servers = self._usable(names)
         if isinstance(servers, Failure):
@@ -85,13 +85,13 @@ class ServerControl:
         return await _reached([(server, [self._start(server)]) for server in servers])
 
     async def restart(self, names: Sequence[str]) -> Reached | Failure:
-        """Replace the processes of servers, or start those that have none; likewise."""
+        """Restart servers, or start those that do not run. Waits and fails as ``start`` does."""
         servers = self._usable(names)
         if isinstance(servers, Failure):
             return servers
         attempts = []
         for server in servers:
-            running = [slot for slot in self._slots(server) if self._has_process(slot)]
+            running = [slot for slot in self._slots(server) if self._is_running(slot)]
             if not running:
                 attempts.append((server, [self._start(server)]))
                 continue
@@ -103,7 +103,7 @@ class ServerControl:
         return await _reached(attempts)
 
     async def stop(self, names: Sequence[str]) -> Reached | Failure:
-        """Stop servers, hold them, and wait until nothing of their processes is left."""
+        """Stop and hold servers, and wait until nothing of their processes is left."""
         servers = self.find(names)
         if isinstance(servers, Failure):
             return servers
@@ -126,27 +126,27 @@ class ServerControl:
         return [(server, None) for server in servers]
 
     def release(self, name: str) -> None:
-        """Let a server go on that a person had stopped."""
+        """Hold a server no longer."""
         if name in self._held:
             self._held.discard(name)
             self._dispatch(Hold(name, None))
 
-    def start_unasked(self, name: str) -> None:
-        """Start a server that is to run with the daemon; nobody waits for it."""
+    def start_eager(self, name: str) -> None:
+        """Start a server whose entry says ``start = "eager"``, unless it is held."""
         server = self._registry.get(name)
-        if server is None or server.spec is None or server.spec.of_workspace:
-            return  # no workspace is there before a session
+        if server is None or server.backend is None or server.backend.of_workspace:
+            return  # there is no workspace before a session
         if name not in self._held:
             self._dispatch(Reserve(name))
             for slot in self._own_slots(server):
                 self._supervisor.want(slot)
 
-    def forgive(self, names: Iterable[str]) -> None:
-        """Let servers start again whose entries have changed since they failed too often."""
+    def clear_failed(self, names: Iterable[str]) -> None:
+        """Let servers start again that failed too often before their entries were changed."""
         for server in filter(None, map(self._registry.get, names)):
-            self._supervisor.forget_times(server.entry.launch)
+            self._supervisor.reset_start_timeout(server.entry.launch)
             for slot in self._slots(server):
-                self._supervisor.forgive(slot, f"the entry of {server.name} was changed")
+                self._supervisor.clear_failed(slot, f"the entry of {server.name} was changed")
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class ServerControl:
         report = self._mux.report(server.name)
         return [each.slot for each in report.slots if each.key in CONTROL_KEYS]
 
-    def _has_process(self, ident: SlotId) -> bool:
+    def _is_running(self, ident: SlotId) -> bool:
         slot = self._supervisor.get(ident)
         return slot is not None and slot.run is not None
 
@@ -178,7 +178,7 @@ class ServerControl:
 async def _reached(
     attempts: Sequence[tuple[Server, Sequence[asyncio.Future[Failure | None]]]],
 ) -> Reached:
-    """Wait for all processes of all servers; one that fails keeps nobody from the others."""
+    """Wait for all starts of all servers, also after one has failed."""
     found = await asyncio.gather(*(asyncio.gather(*outcomes) for _, outcomes in attempts))
     return [
         (server, next((each for each in failures if each is not None), None))

@@ -16,7 +16,9 @@ from mcpd.core.mux.mux import Mux
 from mcpd.ids import SlotId
 from mcpd.supervise import memory
 from mcpd.supervise.process import Child
+from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.stdio.run import ProcessRun
 from mcpd.upstreams.supervisor import Supervisor
 
 LOOK_S: Final = 5.0
@@ -46,12 +48,14 @@ class MemoryWatch:
         limit_of: Callable[[SlotId], int],
         *,
         supervisor: Supervisor,
+        reaper: Reaper,
         mux: Mux,
         tell: Callable[[ServerOverMemory], None],
     ) -> None:
         """``limit_of`` returns what the tree in a place may take in bytes, 0 for any size."""
         self._limit_of = limit_of
         self._supervisor = supervisor
+        self._reaper = reaper
         self._mux = mux
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
@@ -89,10 +93,11 @@ class MemoryWatch:
         """Return the processes that are ready and have a limit, with their places."""
         found = {}
         for slot in self._supervisor.slots():
-            if slot.run is not None and slot.machine.state is State.READY:
+            child = _child(slot)
+            if child is not None and slot.machine.state is State.READY:
                 limit = self._limit_of(slot.id)
                 if limit > 0:
-                    found[slot.run.child] = (slot, limit)
+                    found[child] = (slot, limit)
         ids = {slot.id for slot in self._supervisor.slots()}
         for ident in [ident for ident in self._pauses if ident not in ids]:
             del self._pauses[ident]
@@ -101,27 +106,27 @@ class MemoryWatch:
         return found
 
     async def _look(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
-        looked = await self._supervisor.reaper.look()
+        looked = await self._reaper.look()
         trees = {
             child: ([each.pid for each in looked.get(child, ())], limit)
             for child, (_, limit) in watched.items()
         }
         taken = await asyncio.to_thread(_measure, trees)
         for child, (slot, limit) in watched.items():
-            if slot.run is None or slot.run.child is not child:
-                continue  # meanwhile it has ended
+            if _child(slot) is not child:
+                continue  # it has ended in the meantime
             if (takes := taken.get(child)) is None:
                 self._over.pop(slot.id, None)
             elif self._over.get(slot.id) is not child:
                 self._over[slot.id] = child
                 is_busy = not self._mux.is_unused(slot.id)
-                self._supervisor.complain(slot.id, _failure(slot.server, takes, limit))
+                self._supervisor.note_problem(slot.id, _failure(slot.server, takes, limit))
                 self._tell(ServerOverMemory(slot.server, slot.id, takes, limit, is_busy))
 
     def _lived(self, ident: SlotId) -> float | None:
         """Return how long what is too large has been ready, ``None`` where it is not there now."""
         slot = self._supervisor.get(ident)
-        if slot is None or slot.run is None or slot.run.child is not self._over[ident]:
+        if slot is None or _child(slot) is not self._over[ident]:
             return None
         ready_at = slot.machine.ready_at
         return None if ready_at is None else self._supervisor.now() - ready_at
@@ -146,6 +151,10 @@ class MemoryWatch:
             why = slot.machine.last_error or "it takes too much memory"
             failure = Failure("server_stopped", f"restarted: {why}", slot.server, True)
             self._supervisor.replace(ident, failure)
+
+
+def _child(slot: Slot) -> Child | None:
+    return slot.run.child if isinstance(slot.run, ProcessRun) else None
 
 
 def _longer(pause: float) -> float:

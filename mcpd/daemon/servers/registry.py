@@ -1,4 +1,4 @@
-"""Which servers there are: those of the configuration, and those that clients brought."""
+"""All servers by name: those of the configuration, and those that clients brought."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.mcp.offer import Verdict
+from mcpd.core.mux.commands import KeepCatalog
 from mcpd.core.mux.entries import Entry
-from mcpd.daemon.servers.cache import CatalogCache, program_mtime
+from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
 from mcpd.daemon.servers.server import Server, assemble
 from mcpd.ids import SlotId
 from mcpd.redact import Redactor
 from mcpd.supervise.logs import ServerLog
-from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.run import Backend
 
 
 class Registry:
-    """All servers by name, in config order, ad-hoc ones last."""
+    """The configured servers in their order, then those that clients brought, with their logs."""
 
     def __init__(
         self,
@@ -32,14 +33,14 @@ class Registry:
         on_log_growth: Callable[[int], object] = lambda _: None,
         on_log_trouble: Callable[[str, OSError | None, int], object] = lambda _, __, ___: None,
     ) -> None:
-        """``on_log_trouble`` gets a log's path, and the rest as ``ServerLog`` tells it."""
+        """``on_log_trouble`` gets the path of a log, then what ``ServerLog`` passes."""
         self._on_log_growth, self._on_log_trouble = on_log_growth, on_log_trouble
         self._state_dir = state_dir
         self._cache = cache
         self.environment = environment
-        """The daemon's, without its own tag: what configured servers may inherit."""
+        """What configured servers may inherit: the daemon's, without its tag."""
         self.loaded = Loaded()
-        """What is applied now: bad entries have been replaced by their last good ones."""
+        """What is applied now, in which bad entries have been replaced by their last good ones."""
         self._servers: dict[str, Server] = {}
         self._ad_hoc: dict[str, Server] = {}
         self._logs: dict[str, ServerLog] = {}
@@ -59,7 +60,7 @@ class Registry:
         return self._servers.get(name) or self._ad_hoc.get(name)
 
     def apply(self, loaded: Loaded) -> None:
-        """Take over a configuration."""
+        """Replace the configured servers by those of a configuration."""
         self.loaded = loaded
         before, self._servers = self._servers, {}
         for configured in loaded.entries.values():
@@ -88,14 +89,14 @@ class Registry:
         return len(self._ad_hoc)
 
     def remove(self, name: str) -> None:
-        """Forget a server that a client brought; its log stays until its process has ended."""
+        """Remove a server that a client brought. Its log stays until its process has ended."""
         self._ad_hoc.pop(name, None)
         self._redactor = None
 
     def forget_logs(self, running: Container[str]) -> None:
-        """Close the logs of servers that there are no more, unless something of them is left.
+        """Close the logs of removed servers, except the ``running`` ones and those followed.
 
-        Until then they must not be made anew, for they know the servers' secrets.
+        Until its process has ended, a log must not be replaced: it knows the server's secrets.
         """
         for name, log in list(self._logs.items()):
             if self.get(name) is None and name not in running and not log.is_followed:
@@ -103,7 +104,7 @@ class Registry:
                 del self._logs[name]
 
     def log_files(self) -> list[str]:
-        """Return the names of the files of those logs that may be written to."""
+        """Return the names of the log files that may be written."""
         names = {*self._logs, *(server.name for server in self)}
         return [_log_file(name) for name in names]
 
@@ -112,13 +113,13 @@ class Registry:
         return tuple(server.entry for server in self)
 
     def by_launch(self, launch: str) -> Server | None:
-        """Return the first server that is started like this."""
-        return next((each for each in self if each.spec and each.entry.launch == launch), None)
+        """Return the first usable server with this launch."""
+        return next((each for each in self if each.backend and each.entry.launch == launch), None)
 
-    def spec(self, slot: SlotId) -> Spec | None:
-        """Return how to run what belongs in a slot."""
+    def backend(self, slot: SlotId) -> Backend | None:
+        """Return how to reach the server of a slot, ``None`` where its entry is gone."""
         server = self.by_launch(slot.partition("@")[0])
-        return None if server is None else server.spec
+        return None if server is None else server.backend
 
     def memory_max(self, slot: SlotId) -> int:
         """Return how many bytes the tree in a slot may take; 0: any number."""
@@ -127,7 +128,7 @@ class Registry:
         return 0 if config is None else config.memory_max
 
     def log(self, name: str) -> ServerLog:
-        """Return a server's log; its file is made at its first line."""
+        """Return the log of a server. Its file is created with its first line."""
         log = self._logs.get(name)
         if log is None:
             path = os.path.join(self._state_dir, "logs", _log_file(name))
@@ -143,12 +144,12 @@ class Registry:
         return log
 
     def log_troubles(self) -> list[tuple[str, OSError]]:
-        """Return which servers' logs are not written, and why."""
+        """Return the servers whose logs cannot be written, and why."""
         troubles = [(name, log.trouble) for name, log in self._logs.items()]
         return [(name, trouble) for name, trouble in troubles if trouble is not None]
 
     def redactor(self, name: str | None) -> Redactor:
-        """Return what hides a server's secrets, and with ``None`` those of all servers."""
+        """Return what masks the secrets of a server, with ``None`` those of all servers."""
         if name is not None:
             server = self.get(name)
             return Redactor.NONE if server is None else server.entry.redactor
@@ -157,19 +158,44 @@ class Registry:
             self._redactor = Redactor(frozenset().union(*known))
         return self._redactor
 
+    def mask(self, name: str | None, text: str) -> str:
+        """Return a text without the secrets of a server, with ``None`` without those of any."""
+        if name is None:
+            return self.redactor(None).mask(text)
+        return self.log(name).redactor.mask(text)  # the log outlives the entry
+
+    def note(self, name: str, source: str, text: str) -> None:
+        """Write a line into the log of a server."""
+        self.log(name).add(source, text)
+
+    def keep_catalog(self, command: KeepCatalog) -> None:
+        """Cache what a server listed, for each configured entry with its launch."""
+        for server in self._servers.values():
+            if server.backend is None or server.entry.launch != command.launch:
+                continue
+            said = Remembered(
+                command.introduction,
+                command.catalog,
+                command.has_asked,
+                program_mtime(server.backend),
+                command.offer,
+                command.capabilities,
+            )
+            self._cache.keep(server.name, server.cache_key, said, server.entry.redactor)
+
     def close(self) -> None:
         """Close the files of the logs."""
         for log in self._logs.values():
             log.close()
 
     def _remembering(self, server: Server, before: Server | None) -> Server:
-        """Return the server with what its last process is known to have said."""
-        if server.spec is None or (before is not None and before.cache_key == server.cache_key):
+        """Return the server with what the cache knows of its last process."""
+        if server.backend is None or (before is not None and before.cache_key == server.cache_key):
             return server  # the mux remembers for itself
         known = self._cache.load(server.name, server.cache_key)
         if known is None:
             return server
-        is_same = known.stamp is not None and known.stamp == program_mtime(server.spec)
+        is_same = known.stamp is not None and known.stamp == program_mtime(server.backend)
         entry = msgspec.structs.replace(
             server.entry,
             introduction=known.introduction,
@@ -182,7 +208,7 @@ class Registry:
 
 
 def _with_secrets_of(before: Server, now: Server) -> Server:
-    """Return a server that hides also what its entry held before: a process may still have it."""
+    """Return a server that also masks the secrets its entry had: a process may still have them."""
     older = before.configured.secrets - now.configured.secrets
     if not older:
         return now

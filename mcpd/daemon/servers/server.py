@@ -1,4 +1,4 @@
-"""From a configured entry to what the core and the supervisor work with."""
+"""A server: its configured entry, turned into what the core and the supervisor work with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.redact import Redactor
 from mcpd.supervise.spawn import build_environment
-from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.run import Backend
+from mcpd.upstreams.stdio.spec import ProcessSpec
 
 DIGEST_BYTES = 10
 
@@ -29,23 +30,23 @@ _KEY = os.urandom(16)
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """One server, as each part of the daemon sees it. Holds secrets: never shown."""
+    """One server, as each part of the daemon needs it. Holds secrets: never shown."""
 
     name: str
     configured: Configured
     entry: Entry
-    spec: Spec | None
-    """``None`` where it cannot be run."""
+    backend: Backend | None
+    """How to reach it, ``None`` where its entry cannot be used."""
 
     cache_key: str
-    """Changes with the entry alone, and not with the environment of the daemon."""
+    """Changes with the entry only, not with the environment of the daemon."""
 
     sharing_reason: str | None = None
-    """Why its processes are shared as they are, where that is not what anybody wrote."""
+    """Why its processes are shared as they are, where the entry does not say so."""
 
     is_ad_hoc: bool = False
     environment: Mapping[str, str] = {}
-    """All of what counts for telling it from others."""
+    """The variables that tell it from other servers with the same command."""
 
 
 def assemble(
@@ -55,10 +56,10 @@ def assemble(
     ignore_env: Iterable[str] = (),
     is_ad_hoc: bool = False,
 ) -> Server:
-    """Make a server of an entry; one that cannot be used says why to whoever asks for it.
+    """Return the server of an entry. One that cannot be used answers requests with the reason.
 
-    ``base_env`` is what it may inherit: the daemon's environment, or the client's whose server
-    it is. ``ignore_env`` are further patterns of variables that make no difference.
+    ``base_env`` is what it may inherit: the environment of the daemon, or of the client that
+    brought it. ``ignore_env`` are further patterns of variables that make no difference.
     """
     config, resolved = configured.config, configured.launch
     unavailable = _unavailable(configured)
@@ -73,20 +74,20 @@ def assemble(
             name=configured.name,
             configured=configured,
             entry=entry,
-            spec=None,
+            backend=None,
             cache_key="",
             is_ad_hoc=is_ad_hoc,
         )
-    environment = _telling(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
+    environment = _distinguishing(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
-    told = (roots, config.era, config.extensions, config.interactive == "off")
-    same = (resolved.command, resolved.args, resolved.cwd, *told)
+    declared = (roots, config.era, config.extensions, config.interactive == "off")
+    same = (resolved.command, resolved.args, resolved.cwd, *declared)
     sharing, reason = _sharing(config, resolved)
     return Server(
         name=configured.name,
         configured=configured,
         entry=_entry(configured, config, resolved, _digest(same, environment), sharing, is_ad_hoc),
-        spec=_spec(configured.name, config, resolved, base_env, is_ad_hoc),
+        backend=_process_spec(configured.name, config, resolved, base_env, is_ad_hoc),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
@@ -95,7 +96,7 @@ def assemble(
 
 
 def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, str | None]:
-    """Return who shares a process, and why where nobody said so or where that is a risk."""
+    """Return who shares a process, and the reason where the entry does not say or it is a risk."""
     package = known_stateful(resolved.command, resolved.args)
     if config.sharing != "auto":
         sharing = Sharing(config.sharing)
@@ -148,15 +149,15 @@ def _entry(
     )
 
 
-def _spec(
+def _process_spec(
     name: str,
     config: ServerConfig,
     resolved: ResolvedLaunch,
     base_env: Mapping[str, str],
     is_ad_hoc: bool,
-) -> Spec:
+) -> ProcessSpec:
     restart = config.restart
-    return Spec(
+    return ProcessSpec(
         server=name,
         command=resolved.command,
         args=resolved.args,
@@ -207,22 +208,22 @@ def _unavailable(configured: Configured) -> Failure | None:
 
 
 def _to_enable(configured: Configured) -> str:
-    """Return what has to stand in an entry instead of what disables it, as its file spells it."""
+    """Return what must replace the setting that disables an entry, in the syntax of its file."""
     key = "{} = {}" if configured.file.lower().endswith(".toml") else '"{}": {}'
     on = {"enabled": "true", "disabled": "false"}
     return " and ".join(key.format(each, on[each]) for each in configured.off_by)
 
 
-def _telling(
+def _distinguishing(
     resolved: ResolvedLaunch,
     base_env: Mapping[str, str],
     ignore: tuple[str, ...],
     *,
     is_ad_hoc: bool,
 ) -> dict[str, str]:
-    """Return the environment that tells one process from another: not that of one terminal.
+    """Return the variables that tell one process from another.
 
-    What somebody wrote into an entry counts in any case.
+    Those of a terminal do not count, but all of an entry's own do.
     """
     hidden = {name: _fingerprint(value) for name, value in resolved.file_env.items()}
     own = {**hidden, **resolved.env}
@@ -236,10 +237,10 @@ def _telling(
 
 
 def _fingerprint(secret: str) -> str:
-    """Return what changes with a secret and, without the key of this daemon, tells nothing of it.
+    """Return a digest of a secret under a key of this daemon.
 
-    A digest of it alone would be in the ledger and in each process's tag, for anybody to try
-    passwords on.
+    Without a key, passwords could be tried on the digest: it is part of the ledger and of the tag
+    of each process.
     """
     data = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=_KEY).hexdigest()
@@ -253,7 +254,7 @@ def _is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _digest(same: object, environment: Mapping[str, str], *more: str) -> str:
-    """Return what equal launches have in common, whatever the order of their variables."""
+    """Return a digest that equal launches share, in any order of their variables."""
     text = repr((same, sorted(environment.items()), more))
     data = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()

@@ -1,50 +1,31 @@
-"""A child's three pipes as frames in, lines out and bounded writing."""
+"""A process's three pipes: frames from stdout, lines to stdin with a bound, bytes from stderr."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import io
 import os
-import sys
-import termios
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from collections.abc import Callable
 
-from mcpd import tasks
-from mcpd.core.wire import envelope
-from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
+from mcpd.core.wire.framing import Framer
 from mcpd.core.wire.memory import Memory, Share
+from mcpd.upstreams.run import Frames
+from mcpd.upstreams.stdio.ends import TELLS_UNREAD, StderrEnd, StdinEnd, StdoutEnd, unread_in
 
 FLUSH_S = 0.2
-"""How long what was written may take to go out once stdin is to be closed."""
+"""Seconds for what was written to be read once stdin is to be closed."""
 
 HIGH_WATER_BYTES = 64 * 1024
-"""As much is left to the transport; a cancellation overtakes the lines that wait after that."""
-
-FEW_LINES = 32
-"""Of what is read at a time, so many are done at once; more of them take turns with others."""
-
-SLICE_BYTES = 16 * 1024
-"""A step of those that take turns."""
-
-REST_BYTES = 64 * 1024
-"""After as much at a time others have their turn: libuv reads up to 32 times before it looks at
-anybody else, and a large message comes as fast as it is read."""
-
-TELLS_UNREAD = sys.platform == "linux"
-"""Whether the writing end of a pipe tells how much is in it."""
-
-Frames = Callable[[Frame | Oversized], None]
+"""Bytes that the transport buffers. Lines after that are queued here, where a cancellation
+overtakes them."""
 
 
 class Pipes:
-    """What a server reads and writes, while its process lives.
+    """The channel to a server that is a process.
 
-    Invariant: no coroutine and no task per message; what the server writes is taken at once,
-    however slow whoever it is for may be, and what it does not read is bounded.
+    Invariant: no coroutine and no task per message; what the server writes is read at once,
+    however slow its receiver is, and what it does not read is bounded.
     """
 
     def __init__(
@@ -57,60 +38,59 @@ class Pipes:
         on_stderr: Callable[[bytes], None],
         on_end: Callable[[], None],
     ) -> None:
-        """``memory`` counts what it has not read once that backs up.
+        """``memory`` counts what the process has not read once its stdin is full.
 
-        ``on_stderr`` gets bytes as they come, and none when there will be no more.
-
-        ``on_end`` hears that it closed its stdin or stdout, perhaps twice: it is of no use then.
+        ``on_stderr`` gets bytes as they come, and none when there will be no more. ``on_end`` is
+        called, perhaps twice, when the process closes its stdin or stdout.
         """
         self._max_unsent = max_unsent_bytes
         self._stdin: asyncio.WriteTransport | None = None
         self._stdin_file: io.FileIO | None = None
-        self._stdout = _Stdout(Framer(max_message_bytes), on_frame, on_end)
-        self._stderr = _Stderr(on_stderr)
-        self._sink = _Sink(on_end, self._hand_on)
+        self._stdout = StdoutEnd(Framer(max_message_bytes), on_frame, on_end)
+        self._stderr = StderrEnd(on_stderr)
+        self._stdin_end = StdinEnd(on_end, self._hand_on)
         self._urgent: deque[bytes] = deque()
         """Cancellations, which are written before ``_queue``."""
         self._queue: OrderedDict[int, bytes] = OrderedDict()
-        """Whole lines that wait until it reads: requests by id, others by numbers below 0."""
+        """Whole lines that wait until it reads: requests by wire id, others by numbers below 0."""
         self._queued_bytes = 0
         self._others = 0
         self._unsent = Share(memory)
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
-        """Take over three descriptors, which are closed with us."""
+        """Take over three descriptors, which ``close`` closes."""
         loop = asyncio.get_running_loop()
         self._stderr.file = os.fdopen(stderr, "rb", 0)
         await loop.connect_read_pipe(lambda: self._stderr, self._stderr.file)
         self._stdin_file = os.fdopen(stdin, "wb", 0)
-        self._stdin, _ = await loop.connect_write_pipe(lambda: self._sink, self._stdin_file)
+        self._stdin, _ = await loop.connect_write_pipe(lambda: self._stdin_end, self._stdin_file)
         self._stdin.set_write_buffer_limits(high=HIGH_WATER_BYTES)
         self._stdout.file = os.fdopen(stdout, "rb", 0)
         await loop.connect_read_pipe(lambda: self._stdout, self._stdout.file)
 
     @property
     def has_spoken(self) -> bool:
-        """Whether it has written anything."""
+        """Whether the process has written anything."""
         return self._stdout.has_spoken or self._stderr.has_spoken
 
     @property
     def has_output(self) -> bool:
-        """Whether it has written anything on its stdout."""
+        """Whether the process has written anything on its stdout."""
         return self._stdout.has_spoken
 
     def unread_bytes(self) -> int:
-        """Return how many bytes that were written to it, it has not read.
+        """Return how many bytes that were written have not been read by the process.
 
-        Where the system does not tell what is in a pipe, what is there counts as read.
+        Where the system does not show what is in a pipe, that counts as read.
         """
         stdin, file = self._stdin, self._stdin_file
         if stdin is None or file is None or stdin.is_closing() or file.closed:
             return 0
         unsent = stdin.get_write_buffer_size() + self._queued_bytes
-        return unsent + (_unread(file) if TELLS_UNREAD else 0)
+        return unsent + (unread_in(file) if TELLS_UNREAD else 0)
 
     def unfinished(self) -> tuple[bytes, int]:
-        """Return how a line of stdout begins that has no end yet, and its bytes so far."""
+        """Return the beginning of a line of stdout that has not ended, and its bytes so far."""
         return self._stdout.framer.begun(), self._stdout.framer.pending()
 
     @property
@@ -121,14 +101,14 @@ class Pipes:
     def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
         """Write a line; ``False`` when its bound is reached, or its stdin is closed.
 
-        Never blocks. ``wire_id`` is 0 for what is no request; half as much again is kept of that.
-        The cancellation of the request ``cancels`` overtakes the lines that are queued; where the
-        request is one of them, it is taken out, and neither is written.
+        Never blocks. ``wire_id`` is 0 for what is no request, for which the bound is half as much
+        again. The cancellation of the request ``cancels`` overtakes the lines that are queued;
+        where the request is one of them, it is removed, and neither is written.
         """
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
             return False
-        if not (self._sink.is_full or self._queue or self._urgent):
+        if not (self._stdin_end.is_full or self._queue or self._urgent):
             stdin.write(data)
             return True
         withdrawn = self._queue.pop(cancels, None) if cancels else None
@@ -149,7 +129,7 @@ class Pipes:
         return True
 
     def _next(self) -> bytes | None:
-        """Take out the line that is written next."""
+        """Remove and return the line that is written next."""
         if self._urgent:
             line = self._urgent.popleft()
         elif self._queue:
@@ -160,12 +140,12 @@ class Pipes:
         return line
 
     def _hand_on(self) -> None:
-        """Write what is queued, as far as there is room; drop it where nobody will read it."""
+        """Write what is queued, as far as there is room; drop it if stdin is lost."""
         stdin = self._stdin
-        if stdin is None or stdin.is_closing() or self._sink.is_lost:
+        if stdin is None or stdin.is_closing() or self._stdin_end.is_lost:
             self._drop_queue()
             return
-        while not self._sink.is_full:
+        while not self._stdin_end.is_full:
             if stdin.get_write_buffer_size() > HIGH_WATER_BYTES:
                 # uvloop writes, and pauses, at the end of an iteration
                 asyncio.get_running_loop().call_soon(self._hand_on)
@@ -177,8 +157,8 @@ class Pipes:
         self._count_unsent(stdin)
 
     def _count_unsent(self, stdin: asyncio.WriteTransport) -> int:
-        """Count what waits for the process to read; return its bytes, 0 while it keeps up."""
-        is_behind = self._sink.is_full or self._queue or self._urgent
+        """Count and return the bytes that wait for the process to read; 0 while it keeps up."""
+        is_behind = self._stdin_end.is_full or self._queue or self._urgent
         waiting = stdin.get_write_buffer_size() + self._queued_bytes if is_behind else 0
         self._unsent.set(waiting)
         return waiting
@@ -192,32 +172,32 @@ class Pipes:
     def close_stdin(self) -> None:
         """Let the server see the end of its input, soon even if it does not read."""
         stdin = self._stdin
-        if stdin is None or self._sink.is_lost:
+        if stdin is None or self._stdin_end.is_lost:
             return
-        self._sink.is_ours = True
+        self._stdin_end.is_ours = True
         while (line := self._next()) is not None:
             stdin.write(line)
         stdin.close()
         asyncio.get_running_loop().call_later(FLUSH_S, self._abort_stdin, stdin)
 
     def _abort_stdin(self, stdin: asyncio.WriteTransport) -> None:
-        if not self._sink.is_lost:
+        if not self._stdin_end.is_lost:
             stdin.abort()
 
     def mute(self) -> None:
-        """Pass nothing more of its stdout on; it is still drained."""
+        """Deliver nothing more of its stdout, which is still read."""
         self._stdout.mute()
 
     def bring(self, elements: list[bytes]) -> None:
-        """Hand over the elements of a frame before any other, in turns with other peers."""
+        """Deliver the elements of a frame before any other, in turns with other peers."""
         self._stdout.turns.first(self._stdout.one_by_one(elements))
 
     async def drain(self, grace: float) -> bool:
-        """Wait until all that was written so far has been handled; return whether both ended.
+        """Wait until all that was written so far has been handled; return whether both pipes ended.
 
-        To be called when the process has ended. A descendant may hold its pipes open: what it
-        writes from now on is waited for only ``grace`` seconds. The rest takes as long as it
-        takes: a pipe holds a bounded number of bytes, and a busy loop loses none of them.
+        Call it when the process has ended. A descendant may hold the pipes open: what that writes
+        from now on is waited for only ``grace`` seconds. What is in the pipes has no time limit:
+        it is bounded, and a busy loop must not lose any of it.
         """
         ends = [one for one in (self._stdout, self._stderr) if one.ended is not None]
         if ends:
@@ -229,9 +209,9 @@ class Pipes:
         return not left
 
     def close(self) -> None:
-        """Close all three, whoever still holds the other ends."""
+        """Close all three, even if descendants hold the other ends."""
         self.mute()
-        self._sink.is_ours = True
+        self._stdin_end.is_ours = True
         self._drop_queue()
         for transport in (self._stdin, self._stdout.transport, self._stderr.transport):
             if transport is not None and not transport.is_closing():
@@ -239,208 +219,3 @@ class Pipes:
                     transport.abort()
                 else:
                     transport.close()
-
-
-def _nobody(_frame: Frame | Oversized) -> None:
-    """Drop a frame of a server that is on its way out."""
-
-
-def _unread(pipe: io.FileIO | None) -> int:
-    """Return how many bytes are in a pipe."""
-    waiting = bytearray(4)
-    if pipe is not None and not pipe.closed:
-        with contextlib.suppress(OSError):
-            fcntl.ioctl(pipe, termios.FIONREAD, waiting)
-    return int.from_bytes(waiting, sys.byteorder)
-
-
-class _End(asyncio.Protocol):
-    """The reading end of a pipe."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.ReadTransport | None = None
-        self.ended: asyncio.Future[None] | None = None
-        self.file: io.FileIO | None = None
-        self.turns = tasks.Turns(self._pause, self._resume)
-        self.has_spoken = False
-        self._marked = 0
-        """How many bytes are still to be read before the mark is reached."""
-        self._mark: asyncio.Future[None] | None = None
-
-    def take(self, data: bytes) -> None:
-        """Do what is to be done with bytes that were read."""
-        raise NotImplementedError
-
-    def steps(self, data: bytes) -> Iterator[None]:
-        """Do it bit by bit."""
-        for start in range(0, len(data), SLICE_BYTES):
-            self.take(data[start : start + SLICE_BYTES])
-            yield
-
-    def flush(self) -> None:
-        """Handle a last line that has no end."""
-        raise NotImplementedError
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nobody can write into it any more, or it was closed."""
-        return self.ended is not None and self.ended.done()
-
-    def mark(self) -> asyncio.Future[None]:
-        """Return what is done once all that is in the pipe now has been handled."""
-        assert self.ended is not None, "its transport is there"
-        if self.has_ended or self.transport is None or self.transport.is_closing():
-            return self.ended
-        if self._mark is not None and not self._mark.done():
-            return self._mark
-        self._mark = asyncio.get_running_loop().create_future()
-        self._marked = _unread(self.file)
-        if not self._marked:
-            self._reach_mark()
-        return self._mark
-
-    def _reach_mark(self) -> None:
-        """Wake whoever waits, behind what still waits for its turn."""
-        if self.turns.is_behind:
-            self.turns.take(self._pass_mark())
-        else:
-            self._wake()
-
-    def _pass_mark(self) -> Iterator[None]:
-        self._wake()
-        yield
-
-    def _wake(self) -> None:
-        if self._mark is not None and not self._mark.done():
-            self._mark.set_result(None)
-
-    def drop_turns(self) -> None:
-        """Leave undone what was read and waits for its turn."""
-        self.turns.drop()
-        if not self._marked:
-            self._wake()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.ReadTransport, transport)
-        self.ended = asyncio.get_running_loop().create_future()
-
-    def data_received(self, data: bytes) -> None:
-        self.has_spoken = True
-        if self.turns.is_behind or has_many_lines(data, FEW_LINES):
-            self.turns.take(self.steps(data))
-        else:
-            self.take(data)
-        if self._marked:
-            self._marked = max(0, self._marked - len(data))
-            if not self._marked:
-                self._reach_mark()
-        if len(data) >= REST_BYTES:
-            self.turns.rest()
-
-    def _pause(self) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.pause_reading()
-
-    def _resume(self) -> None:
-        if self.transport is not None and not self.transport.is_closing():
-            self.transport.resume_reading()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.turns.drop()  # only we close it while something is left
-        self._wake()
-        if self.ended is not None and not self.ended.done():
-            self.ended.set_result(None)
-
-
-class _Stdout(_End):
-    def __init__(self, framer: Framer, on_frame: Frames, on_end: Callable[[], None]) -> None:
-        super().__init__()
-        self.on_frame = on_frame
-        self.framer = framer
-        self._feed = framer.feed
-        self._on_end = on_end
-
-    def mute(self) -> None:
-        self.on_frame = _nobody
-        self.drop_turns()
-
-    def take(self, data: bytes) -> None:
-        frames = iter(self._feed(data))
-        for frame in frames:
-            self.on_frame(frame)
-            if self.turns.is_behind:  # it was an array
-                self.turns.take(self.one_by_one(frames))
-                return
-
-    def steps(self, data: bytes) -> Iterator[None]:
-        for start in range(0, len(data), SLICE_BYTES):
-            yield from self.one_by_one(self._feed(data[start : start + SLICE_BYTES]))
-            yield
-
-    def one_by_one(self, frames: Iterable[Frame | Oversized]) -> Iterator[None]:
-        for frame in frames:
-            yield self.on_frame(frame)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self.flush()
-        self._on_end()
-
-    def flush(self) -> None:
-        for frame in self._feed(b"\n"):
-            if not _is_cut_off(frame):
-                self.on_frame(frame)
-
-
-def _is_cut_off(frame: Frame | Oversized) -> bool:
-    """Tell whether a last line is the beginning of a message that nobody lived to write.
-
-    It answers nothing: whoever waits is told how the process died, or gets the next one's answer.
-    """
-    if isinstance(frame, Oversized) or not frame.lstrip().startswith(b"{"):
-        return False
-    try:
-        envelope.decode(frame)
-    except envelope.Malformed as problem:
-        return not problem.is_json
-    return False
-
-
-class _Stderr(_End):
-    def __init__(self, on_data: Callable[[bytes], None]) -> None:
-        super().__init__()
-        self._on_data = on_data
-
-    def take(self, data: bytes) -> None:
-        self._on_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self.flush()
-
-    def flush(self) -> None:
-        self._on_data(b"")
-
-
-class _Sink(asyncio.Protocol):
-    """The writing end: whether it is backed up, and whether it is gone."""
-
-    def __init__(self, on_end: Callable[[], None], on_room: Callable[[], None]) -> None:
-        self.is_full = False
-        self.is_lost = False
-        self.is_ours = False  # the end, when it comes
-        self._on_end = on_end
-        self._on_room = on_room
-
-    def pause_writing(self) -> None:
-        self.is_full = True
-
-    def resume_writing(self) -> None:
-        self.is_full = False
-        self._on_room()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.is_lost = True
-        self._on_room()
-        if not self.is_ours:
-            self._on_end()

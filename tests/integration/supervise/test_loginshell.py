@@ -12,16 +12,16 @@ from mcpd.daemon.servers.server import assemble
 from mcpd.supervise import loginshell, procfs
 from mcpd.supervise.loginpath import Login
 from mcpd.supervise.loginshell import LoginPath
-from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.stdio.spec import ProcessSpec
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 
 OWN = "/usr/bin:/bin"
 
 
-def spec(**variables: str) -> Spec:
+def spec(**variables: str) -> ProcessSpec:
     configured = entry_from_json({"command": "npx", "env": variables}, name="s", env={}, cwd="/")
-    made = assemble(configured, base_env={"PATH": OWN, "X": "1"}).spec
+    made = assemble(configured, base_env={"PATH": OWN, "X": "1"}).backend
     assert made is not None
     return made
 

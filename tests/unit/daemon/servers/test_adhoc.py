@@ -94,9 +94,9 @@ async def test_texts_are_taken_as_a_shell_left_them(place: Place) -> None:
     assert isinstance(name, str)
     server = place.registry.get(name)
     assert server is not None
-    assert server.spec is not None
-    assert server.spec.args == ("$HOME", "~", "${NOPE}")
-    assert server.spec.env == ENV
+    assert server.backend is not None
+    assert server.backend.args == ("$HOME", "~", "${NOPE}")
+    assert server.backend.env == ENV
 
 
 async def test_an_entry_that_inherits_is_read_like_one_of_a_file(place: Place) -> None:
@@ -104,8 +104,8 @@ async def test_an_entry_that_inherits_is_read_like_one_of_a_file(place: Place) -
     assert isinstance(name, str)
     server = place.registry.get(name)
     assert server is not None
-    assert server.spec is not None
-    assert server.spec.args == ("/home/ada/x",)
+    assert server.backend is not None
+    assert server.backend.args == ("/home/ada/x",)
 
 
 async def test_what_is_no_entry_is_refused(place: Place) -> None:
@@ -151,7 +151,7 @@ async def test_where_all_are_in_use_there_is_no_other(
 ) -> None:
     monkeypatch.setattr(adhoc, "MOST", 1)
     name = place.bring(args=["1"])
-    monkeypatch.setattr(place.ad_hoc, "_forget_one", lambda: False)
+    monkeypatch.setattr(place.ad_hoc, "_remove_one", lambda: False)
     refused = place.bring(args=["2"])
     assert isinstance(refused, Failure)
     assert (refused.kind, refused.is_retryable) == ("rate_limited", True)

@@ -16,7 +16,7 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
 from mcpd.daemon.servers.server import assemble
 from mcpd.redact import Redactor
-from mcpd.upstreams.slot import Spec
+from mcpd.upstreams.stdio.spec import ProcessSpec
 
 TOOLS = b'{"tools":[{"name":"echo","n":1.0,"key":"hunter22-and-more"}]}'
 INTRODUCTION = Introduction("2025-11-25", {"tools": Raw(b"{}")}, b'{"name":"x"}', b'"be kind"')
@@ -153,9 +153,9 @@ async def test_it_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
     assert cache.load("a", "key") is not None
 
 
-def spec(command: str, **values: Any) -> Spec:
+def spec(command: str, **values: Any) -> ProcessSpec:
     configured = entry_from_json({"command": command, **values}, name="x", env={}, cwd="/")
-    found = assemble(configured, base_env={"PATH": "/nowhere"}).spec
+    found = assemble(configured, base_env={"PATH": "/nowhere"}).backend
     assert found is not None
     return found
 

@@ -10,7 +10,15 @@ from mcpd.core.facts import Failure, ServerOverMemory
 from mcpd.core.lifecycle.states import State
 from mcpd.daemon.servers import memory_watch
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.upstreams.stdio.run import ProcessRun
 from tests.support.waiting import wait_until_async
+
+
+class Running(ProcessRun):
+    """A run with a process that is nothing but itself."""
+
+    def __init__(self) -> None:
+        self.child: Any = object()
 
 
 class Farm:
@@ -36,19 +44,23 @@ class Farm:
         supervisor: Any = SimpleNamespace(
             slots=lambda: self.slots,
             get=lambda ident: self.slot if self.slots else None,
-            complain=self._complain,
+            note_problem=self._note_problem,
             replace=self._replace,
             now=self.now,
-            reaper=SimpleNamespace(look=self._look),
         )
+        reaper: Any = SimpleNamespace(look=self._look)
         mux: Any = SimpleNamespace(is_unused=lambda ident: self.is_unused)
         self.watch = MemoryWatch(
-            lambda ident: self.limit, supervisor=supervisor, mux=mux, tell=self.told.append
+            lambda ident: self.limit,
+            supervisor=supervisor,
+            reaper=reaper,
+            mux=mux,
+            tell=self.told.append,
         )
 
     def start(self) -> None:
         """Put another process there."""
-        self.slot.run = SimpleNamespace(child=object())
+        self.slot.run = Running()
         self.slot.machine.ready_at = self.now()
 
     def now(self) -> float:
@@ -63,7 +75,7 @@ class Farm:
     def _excess(self, pids: list[int], limit: int) -> int | None:
         return self.takes if self.takes > limit else None
 
-    def _complain(self, ident: str, failure: Failure) -> None:
+    def _note_problem(self, ident: str, failure: Failure) -> None:
         self.slot.machine.last_error = failure.message
 
     def _replace(self, ident: str, failure: Failure) -> None:
@@ -182,7 +194,7 @@ async def test_nobody_looks_whether_one_is_idle_before_its_time_has_come(farm: F
 async def test_one_that_may_take_more_now_is_not_restarted(farm: Farm):
     farm.takes, farm.is_unused = 200, False
     other: Any = SimpleNamespace(
-        id="other", server="other", machine=farm.slot.machine, run=SimpleNamespace(child=object())
+        id="other", server="other", machine=farm.slot.machine, run=Running()
     )
     farm.slots.append(other)
     farm.watch.wake()

@@ -109,12 +109,12 @@ def test_an_entry_comes_to_rules_and_limits() -> None:
     assert made.entry.sharing is Sharing.WORKSPACE
     assert not made.entry.may_repeat
     assert not made.entry.filter.admits("rm_all")
-    assert made.spec is not None
-    assert made.spec.rules.idle_timeout == 7
-    assert not made.spec.rules.restarts
-    assert made.spec.grace == 0.5
-    assert made.spec.cwd == "/home/ada"
-    assert not made.spec.names_cwd
+    assert made.backend is not None
+    assert made.backend.rules.idle_timeout == 7
+    assert not made.backend.rules.restarts
+    assert made.backend.grace == 0.5
+    assert made.backend.cwd == "/home/ada"
+    assert not made.backend.names_cwd
 
 
 def test_automatic_sharing_is_shared() -> None:
@@ -148,7 +148,7 @@ def test_a_disabled_server_says_how_to_enable_it(
     path = tmp_path / file
     path.write_text(text)
     made = assemble(load(str(path), BASE).entries["x"], base_env=BASE)
-    assert made.spec is None
+    assert made.backend is None
     assert made.entry.unavailable is not None
     assert made.entry.unavailable.kind == "server_disabled"
     assert made.entry.unavailable.hint == f"set {hint} for x in {path}"
@@ -230,8 +230,8 @@ def test_a_secret_of_a_file_makes_a_difference_and_is_in_no_key(tmp_path: Path) 
     one, other = found
     assert one.entry.launch != other.entry.launch
     assert one.cache_key == other.cache_key
-    assert one.spec is not None
-    assert one.spec.env == {"A": "one-secret"}
+    assert one.backend is not None
+    assert one.backend.env == {"A": "one-secret"}
     assert "one-secret" not in str(one.environment)
     guess = server(env={"A": "one-secret"})
     assert guess.entry.launch != one.entry.launch
@@ -239,11 +239,11 @@ def test_a_secret_of_a_file_makes_a_difference_and_is_in_no_key(tmp_path: Path) 
 
 def test_a_package_runner_is_known_as_one_to_whoever_starts_it_and_to_whoever_asks_it() -> None:
     fetched = server(command="npx", args=["-y", "pkg@1"], startup_timeout_max=9)
-    assert fetched.spec is not None and fetched.spec.package == ("npx", "pkg@1")
+    assert fetched.backend is not None and fetched.backend.package == ("npx", "pkg@1")
     assert fetched.entry.is_fetched
-    assert fetched.spec.rules.startup_timeout_max == 9
+    assert fetched.backend.rules.startup_timeout_max == 9
     plain = server()
-    assert plain.spec is not None and plain.spec.package is None
+    assert plain.backend is not None and plain.backend.package is None
     assert not plain.entry.is_fetched
 
 
@@ -265,5 +265,5 @@ def test_a_server_that_names_the_workspace_is_a_workspaces(
     made = server(args=["${workspaceFolder}"], **values)
     assert made.entry.sharing is sharing
     assert made.entry.of_workspace
-    assert made.spec is not None
-    assert made.spec.of_workspace
+    assert made.backend is not None
+    assert made.backend.of_workspace

@@ -14,7 +14,8 @@ import uvloop
 
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory
-from mcpd.upstreams.stdio.pipes import TELLS_UNREAD, Pipes
+from mcpd.upstreams.stdio.ends import TELLS_UNREAD
+from mcpd.upstreams.stdio.pipes import Pipes
 from tests.support.waiting import wait_until_async
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.daemon.socket_keeper import SocketKeeper
+from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
 from mcpd.errors import PathRefused
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.daemon.manager_status import summary
+from mcpd.daemon.upkeep.manager_status import summary
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from mcpd.daemon import watchdog as module
+from mcpd.daemon.upkeep import watchdog as module
 from tests.support.waiting import scaled
 
 SETUP = """
 import asyncio, re, sys, threading, time
-from mcpd.daemon.watchdog import Watchdog
+from mcpd.daemon.upkeep.watchdog import Watchdog
 
 def hang_here():
     {hang}
