@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
@@ -47,6 +47,8 @@ from mcpd.supervise.ledger import new_daemon_id
 from mcpd.supervise.loginshell import LoginPath
 from mcpd.supervise.logroom import LogRoom
 from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.host import UpstreamHost
+from mcpd.upstreams.run import Backend
 from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
 from mcpd.upstreams.stdio.spec import ProcessSpec
@@ -181,7 +183,8 @@ class Daemon:
         self.login = LoginPath(
             os.environ, reaper=self.reaper, daemon_id=self.id, tell=self.notices.login_path
         )
-        stdio = StdioHost(
+        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {}
+        self.hosts[ProcessSpec] = StdioHost(
             daemon_id=self.id,
             reaper=self.reaper,
             login=self.login,
@@ -200,7 +203,7 @@ class Daemon:
             nofile_soft=start.nofile_soft,
         )
         self.supervisor = Supervisor(
-            {ProcessSpec: stdio},
+            self.hosts,
             servers=registry,
             events=self.dispatcher,
             now=self.clock.now,
