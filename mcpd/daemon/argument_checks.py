@@ -1,4 +1,4 @@
-"""Checks of arguments for the mux, by the validator's process."""
+"""Checks the arguments of calls against schemas, in the validator's process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mcpd.supervise.process import Child
 from mcpd.supervise.reaper import Reaper
 
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-"""All of ours that the worker needs."""
+"""The variables that the validator's process gets."""
 
 
 class ArgumentChecks:
-    """The validator, started when somebody first needs it."""
+    """The validator, whose process is started for the first check."""
 
     def __init__(self, reaper: Reaper, dispatch: Callable[[Validated], None]) -> None:
         self._reaper = reaper
@@ -30,11 +30,11 @@ class ArgumentChecks:
         self._group = tasks.Group()
 
     def prewarm(self) -> None:
-        """Have it ready when the server that is being started has listed its tools."""
+        """Start its process now: a call is about to need it."""
         self._validator.prewarm()
 
     def check(self, command: Validate) -> None:
-        """Answer with ``Validated``, later."""
+        """Check, and dispatch ``Validated`` later."""
         self._group.spawn(self._check(command), name="checks.check")
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class ArgumentChecks:
             self._dispatch(Validated(command.ticket, found))
 
     def _spawn(self, argv: list[str]) -> Process:
-        """Start a worker; the reaper takes its status, and it is nobody's tree."""
+        """Start a worker. The reaper takes its exit status; it is not part of a server's tree."""
         popen = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
@@ -71,7 +71,7 @@ class ArgumentChecks:
         child = self._reaper.register(Child(popen, started))
 
         def kill() -> None:
-            if child.returncode is None:  # its pid is nobody else's until then
+            if child.returncode is None:  # until then its pid cannot be another process's
                 os.kill(child.pid, signal.SIGKILL)
 
         return Process(popen.pid, stdin, stdout, kill)

@@ -29,7 +29,7 @@ from mcpd.supervise.process import Child
 from mcpd.supervise.procfs import Stat
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.slot import Slot
-from mcpd.upstreams.stdio.run import ProcessRun
+from mcpd.upstreams.stdio.run import process_of
 from mcpd.upstreams.supervisor import Supervisor
 
 _BUSIEST_FIRST: tuple[State, ...] = (
@@ -88,7 +88,7 @@ class Snapshot:
         slots = [slot for _, slot in found if slot is not None]
         config = server.configured.config
         sharing = server.entry.sharing.value
-        children = [child for slot in slots if (child := _child(slot)) is not None]
+        children = [child for slot in slots if (child := process_of(slot)) is not None]
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
         is_shared = sharing == "shared"
@@ -141,7 +141,7 @@ class Snapshot:
         return next((step for step in ("kill", "term", "eof") if step in steps), None)
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
-        child = _child(slot)
+        child = process_of(slot)
         status: InstanceStatus = {
             "key": report.key or "",
             "pid": self._pid(slot),
@@ -186,7 +186,7 @@ class Snapshot:
         return [each.pid for each in self._trees.get(child, ()) if each.state == STOPPED]
 
     def _pid(self, slot: Slot | None) -> int | None:
-        child = None if slot is None else _child(slot)
+        child = None if slot is None else process_of(slot)
         if child is None or child.returncode is not None:
             return None  # what it left behind may still be on its way out
         return child.pid
@@ -214,11 +214,6 @@ def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:
 def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
     """Put the parts together."""
     return {"daemon": daemon, "servers": servers}
-
-
-def _child(slot: Slot) -> Child | None:
-    """Return the process of a slot, ``None`` where it has none."""
-    return slot.run.child if isinstance(slot.run, ProcessRun) else None
 
 
 def _state_of(slot: Slot) -> State:

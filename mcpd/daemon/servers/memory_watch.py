@@ -1,6 +1,6 @@
-"""Servers with a ``memory_max``: looked at while they run, restarted when they are idle.
+"""Restarts servers over their ``memory_max`` when they are idle.
 
-Nothing is looked at, and no timer runs, while no such server has a process.
+Nothing is measured, and no timer runs, while no server with a ``memory_max`` has a process.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from mcpd.supervise import memory
 from mcpd.supervise.process import Child
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.slot import Slot
-from mcpd.upstreams.stdio.run import ProcessRun
+from mcpd.upstreams.stdio.run import process_of
 from mcpd.upstreams.supervisor import Supervisor
 
-LOOK_S: Final = 5.0
-"""Between two looks at how much memory trees take."""
+MEASURE_EVERY_S: Final = 5.0
+"""Seconds between two measurements of memory."""
 
-LOOK_SHARE: Final = 0.02
-"""Of the time, that looks may take: where there are many processes they are rarer."""
+MEASURE_SHARE: Final = 0.02
+"""Share of the time that measuring may take: with many processes it is rarer."""
 
-IDLE_LOOK_S: Final = 0.1
-"""Between two looks at whether a server that is over its limit has nothing to do."""
+IDLE_CHECK_EVERY_S: Final = 0.1
+"""Seconds between two checks whether a server over its limit is idle."""
 
 PAUSE_S: Final = 60.0
 PAUSE_MOST_S: Final = 3600.0
-"""How long a process that takes too much lives at least, if its predecessor was restarted for
-that: twice as long each time. One that needs more than it may have is not restarted for ever."""
+"""Seconds for which a process over its limit runs at least, if the one before was restarted for the
+same reason; doubled each time, so that a server that needs more than its limit is not restarted
+all the time."""
 
 
 class MemoryWatch:
-    """Has trees measured off the loop, says which take too much, and has those restarted.
+    """Measures process trees in a thread, reports those over their limit and restarts them.
 
-    A restart waits until the server owes no answer and no question of its is open; sessions stay
-    and go on with the next process. It is no crash and counts as none.
+    A restart waits until the server has no request in flight and has no open question. Sessions
+    stay, and use the next process. It does not count as a crash.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class MemoryWatch:
         mux: Mux,
         tell: Callable[[ServerOverMemory], None],
     ) -> None:
-        """``limit_of`` returns what the tree in a place may take in bytes, 0 for any size."""
+        """``limit_of`` returns the limit of the tree in a slot in bytes, 0 for none."""
         self._limit_of = limit_of
         self._supervisor = supervisor
         self._reaper = reaper
@@ -60,17 +61,17 @@ class MemoryWatch:
         self._tell = tell
         self._task: asyncio.Task[None] | None = None
         self._over: dict[SlotId, Child] = {}
-        """Those that take too much and were told of; a process is told of once."""
+        """Processes over their limit that were reported; each is reported once."""
         self._pauses: dict[SlotId, float] = {}
-        """How long the present process lives at least, where the last one was restarted."""
+        """Seconds for which the process of a slot runs at least, after a restart."""
 
     def wake(self) -> None:
-        """A process is ready, or limits may be other ones."""
+        """Begin to measure, if there is a process with a limit now."""
         if self._task is None and self._watched():
             self._task = tasks.spawn(self._run(), name="memory.watch")
 
     def close(self) -> None:
-        """Look no more."""
+        """Measure no more."""
         if self._task is not None:
             self._task.cancel()
 
@@ -79,21 +80,21 @@ class MemoryWatch:
         try:
             while watched := self._watched():
                 began = loop.time()
-                await self._look(watched)
+                await self._measure(watched)
                 now = loop.time()
-                next_look = now + max(LOOK_S, (now - began) / LOOK_SHARE)
-                while self._may_restart() and loop.time() < next_look:
+                next_at = now + max(MEASURE_EVERY_S, (now - began) / MEASURE_SHARE)
+                while self._may_restart() and loop.time() < next_at:
                     self._restart_idle()
-                    await asyncio.sleep(IDLE_LOOK_S)
-                await asyncio.sleep(max(0.0, next_look - loop.time()))
+                    await asyncio.sleep(IDLE_CHECK_EVERY_S)
+                await asyncio.sleep(max(0.0, next_at - loop.time()))
         finally:
             self._task = None
 
     def _watched(self) -> dict[Child, tuple[Slot, int]]:
-        """Return the processes that are ready and have a limit, with their places."""
+        """Return the processes that are ready and have a limit, with slot and limit."""
         found = {}
         for slot in self._supervisor.slots():
-            child = _child(slot)
+            child = process_of(slot)
             if child is not None and slot.machine.state is State.READY:
                 limit = self._limit_of(slot.id)
                 if limit > 0:
@@ -105,15 +106,15 @@ class MemoryWatch:
             del self._over[ident]
         return found
 
-    async def _look(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
-        looked = await self._reaper.look()
+    async def _measure(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
+        members = await self._reaper.look()
         trees = {
-            child: ([each.pid for each in looked.get(child, ())], limit)
+            child: ([each.pid for each in members.get(child, ())], limit)
             for child, (_, limit) in watched.items()
         }
-        taken = await asyncio.to_thread(_measure, trees)
+        taken = await asyncio.to_thread(_excesses, trees)
         for child, (slot, limit) in watched.items():
-            if _child(slot) is not child:
+            if process_of(slot) is not child:
                 continue  # it has ended in the meantime
             if (takes := taken.get(child)) is None:
                 self._over.pop(slot.id, None)
@@ -124,15 +125,15 @@ class MemoryWatch:
                 self._tell(ServerOverMemory(slot.server, slot.id, takes, limit, is_busy))
 
     def _lived(self, ident: SlotId) -> float | None:
-        """Return how long what is too large has been ready, ``None`` where it is not there now."""
+        """Return for how long the reported process has been ready, ``None`` if it is not there."""
         slot = self._supervisor.get(ident)
-        if slot is None or _child(slot) is not self._over[ident]:
+        if slot is None or process_of(slot) is not self._over[ident]:
             return None
         ready_at = slot.machine.ready_at
         return None if ready_at is None else self._supervisor.now() - ready_at
 
     def _may_restart(self) -> list[tuple[SlotId, float]]:
-        """Return those whose time has come, with how long they have lived."""
+        """Return the slots that may be restarted, with the seconds since they were ready."""
         lives = [(ident, self._lived(ident)) for ident in self._over]
         return [
             (ident, lived)
@@ -153,16 +154,12 @@ class MemoryWatch:
             self._supervisor.replace(ident, failure)
 
 
-def _child(slot: Slot) -> Child | None:
-    return slot.run.child if isinstance(slot.run, ProcessRun) else None
-
-
 def _longer(pause: float) -> float:
     return min(max(PAUSE_S, 2 * pause), PAUSE_MOST_S)
 
 
-def _measure(trees: Mapping[Child, tuple[list[int], int]]) -> dict[Child, int]:
-    """Return how much those take that take more than they may."""
+def _excesses(trees: Mapping[Child, tuple[list[int], int]]) -> dict[Child, int]:
+    """Return the memory of the trees that are over their limit, in bytes."""
     found = {child: memory.excess(pids, limit) for child, (pids, limit) in trees.items()}
     return {child: takes for child, takes in found.items() if takes is not None}
 

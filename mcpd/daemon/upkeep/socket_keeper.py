@@ -1,4 +1,4 @@
-"""The daemon's place in the file system: looked after now and then, given up when it is lost."""
+"""The daemon's socket file and lock: checked regularly, replaced when they have vanished."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mcpd.errors import McpdError, PathRefused
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 
-LOOK_S = 60.0
-"""Between two looks at the socket and the lock."""
+CHECK_EVERY_S = 60.0
+"""Seconds between two checks of the socket and the lock."""
 
 
 class SocketKeeper:
-    """The socket's file and the lock.
+    """Keeps the daemon reachable.
 
-    A daemon whose files have vanished is out of reach, and the next client would start another:
-    it makes them anew, or ends when somebody else has taken the place. Nothing is made in a
-    directory in which no daemon would start; the next look may find a safe one.
+    Clients cannot find a daemon whose files have vanished, and would start another. The files are
+    created again, or the daemon ends if another one has taken its place. Nothing is created in a
+    directory that is not safe enough for a daemon to start there.
     """
 
     def __init__(
@@ -34,10 +34,11 @@ class SocketKeeper:
         lost: Callable[[str], None],
         refused: Callable[[PathRefused], None] = lambda _: None,
     ) -> None:
-        """``replace`` takes a new listening socket; ``lost`` hears that another daemon is.
+        """``replace`` takes a new listening socket.
 
-        ``refused`` gets the reason, once, why the directory is not used.
-        ``is_lent``: the socket is a service manager's, and is neither made anew nor removed.
+        ``lost`` is called with the reason when another daemon has taken the place, ``refused``,
+        once, when the directory is not safe. ``is_lent``: the socket belongs to a service manager,
+        and is neither created again nor removed.
         """
         self._path = path
         self._lock = lock
@@ -47,27 +48,27 @@ class SocketKeeper:
         self._lost = lost
         self._refused = refused
         self.trouble: PathRefused | None = None
-        """Why the directory was not used at the last look; ``None`` where it can be."""
+        """Why the directory could not be used at the last check, ``None`` if it could."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look from time to time."""
-        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look_again)
+        """Check regularly."""
+        self._timer = asyncio.get_running_loop().call_later(CHECK_EVERY_S, self._check_again)
 
     def close(self) -> None:
-        """Look no more."""
+        """Check no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def remove_socket(self) -> None:
-        """Take the socket's file away, if it is still ours."""
+        """Remove the socket's file, if it is still ours."""
         if not self._is_lent:
             with contextlib.suppress(OSError):
                 bind.remove_socket(self._path, self._identity)
 
-    def look(self) -> None:
-        """See to it that we can be found, and that nothing that cleans up takes our files."""
+    def check(self) -> None:
+        """Create what has vanished, and touch what is there so that no cleaner removes it."""
         try:
             privatedir.prepare(self._path)
         except PathRefused as refusal:
@@ -93,6 +94,6 @@ class SocketKeeper:
         except (McpdError, OSError) as error:
             self._lost(f"its place at {self._path} is lost: {error}")
 
-    def _look_again(self) -> None:
+    def _check_again(self) -> None:
         self.start()
-        self.look()
+        self.check()

@@ -1,7 +1,7 @@
-"""A thread that ends a daemon whose loop no longer turns.
+"""A thread that ends a daemon whose event loop hangs.
 
-A daemon that hangs holds the socket and the lock, and everybody who wants it waits. When it is
-dead its guardian stops its servers, and the next client, or a service manager, starts another.
+A daemon that hangs holds the socket and the lock, and all clients wait. When it is dead its
+guardian stops its servers, and the next client, or a service manager, starts another daemon.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from typing import Final
 from mcpd.observe import logs
 
 EVERY_S: Final = 60.0
-"""Between two questions to the loop: it costs an idle daemon two wake-ups a minute."""
+"""Seconds between two checks of the loop. They cost an idle daemon two wake-ups a minute."""
 
 PATIENCE_S: Final = 5.0
-"""For an answer that had not come until the next question was due."""
+"""Seconds to wait for an answer that had not come when the next check was due."""
 
 MISSES: Final = 3
-"""So many times in a row without one, each watched from its begin to its end: a hang."""
+"""Consecutive waits without an answer that count as a hang, each observed in full."""
 
 OVERSLEPT_S: Final = 1.0
-"""A wait that took so much longer was not lived through: we were stopped, or the machine slept, or
-it has no time for anybody. Nothing that happened meanwhile says anything about the loop."""
+"""Seconds by which a wait may be longer than asked for. If it is longer, the daemon was stopped or
+the machine slept or was overloaded, and the wait says nothing about the loop."""
 
 SPIN_S: Final = 150.0
-"""Of processor time without a sign of life: more than a loop that turns can use in between."""
+"""Seconds of processor time without an answer: more than a loop that works can use between two."""
 
 LAST_WORDS_S: Final = 5.0
-"""For writing them."""
+"""Seconds for writing the log line and the stacks before the end."""
 
 
 class Watchdog:
-    """Asks the loop for a sign of life now and then, and kills the process when none comes.
+    """Asks the loop for a sign of life regularly, and kills the process when none comes.
 
-    Two kinds of hang are told from each other. A loop that waits, or runs Python code that does
-    not end, leaves this thread its turns: it counts the questions that were not answered. Code in
-    C that keeps the interpreter to itself (a regular expression that explodes) stops this thread,
-    too, but uses the processor: the kernel counts that, and ends us by itself. A process that is
-    stopped, a machine that sleeps or is overloaded, answers nothing either and uses nothing.
+    There are two kinds of hang. While the loop waits, or runs Python code that does not end, this
+    thread runs and counts the checks that were not answered. C code that never releases the
+    interpreter (a regular expression that explodes) stops this thread too, but uses the processor:
+    the kernel counts that, and ends the process. A process that is stopped, on a machine that
+    sleeps or is overloaded, does not answer either, but uses no processor time.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Watchdog:
         overslept: float = OVERSLEPT_S,
         spin: float = SPIN_S,
     ) -> None:
-        """All times are in seconds; ``spin`` counts processor time, of all threads.
+        """All times are in seconds; ``spin`` is processor time of all threads.
 
-        ``log_fd`` gets one line and all stacks before the end.
+        One line and all stacks are written to ``log_fd`` before the end.
         """
         self._loop = loop
-        # a terminal that is stopped, or a pipe that nobody reads, must not keep us alive
+        # a stopped terminal, or a pipe that is not read, must not keep the process alive
         self._log_fd = logs.own_description(log_fd)
         self._every = every
         self._patience = patience
@@ -75,20 +75,20 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch; to be called on the loop, in the main thread."""
+        """Begin to watch. Call it on the loop, in the main thread."""
         faulthandler.register(signal.SIGPROF, self._log_fd, all_threads=True, chain=True)
         self._rearm()
         self._thread.start()
 
     def close(self) -> None:
-        """Watch no more. Takes no time."""
+        """Watch no more. Does not wait for the thread."""
         self._is_over.set()
         self._answered.set()
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.unregister(signal.SIGPROF)
 
     def _rearm(self) -> None:
-        """Give the processor time that may pass until the next sign of life."""
+        """Restart the count of processor time."""
         signal.setitimer(signal.ITIMER_PROF, self._spin)
 
     def _sign(self) -> None:
@@ -98,7 +98,7 @@ class Watchdog:
         self._rearm()
 
     def _watch(self) -> None:
-        """Ask, and look a while later whether there was an answer: one wake-up for both."""
+        """Ask the loop, and when asking again check whether it answered: one wake-up for both."""
         self._ask()
         while not self._is_over.wait(self._every):
             if not self._is_answered():
@@ -107,11 +107,11 @@ class Watchdog:
 
     def _ask(self) -> None:
         self._answered.clear()
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the daemon is at its end
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the daemon has ended
             self._loop.call_soon_threadsafe(self._sign)
 
     def _is_answered(self) -> bool:
-        """Wait for what has not come yet; a wait that was longer than it should be starts anew."""
+        """Wait for an answer that has not come yet. A wait that took too long resets the count."""
         missed = 0
         while missed < self._misses:
             began = time.monotonic()
@@ -122,8 +122,9 @@ class Watchdog:
         return self._answered.is_set()
 
     def _end(self) -> None:
-        """Say what everybody was doing, and end at once: nothing of us can be relied on."""
-        signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)  # SIGALRM ends us, should writing block
+        """Log the stacks of all threads and kill the process: nothing in it can be relied on."""
+        # SIGALRM ends the process if writing blocks.
+        signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)
         reason = f"its loop has not turned for {self._every + self._misses * self._patience:g} s"
         with contextlib.suppress(OSError):
             line = f"{logs.now()} {logs.text_of('error', 'loop.hung', {'reason': reason})}\n"

@@ -232,3 +232,8 @@ class ProcessRun(Run):
             said = self._log.redactor.excerpt(left.encode(), TROUBLE_LENGTH)
             self._around.tell(facts.ServerWarning(self._slot.server, said))
         return left is None
+
+
+def process_of(slot: Slot) -> Child | None:
+    """Return the process of a slot, ``None`` where it has none."""
+    return slot.run.child if isinstance(slot.run, ProcessRun) else None

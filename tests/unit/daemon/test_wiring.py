@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,8 +42,7 @@ class Wired:
         config = folder / "empty.json"
         config.write_text('{"mcpServers": {}}')
         path = str(folder / "mcpd.sock")
-        lock = DaemonLock.acquire(f"{path}.lock")
-        self._listening = bind.bind_socket(path, lock)
+        self._lock = lock = DaemonLock.acquire(f"{path}.lock")
         log = DaemonLog(level="error", file=str(folder / "mcpd.log"))
         options = SimpleNamespace(config=str(config), log_level=None)
         start: Any = SimpleNamespace(
@@ -54,7 +54,7 @@ class Wired:
             state_dir=str(folder),
             path=path,
             lock=lock,
-            listening=self._listening,
+            listening=bind.bind_socket(path, lock),
             identity=bind.identity_of(path),
         )
         self.host = MemoryHost()
@@ -69,6 +69,7 @@ class Wired:
             )
         )
         self.daemon.applier.apply_entries()
+        self.daemon.applier.apply_listeners()
         self.daemon.supervisor.allow_starts()
         self.client = self.daemon.sessions.open(MemoryOutbox)
 
@@ -82,7 +83,8 @@ class Wired:
         await self.daemon.cache.flush()
         await self.daemon.log_room.close()
         self.daemon.registry.close()
-        self._listening.close()
+        self._lock.release()
+        os.close(self.daemon.log._fd)
 
     @property
     def run(self) -> MemoryRun:

@@ -37,9 +37,9 @@ class Farm:
         self.slot: Any = SimpleNamespace(id="slot", server="fake", machine=machine, run=None)
         self.slots = [self.slot]
         self.start()
-        monkeypatch.setattr(memory_watch, "LOOK_S", 0.01)
-        monkeypatch.setattr(memory_watch, "LOOK_SHARE", 1.0)
-        monkeypatch.setattr(memory_watch, "IDLE_LOOK_S", 0.002)
+        monkeypatch.setattr(memory_watch, "MEASURE_EVERY_S", 0.01)
+        monkeypatch.setattr(memory_watch, "MEASURE_SHARE", 1.0)
+        monkeypatch.setattr(memory_watch, "IDLE_CHECK_EVERY_S", 0.002)
         monkeypatch.setattr(memory_watch.memory, "excess", self._excess)
         supervisor: Any = SimpleNamespace(
             slots=lambda: self.slots,

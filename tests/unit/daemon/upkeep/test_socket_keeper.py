@@ -17,7 +17,7 @@ from mcpd.service.lock import DaemonLock
 
 
 class Held:
-    """A place in a directory of its own, with what was reported."""
+    """A keeper in a directory of its own, with what it reported."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "mcpd.sock")
@@ -25,7 +25,7 @@ class Held:
         self.listeners = [bind.bind_socket(self.path, self.lock)]
         self.lost: list[str] = []
         self.refused: list[PathRefused] = []
-        self.place = SocketKeeper(
+        self.keeper = SocketKeeper(
             self.path,
             self.lock,
             bind.identity_of(self.path),
@@ -52,7 +52,7 @@ def held() -> Iterator[Held]:
 def test_all_is_well_and_the_files_do_not_age(held: Held) -> None:
     for path in (held.path, held.lock.path):
         os.utime(path, (0, 0), follow_symlinks=False)
-    held.place.look()
+    held.keeper.check()
     assert len(held.listeners) == 1
     assert held.lost == []
     assert all(os.lstat(path).st_mtime > 1 for path in (held.path, held.lock.path))
@@ -60,10 +60,10 @@ def test_all_is_well_and_the_files_do_not_age(held: Held) -> None:
 
 def test_a_socket_that_vanished_is_made_anew(held: Held) -> None:
     os.unlink(held.path)
-    held.place.look()
+    held.keeper.check()
     assert len(held.listeners) == 2
     assert held.can_be_found()
-    held.place.look()
+    held.keeper.check()
     assert len(held.listeners) == 2
 
 
@@ -75,7 +75,7 @@ def test_the_whole_directory_may_vanish(held: Held) -> None:
     for name in os.listdir(folder):
         os.unlink(os.path.join(folder, name))
     os.rmdir(folder)
-    held.place.look()
+    held.keeper.check()
     assert held.lost == []
     assert held.lock.still_ours()
     assert held.can_be_found()
@@ -100,13 +100,13 @@ def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) 
     else:
         elsewhere.rename(folder)
     try:
-        held.place.look()
-        held.place.look()
+        held.keeper.check()
+        held.keeper.check()
         assert os.listdir(folder) == ["others"]
         assert held.lost == []
         assert len(held.refused) == 1
-        assert held.place.trouble is not None
-        assert "is a link" in held.place.trouble.message or "can write" in str(held.place.trouble)
+        assert held.keeper.trouble is not None
+        assert "is a link" in held.keeper.trouble.message or "can write" in str(held.keeper.trouble)
     finally:
         (folder / "others").unlink()
         if what == "link":
@@ -115,8 +115,8 @@ def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) 
             kept.rename(folder)
         else:
             folder.chmod(0o700)
-    held.place.look()
-    assert held.place.trouble is None
+    held.keeper.check()
+    assert held.keeper.trouble is None
     assert held.can_be_found()
     assert held.lock.still_ours()
     if kept.exists():
@@ -128,7 +128,7 @@ def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) 
 def test_one_who_lost_its_lock_to_another_daemon_gives_way(held: Held) -> None:
     os.unlink(held.lock.path)
     other = DaemonLock.acquire(held.lock.path)
-    held.place.look()
+    held.keeper.check()
     assert len(held.lost) == 1
     assert str(os.getpid()) in held.lost[0]
     other.release()
@@ -137,21 +137,21 @@ def test_one_who_lost_its_lock_to_another_daemon_gives_way(held: Held) -> None:
 def test_something_else_in_its_place_is_left_alone(held: Held) -> None:
     os.unlink(held.path)
     Path(held.path).write_text("mine")
-    held.place.look()
+    held.keeper.check()
     assert len(held.lost) == 1
-    held.place.remove_socket()
+    held.keeper.remove_socket()
     assert Path(held.path).read_text() == "mine"
 
 
 def test_at_the_end_the_socket_goes(held: Held) -> None:
-    held.place.remove_socket()
+    held.keeper.remove_socket()
     assert not os.path.lexists(held.path)
-    held.place.remove_socket()
+    held.keeper.remove_socket()
 
 
 def test_a_socket_of_the_service_managers_is_neither_made_anew_nor_removed(held: Held) -> None:
     """B151: it would not be the one that the manager holds."""
-    place = SocketKeeper(
+    keeper = SocketKeeper(
         held.path,
         held.lock,
         None,
@@ -160,11 +160,11 @@ def test_a_socket_of_the_service_managers_is_neither_made_anew_nor_removed(held:
         lost=held.lost.append,
     )
     os.utime(held.path, (0, 0))
-    place.look()
-    place.remove_socket()
+    keeper.check()
+    keeper.remove_socket()
     assert os.lstat(held.path).st_mtime > 1
     os.unlink(held.path)
-    place.look()
+    keeper.check()
     assert not os.path.lexists(held.path)
     assert len(held.listeners) == 1
     assert held.lost == []
