@@ -40,7 +40,9 @@ ENV = {"PATH": "/bin", "HOME": "/home/ada"}
         ("x" * 90, [], "x" * 40),
     ],
 )
-def test_it_is_called_after_what_runs(command: str, args: list[str], stem: str) -> None:
+def test_its_name_comes_from_the_program_or_package(
+    command: str, args: list[str], stem: str
+) -> None:
     assert stem_of(command, tuple(args)) == stem
 
 
@@ -84,12 +86,12 @@ async def test_equal_commands_are_one_server(place: Place) -> None:
     assert place.changes == 3
 
 
-async def test_one_that_is_configured_is_that_one(place: Place) -> None:
+async def test_a_command_that_equals_a_configured_server_is_that_server(place: Place) -> None:
     assert place.bring(command="srv") == "conf"
     assert place.names() == ["conf"]
 
 
-async def test_texts_are_taken_as_a_shell_left_them(place: Place) -> None:
+async def test_arguments_from_a_command_line_are_not_expanded_again(place: Place) -> None:
     name = place.bring(args=["$HOME", "~", "${NOPE}"])
     assert isinstance(name, str)
     server = place.registry.get(name)
@@ -108,7 +110,7 @@ async def test_an_entry_that_inherits_is_read_like_one_of_a_file(place: Place) -
     assert server.backend.args == ("/home/ada/x",)
 
 
-async def test_what_is_no_entry_is_refused(place: Place) -> None:
+async def test_a_command_that_is_no_valid_entry_is_refused(place: Place) -> None:
     refused = place.bring(command=5)
     assert isinstance(refused, Failure)
     assert refused.kind == "config_invalid"
@@ -116,7 +118,7 @@ async def test_what_is_no_entry_is_refused(place: Place) -> None:
     assert place.changes == 0
 
 
-async def test_it_goes_after_its_last_session(
+async def test_a_brought_server_is_removed_after_its_last_session(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adhoc, "KEPT_S", 0.02)
@@ -132,7 +134,7 @@ async def test_it_goes_after_its_last_session(
     await wait_until_async(lambda: place.names() == ["conf"])
 
 
-async def test_one_more_than_there_may_be_takes_the_place_of_one_that_nobody_uses(
+async def test_one_too_many_replaces_a_server_without_sessions(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
@@ -146,7 +148,7 @@ async def test_one_more_than_there_may_be_takes_the_place_of_one_that_nobody_use
     assert second not in place.names()
 
 
-async def test_where_all_are_in_use_there_is_no_other(
+async def test_one_too_many_is_refused_where_all_are_in_use(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adhoc, "MOST", 1)
@@ -161,15 +163,13 @@ async def test_where_all_are_in_use_there_is_no_other(
 @pytest.mark.parametrize(
     "more", [{"args": [""] * 20_000}, {"env": {str(n): "" for n in range(20_000)}}]
 )
-async def test_a_command_of_more_words_than_can_be_run_is_not_looked_at(
-    place: Place, more: dict[str, Any]
-) -> None:
+async def test_a_command_with_too_many_words_is_refused(place: Place, more: dict[str, Any]) -> None:
     refused = place.bring(**more)
     assert isinstance(refused, Failure)
     assert refused.kind == "config_invalid"
 
 
-async def test_status_says_which_variables_alone_make_the_difference(place: Place) -> None:
+async def test_status_names_the_variables_in_which_a_server_differs(place: Place) -> None:
     place.bring()
     other = place.bring(env={**ENV, "B": "1", "A": "secret"})
     assert isinstance(other, str)
@@ -181,7 +181,7 @@ async def test_status_says_which_variables_alone_make_the_difference(place: Plac
     assert "secret" not in said
 
 
-def test_a_word_of_megabytes_has_a_name_at_once():
+def test_a_word_of_megabytes_is_named_in_linear_time():
     """
     The search for its version was quadratic: minutes, for everybody.
     """

@@ -39,7 +39,7 @@ def the_file(folder: Path) -> Path:
     return found
 
 
-async def test_what_was_kept_is_there_byte_for_byte(tmp_path: Path) -> None:
+async def test_a_catalog_is_read_back_byte_for_byte(tmp_path: Path) -> None:
     await keep(tmp_path)
     found = CatalogCache(str(tmp_path)).load("a/b", "key")
     assert found is not None
@@ -54,7 +54,7 @@ async def test_the_file_is_private_and_has_a_harmless_name(tmp_path: Path) -> No
     assert the_file(tmp_path).stat().st_mode & 0o777 == 0o600
 
 
-async def test_of_another_launch_nothing_is_known(tmp_path: Path) -> None:
+async def test_a_catalog_of_another_launch_is_not_used(tmp_path: Path) -> None:
     await keep(tmp_path)
     assert CatalogCache(str(tmp_path)).load("a/b", "other") is None
     assert CatalogCache(str(tmp_path)).load("c", "key") is None
@@ -73,7 +73,7 @@ async def test_secrets_are_not_stored(tmp_path: Path) -> None:
     "content",
     [b"", b"{}", b"[1", b'{"version":1,"launch":"key","introduction":{},"catalog":"{}"}', b"\xff"],
 )
-async def test_a_file_that_is_not_ours_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
+async def test_a_file_with_other_content_counts_as_none(tmp_path: Path, content: bytes) -> None:
     await keep(tmp_path)
     the_file(tmp_path).write_bytes(content)
     assert CatalogCache(str(tmp_path)).load("a/b", "key") is None
@@ -94,13 +94,13 @@ async def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert elsewhere.read_bytes() == before
 
 
-async def test_a_place_that_cannot_be_written_costs_the_cache_alone(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_written_costs_only_the_cache(tmp_path: Path) -> None:
     (tmp_path / "catalog").write_text("in the way")
     await keep(tmp_path)
     assert CatalogCache(str(tmp_path)).load("a/b", "key") is None
 
 
-async def test_the_last_of_many_is_what_is_kept(tmp_path: Path) -> None:
+async def test_the_last_of_many_writes_counts(tmp_path: Path) -> None:
     cache = CatalogCache(str(tmp_path))
     for number in range(20):
         said = Remembered(INTRODUCTION, catalog())
@@ -110,7 +110,7 @@ async def test_the_last_of_many_is_what_is_kept(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "catalog") == ["s.json"]
 
 
-async def test_what_an_earlier_version_kept_is_read(tmp_path: Path) -> None:
+async def test_a_file_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     """
     It knew nothing of questions, nor of which program it was.
     """
@@ -123,7 +123,7 @@ async def test_what_an_earlier_version_kept_is_read(tmp_path: Path) -> None:
     assert (found.has_asked, found.stamp) == (False, None)
 
 
-async def test_what_the_disk_did_not_take_is_written_with_the_next(tmp_path: Path) -> None:
+async def test_a_failed_write_is_repeated_with_the_next(tmp_path: Path) -> None:
     """
     B121: nobody would write it again, and after the next start its tools would be missing.
     """
@@ -142,7 +142,7 @@ async def test_what_the_disk_did_not_take_is_written_with_the_next(tmp_path: Pat
     assert sorted(each.name for each in blocker.iterdir()) == ["first.json", "gone.json"]
 
 
-async def test_it_is_tried_once_more_at_the_end(tmp_path: Path) -> None:
+async def test_a_failed_write_is_repeated_at_the_end(tmp_path: Path) -> None:
     blocker = tmp_path / "catalog"
     blocker.write_text("in the way")
     cache = CatalogCache(str(tmp_path))
@@ -167,7 +167,7 @@ def executable(folder: Path) -> Path:
     return file
 
 
-def test_it_is_when_the_file_that_is_run_was_written(tmp_path: Path) -> None:
+def test_program_mtime_is_that_of_the_file_behind_a_link(tmp_path: Path) -> None:
     file = executable(tmp_path)
     os.utime(file, ns=(1, 1_700_000_000_123_456_000))
     link = tmp_path / "link"
@@ -176,10 +176,10 @@ def test_it_is_when_the_file_that_is_run_was_written(tmp_path: Path) -> None:
         assert program_mtime(spec(command)) == 1_700_000_000_123_456_000
 
 
-def test_it_is_looked_for_where_the_server_would_be(tmp_path: Path) -> None:
+def test_a_program_is_found_on_the_path_of_its_server(tmp_path: Path) -> None:
     file = executable(tmp_path)
     assert program_mtime(spec("srv", env={"PATH": str(tmp_path)})) == file.stat().st_mtime_ns
 
 
-def test_what_is_not_there_has_none(tmp_path: Path) -> None:
+def test_a_missing_program_has_no_mtime(tmp_path: Path) -> None:
     assert program_mtime(spec(str(tmp_path / "missing"))) is None

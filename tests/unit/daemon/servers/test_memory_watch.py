@@ -88,7 +88,7 @@ async def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
     return Farm(monkeypatch)
 
 
-async def test_nothing_is_looked_at_where_no_server_has_a_limit(farm: Farm):
+async def test_nothing_is_measured_where_no_server_has_a_limit(farm: Farm):
     """
     An idle daemon sleeps.
     """
@@ -101,7 +101,7 @@ async def test_nothing_is_looked_at_where_no_server_has_a_limit(farm: Farm):
     assert farm.watch._task is None
 
 
-async def test_looks_end_with_the_last_process_that_has_a_limit(farm: Farm):
+async def test_measuring_ends_with_the_last_process_that_has_a_limit(farm: Farm):
     farm.watch.wake()
     task = farm.watch._task
     assert task is not None
@@ -112,7 +112,7 @@ async def test_looks_end_with_the_last_process_that_has_a_limit(farm: Farm):
     assert not farm.told
 
 
-async def test_what_is_over_is_told_once_and_restarted_when_it_is_idle(farm: Farm):
+async def test_a_server_over_its_limit_is_reported_once_and_restarted_when_idle(farm: Farm):
     farm.takes, farm.is_unused = 300 << 20, False
     farm.watch.wake()
     await wait_until_async(lambda: farm.looks > 3)
@@ -125,7 +125,7 @@ async def test_what_is_over_is_told_once_and_restarted_when_it_is_idle(farm: Far
     assert "300 MiB" in farm.restarts[0]
 
 
-async def test_one_that_has_shrunk_again_is_left_alone(farm: Farm):
+async def test_a_server_that_shrank_is_not_restarted(farm: Farm):
     farm.takes, farm.is_unused = 200, False
     farm.watch.wake()
     await wait_until_async(lambda: farm.told)
@@ -139,7 +139,7 @@ async def test_one_that_has_shrunk_again_is_left_alone(farm: Farm):
     assert not farm.restarts
 
 
-async def test_one_that_always_needs_too_much_is_not_restarted_all_the_time(
+async def test_a_server_that_always_needs_too_much_is_restarted_ever_more_rarely(
     farm: Farm, monkeypatch: pytest.MonkeyPatch
 ):
     """
@@ -163,7 +163,7 @@ async def test_one_that_always_needs_too_much_is_not_restarted_all_the_time(
     farm.watch.close()
 
 
-async def test_time_that_the_daemon_did_not_live_through_is_no_life_of_a_server(farm: Farm):
+async def test_time_in_which_the_daemon_did_not_run_does_not_count_as_a_servers(farm: Farm):
     """
     After an hour's stop each process seemed to be an hour old, and was restarted at every look.
     """
@@ -178,7 +178,7 @@ async def test_time_that_the_daemon_did_not_live_through_is_no_life_of_a_server(
     assert len(farm.restarts) == 1
 
 
-async def test_nobody_looks_whether_one_is_idle_before_its_time_has_come(farm: Farm):
+async def test_idleness_is_not_checked_before_a_restart_is_allowed(farm: Farm):
     """
     That was ten looks a second, for up to an hour, of a daemon that had nothing to do.
     """
@@ -191,7 +191,7 @@ async def test_nobody_looks_whether_one_is_idle_before_its_time_has_come(farm: F
     assert farm.asked - asked <= 2 * (farm.looks - looks)
 
 
-async def test_one_that_may_take_more_now_is_not_restarted(farm: Farm):
+async def test_a_server_whose_limit_was_raised_is_not_restarted(farm: Farm):
     farm.takes, farm.is_unused = 200, False
     other: Any = SimpleNamespace(
         id="other", server="other", machine=farm.slot.machine, run=Running()

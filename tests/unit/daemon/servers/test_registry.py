@@ -35,7 +35,7 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def test_logs_of_servers_that_came_and_went_leave_no_descriptor(registry: Registry):
+def test_logs_of_removed_servers_leave_no_descriptor(registry: Registry):
     """
     B143: ad-hoc servers come and go for weeks. Each writes something while it is being stopped.
     """
@@ -55,7 +55,7 @@ def test_logs_of_servers_that_came_and_went_leave_no_descriptor(registry: Regist
     assert registry.log_files() == []
 
 
-def test_a_log_that_somebody_follows_stays(registry: Registry):
+def test_a_log_that_is_followed_stays_open(registry: Registry):
     """
     The name may be back in a moment.
     """
@@ -70,9 +70,7 @@ def test_a_log_that_somebody_follows_stays(registry: Registry):
     assert registry.log("x") is not log
 
 
-def test_logs_of_servers_that_are_there_are_kept_and_take_over_other_limits(
-    registry: Registry, tmp_path: Path
-):
+def test_logs_of_existing_servers_are_kept_and_get_new_limits(registry: Registry, tmp_path: Path):
     loaded = Loaded(entries={"a": entry("a"), "b/c": entry("b/c")})
     registry.apply(loaded)
     log = registry.log("a")
@@ -90,7 +88,7 @@ def test_logs_of_servers_that_are_there_are_kept_and_take_over_other_limits(
     log.close()
 
 
-def test_after_a_reload_the_secrets_before_it_are_hidden_too(registry: Registry):
+def test_after_a_reload_earlier_secrets_are_still_masked(registry: Registry):
     """
     A process that was started before has them until it is stopped, and says something then.
     """
@@ -105,7 +103,7 @@ def test_after_a_reload_the_secrets_before_it_are_hidden_too(registry: Registry)
     assert registry.redactor("a").secrets == {"the-second-secret", "the-third-secret"}
 
 
-def test_what_is_of_no_server_is_told_without_the_secrets_of_any(registry: Registry):
+def test_text_of_no_server_is_masked_for_the_secrets_of_all(registry: Registry):
     registry.apply(Loaded(entries={"a": entry("a", env={"API_TOKEN": "the-first-secret"})}))
     assert registry.redactor(None).mask("the-first-secret") == "***"
     add(registry, "brought")

@@ -51,7 +51,7 @@ def test_names_and_the_order_of_variables_make_no_difference() -> None:
         {"roots": ["file:///r"]},
     ],
 )
-def test_what_a_process_could_notice_makes_a_difference(values: dict[str, Any]) -> None:
+def test_settings_that_a_process_sees_change_its_launch(values: dict[str, Any]) -> None:
     """
     B085.
     """
@@ -62,7 +62,7 @@ def test_what_a_process_could_notice_makes_a_difference(values: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("values", [{"idle_timeout": 5}, {"tools": {"deny": ["x"]}}])
-def test_settings_that_no_process_sees_make_none(values: dict[str, Any]) -> None:
+def test_settings_that_no_process_sees_do_not_change_its_launch(values: dict[str, Any]) -> None:
     assert server().entry.launch == server(**values).entry.launch
 
 
@@ -75,7 +75,7 @@ def test_the_daemons_environment_counts_for_the_process_and_not_for_the_cache() 
     assert server().cache_key == other.cache_key
 
 
-def test_a_terminals_variables_count_only_where_somebody_wrote_them() -> None:
+def test_a_terminals_variables_count_only_in_an_entry() -> None:
     assert server().entry.launch == server({**BASE, "TERM": "vt100"}).entry.launch
     assert server().entry.launch != server(env={"TERM": "dumb"}).entry.launch
 
@@ -94,7 +94,7 @@ def test_a_clients_command_that_equals_a_configured_server_is_that_process() -> 
     assert brought.entry.launch == server().entry.launch
 
 
-def test_an_entry_comes_to_rules_and_limits() -> None:
+def test_rules_and_limits_are_those_of_the_entry() -> None:
     made = server(
         call_timeout="2s",
         idle_timeout=7,
@@ -168,7 +168,7 @@ def test_a_wrong_entry_says_what_is_wrong() -> None:
         ({"args": "x"}, "when that is mended: mcpctl reload"),
     ],
 )
-def test_a_wrong_entry_says_what_helps(values: dict[str, Any], helps: str) -> None:
+def test_a_wrong_entry_says_how_to_correct_it(values: dict[str, Any], helps: str) -> None:
     """
     Reading the files again gives the daemon no variable.
     """
@@ -177,9 +177,9 @@ def test_a_wrong_entry_says_what_helps(values: dict[str, Any], helps: str) -> No
     assert made.entry.unavailable.hint == helps
 
 
-def test_a_browser_is_nobody_elses() -> None:
+def test_a_browser_is_not_shared() -> None:
     """
-    B084: what is known to keep state for each client is not shared unless somebody says so.
+    B084: what is known to keep state for each client is not shared unless its entry says so.
     """
     package = ["@playwright/mcp@latest"]
     alone = server(command="npx", args=package)
@@ -237,7 +237,7 @@ def test_a_secret_of_a_file_makes_a_difference_and_is_in_no_key(tmp_path: Path) 
     assert guess.entry.launch != one.entry.launch
 
 
-def test_a_package_runner_is_known_as_one_to_whoever_starts_it_and_to_whoever_asks_it() -> None:
+def test_the_supervisor_and_the_core_know_a_package_runner() -> None:
     fetched = server(command="npx", args=["-y", "pkg@1"], startup_timeout_max=9)
     assert fetched.backend is not None and fetched.backend.package == ("npx", "pkg@1")
     assert fetched.entry.is_fetched
@@ -256,7 +256,7 @@ def test_a_package_runner_is_known_as_one_to_whoever_starts_it_and_to_whoever_as
         ({"roots": "session"}, Sharing.WORKSPACE),
     ],
 )
-def test_a_server_that_names_the_workspace_is_a_workspaces(
+def test_a_server_that_names_the_workspace_is_started_for_one(
     values: dict[str, Any], sharing: Sharing
 ) -> None:
     """

@@ -22,5 +22,7 @@ from mcpd.daemon.upkeep.manager_status import summary
         (["stopping", "backoff"], 2, 0, "2 servers: 1 backoff, 1 stopping; 0 sessions"),
     ],
 )
-def test_one_line_says_how_things_are(states: list[str], servers: int, sessions: int, text: str):
+def test_the_status_line_counts_servers_states_and_sessions(
+    states: list[str], servers: int, sessions: int, text: str
+):
     assert summary(states, servers, sessions) == text

@@ -1,4 +1,4 @@
-"""A daemon whose files vanish makes them anew, or gives way."""
+"""A daemon whose files vanish creates them again, or ends for another daemon."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def held() -> Iterator[Held]:
         made.lock.release()
 
 
-def test_all_is_well_and_the_files_do_not_age(held: Held) -> None:
+def test_files_that_are_in_place_are_touched(held: Held) -> None:
     for path in (held.path, held.lock.path):
         os.utime(path, (0, 0), follow_symlinks=False)
     held.keeper.check()
@@ -58,7 +58,7 @@ def test_all_is_well_and_the_files_do_not_age(held: Held) -> None:
     assert all(os.lstat(path).st_mtime > 1 for path in (held.path, held.lock.path))
 
 
-def test_a_socket_that_vanished_is_made_anew(held: Held) -> None:
+def test_a_socket_that_vanished_is_created_again(held: Held) -> None:
     os.unlink(held.path)
     held.keeper.check()
     assert len(held.listeners) == 2
@@ -67,7 +67,7 @@ def test_a_socket_that_vanished_is_made_anew(held: Held) -> None:
     assert len(held.listeners) == 2
 
 
-def test_the_whole_directory_may_vanish(held: Held) -> None:
+def test_a_directory_that_vanished_is_created_again(held: Held) -> None:
     """
     What cleans up /tmp takes all of it.
     """
@@ -83,7 +83,7 @@ def test_the_whole_directory_may_vanish(held: Held) -> None:
 
 
 @pytest.mark.parametrize("what", ["link", "open"])
-def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) -> None:
+def test_nothing_is_created_in_a_directory_that_is_not_safe(held: Held, what: str) -> None:
     """
     It was replaced by one in which others can write, or by a link to such a one: no daemon would
     start there, and none makes its lock and socket there. Where it is safe again they are made.
@@ -125,7 +125,7 @@ def test_nothing_is_made_in_a_directory_that_is_not_safe(held: Held, what: str) 
         kept.rmdir()
 
 
-def test_one_who_lost_its_lock_to_another_daemon_gives_way(held: Held) -> None:
+def test_a_daemon_that_lost_its_lock_to_another_ends(held: Held) -> None:
     os.unlink(held.lock.path)
     other = DaemonLock.acquire(held.lock.path)
     held.keeper.check()
@@ -143,13 +143,13 @@ def test_something_else_in_its_place_is_left_alone(held: Held) -> None:
     assert Path(held.path).read_text() == "mine"
 
 
-def test_at_the_end_the_socket_goes(held: Held) -> None:
+def test_the_socket_is_removed_at_the_end(held: Held) -> None:
     held.keeper.remove_socket()
     assert not os.path.lexists(held.path)
     held.keeper.remove_socket()
 
 
-def test_a_socket_of_the_service_managers_is_neither_made_anew_nor_removed(held: Held) -> None:
+def test_a_socket_of_the_service_manager_is_neither_created_nor_removed(held: Held) -> None:
     """B151: it would not be the one that the manager holds."""
     keeper = SocketKeeper(
         held.path,

@@ -86,7 +86,7 @@ def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     "hang", ["time.sleep(600)", "while True: pass", "threading.Lock().__enter__() or True"]
 )
-def test_a_loop_that_turns_no_more_is_ended_with_its_stacks(start: Start, hang: str) -> None:
+def test_a_hung_loop_is_ended_and_its_stacks_are_logged(start: Start, hang: str) -> None:
     """
     B114: alive, its socket silent, its lock held, and everybody waits.
     """
@@ -143,7 +143,7 @@ def test_a_process_that_was_stopped_is_left_alone(start: Start) -> None:
     assert end_of(process) == (0, "well\n", "")
 
 
-def test_one_that_nobody_reads_ends_all_the_same(start: Start) -> None:
+def test_a_stderr_that_is_not_read_does_not_keep_it_alive(start: Start) -> None:
     """
     Its last words go to a pipe that is full.
     """
@@ -162,7 +162,7 @@ def test_one_that_nobody_reads_ends_all_the_same(start: Start) -> None:
         os.close(writing)
 
 
-def test_after_the_end_nothing_is_watched(start: Start) -> None:
+def test_a_closed_watchdog_watches_nothing(start: Start) -> None:
     then = "dog.close()\n    time.sleep(1.5); sum(range(30_000_000))"
     assert end_of(start(then=then, times=f"{QUICK}, spin=0.3")) == (0, "well\n", "")
 
@@ -192,7 +192,7 @@ class Waits:
         ((9, 0.2, 0.2, 0.2, 0.2), False),
     ],
 )
-async def test_a_wait_that_was_not_lived_through_says_nothing(
+async def test_a_wait_that_was_interrupted_by_sleep_does_not_count(
     monkeypatch: pytest.MonkeyPatch, takes: tuple[float, ...], is_answered: bool
 ) -> None:
     """
