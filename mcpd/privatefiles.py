@@ -72,7 +72,7 @@ def open_file(name: str, flags: int, *, directory: int) -> int:
 
 
 def replace_file(name: str, content: bytes, *, directory: int) -> None:
-    """Give ``name`` a new content all at once: whoever reads it sees the old or the new one."""
+    """Replace the content of ``name`` at once: a reader sees the old content or the new one."""
     temporary = f".{name}.{os.getpid()}"
     remove(temporary, directory=directory)
     fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory=directory)

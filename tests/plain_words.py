@@ -34,15 +34,8 @@ TO_DO = (
     "mcpd/client/",
     "mcpd/core/",
     "mcpd/daemon/",
-    "mcpd/launch.py",
     "mcpd/listeners/",
     "mcpd/observe/",
-    "mcpd/presence.py",
-    "mcpd/shim/",
-    "mcpd/supervise/files.py",
-    "mcpd/supervise/logroom.py",
-    "mcpd/supervise/logs.py",
-    "mcpd/supervise/supervisor.py",
     "mcpd/upstreams/",
 )
 """Paths, or beginnings of paths, that are not checked yet."""

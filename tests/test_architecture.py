@@ -34,3 +34,62 @@ def test_the_bridge_loads_the_standard_library_only() -> None:
     }
     assert strangers == {"mcpd"}
     assert loaded.isdisjoint({"asyncio", "logging", "argparse"})
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules that a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def names(path: Path) -> set[str]:
+    """Return the names and attributes that occur in a module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.keyword(arg=str(name)):
+                found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("package", ["core", "listeners"])
+def test_what_decides_and_what_accepts_knows_no_processes(package: str) -> None:
+    """
+    A server may be something else than a process of ours.
+    """
+    modules = (ROOT / "mcpd" / package).rglob("*.py")
+    assert not [
+        (path.name, name)
+        for path in modules
+        for name in imported(path)
+        if name.startswith("mcpd.supervise")
+    ]
+
+
+def test_of_the_upstreams_stdio_alone_knows_processes() -> None:
+    upstreams = ROOT / "mcpd" / "upstreams"
+    processes = ("mcpd.supervise", "mcpd.upstreams.stdio")
+    for path in upstreams.glob("*.py"):
+        assert not [name for name in imported(path) if name.startswith(processes)], path.name
+        assert not names(path) & {"child", "stderr", "stdin", "stdout", "ledger"}, path.name
+
+
+def test_the_core_knows_pids_only_in_facts() -> None:
+    """
+    They are those of servers that are processes, and the one that a client says is its own.
+    """
+    core = ROOT / "mcpd" / "core"
+    found = {
+        str(path.relative_to(core))
+        for path in core.rglob("*.py")
+        if names(path) & {"pid", "pids", "pgid"}
+    }
+    of_clients = {"mux/events.py", "mux/mux.py", "mux/session.py"}
+    assert found - of_clients == {"facts.py"}

@@ -37,7 +37,8 @@ class ServerReady(msgspec.Struct, frozen=True):
     server: str
     slot: SlotId
     generation: int
-    pid: int
+    pid: int | None
+    """``None`` for a server that is no process."""
     duration_s: float
     era: str
     protocol_version: str

@@ -22,18 +22,20 @@ from mcpd.core.mux.events import CallTool, GetPrompt, ListItems, Locate, ReadRes
 from mcpd.core.mux.failures import with_details
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
-from mcpd.daemon.adhoc import AdHoc
-from mcpd.daemon.assemble import Server
-from mcpd.daemon.operate import Operator, Reached
-from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
+from mcpd.daemon.servers.adhoc import AdHoc
+from mcpd.daemon.servers.control import Reached, ServerControl
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
 from mcpd.listeners.workspace import workspace_of
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.redact import MASK
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.supervisor import Supervisor
 
 
 class ControlHandlers:
@@ -51,7 +53,9 @@ class ControlHandlers:
         registry: Registry,
         mux: Mux,
         supervisor: Supervisor,
-        operator: Operator,
+        reaper: Reaper,
+        login: LoginPath,
+        operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
         log: DaemonLog,
@@ -71,6 +75,8 @@ class ControlHandlers:
         self._registry = registry
         self._mux = mux
         self._supervisor = supervisor
+        self._reaper = reaper
+        self._login = login
         self._operator = operator
         self._reloader = reloader
         self._ad_hoc = ad_hoc
@@ -107,7 +113,7 @@ class ControlHandlers:
             found = self._operator.find(params.servers)
         if isinstance(found, Failure):
             return found
-        seen = await snapshots.snapshot(self._mux, self._supervisor)
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
         return {
             "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems()),
             "servers": [
@@ -171,10 +177,9 @@ class ControlHandlers:
     def entries(self, _request: Request, _params: api.Params) -> results.Entries:
         """List the entries of the configuration with their effective values, secrets masked."""
         loaded = self._registry.loaded
-        login = self._supervisor.login
         return {
             "files": list(loaded.files),
-            "path": {} if login is None else login.report(),
+            "path": self._login.report(),
             "servers": [_entry(server) for server in self._registry],
             "errors": [str(problem) for problem in loaded.errors],
         }
@@ -292,7 +297,8 @@ class ControlHandlers:
 
     def _log_name(self, server: Server) -> str:
         """Return the name of a server's log: servers that share a process have the first one's."""
-        first = self._registry.by_launch(server.entry.launch) if server.spec is not None else None
+        has_process = server.backend is not None
+        first = self._registry.by_launch(server.entry.launch) if has_process else None
         return server.name if first is None else first.name
 
 

@@ -21,14 +21,16 @@ from mcpd.api.status import (
 )
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
-from mcpd.daemon.assemble import Server
+from mcpd.daemon.servers.server import Server
 from mcpd.logfiles.line import stamp
 from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import memory
 from mcpd.supervise.proctable.procfs import Stat
-from mcpd.supervise.slot import Slot
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.stdio.run import process_of
+from mcpd.upstreams.supervisor import Supervisor
 
 _BUSIEST_FIRST: tuple[State, ...] = (
     "ready",
@@ -86,7 +88,7 @@ class Snapshot:
         slots = [slot for _, slot in found if slot is not None]
         config = server.configured.config
         sharing = server.entry.sharing.value
-        children = [slot.run.child for slot in slots if slot.run is not None]
+        children = [child for slot in slots if (child := process_of(slot)) is not None]
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
         is_shared = sharing == "shared"
@@ -139,7 +141,7 @@ class Snapshot:
         return next((step for step in ("kill", "term", "eof") if step in steps), None)
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
-        child = None if slot.run is None else slot.run.child
+        child = process_of(slot)
         status: InstanceStatus = {
             "key": report.key or "",
             "pid": self._pid(slot),
@@ -166,7 +168,7 @@ class Snapshot:
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
         if not server.configured.enabled:
             return "disabled"
-        if server.spec is None:
+        if server.backend is None:
             return "misconfigured"
         states = {_state_of(slot) for slot in slots}
         if is_held and "stopping" not in states:
@@ -184,9 +186,10 @@ class Snapshot:
         return [each.pid for each in self._trees.get(child, ()) if each.state == STOPPED]
 
     def _pid(self, slot: Slot | None) -> int | None:
-        if slot is None or slot.run is None or slot.run.child.returncode is not None:
+        child = None if slot is None else process_of(slot)
+        if child is None or child.returncode is not None:
             return None  # what it left behind may still be on its way out
-        return slot.run.child.pid
+        return child.pid
 
     def _uptime(self, slot: Slot | None) -> float | None:
         if slot is None or slot.run is None or slot.machine.spawned_at is None:
@@ -194,11 +197,11 @@ class Snapshot:
         return round(self._now - slot.machine.spawned_at, 3)
 
 
-async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
+async def snapshot(mux: Mux, supervisor: Supervisor, reaper: Reaper) -> Snapshot:
     """Look at everything. Takes as long as a look through the process table, off the loop."""
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {})
-    looked = await supervisor.reaper.scan_trees()
+    looked = await reaper.scan_trees()
     rss = await asyncio.to_thread(_measure, looked)
     return Snapshot(mux, supervisor, looked, rss)
 

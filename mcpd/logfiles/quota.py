@@ -45,7 +45,7 @@ class _Part(NamedTuple):
 
 
 class LogQuota:
-    """Sees to it that the logs of a state directory stay below their bound, whoever writes them.
+    """Keeps the logs of a state directory below their bound, those of other daemons included.
 
     Invariant: looks are in a thread, one at a time.
     """
@@ -96,7 +96,7 @@ def make_room(state_dir: str, most: int, known: frozenset[str]) -> Removed:
 
     First the logs that are not ``known`` any more, the oldest first; then the oldest part of
     whichever log takes most, so that one that is flooded costs the others nothing; and where many
-    small ones take too much, the largest of those that are written: they are begun anew. Never
+    small ones take too much, the largest of those that are written, which are then empty. Never
     raises for what is on the disk.
     """
     parts = [*_parts(os.path.join(state_dir, "logs"))]

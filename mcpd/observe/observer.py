@@ -164,7 +164,8 @@ class Observer:
                     era=fact.era,
                     protocol_version=version,
                 )
-                said = f"ready after {took:g} s, pid {fact.pid}, {version} ({fact.era})"
+                pid = "" if fact.pid is None else f"pid {fact.pid}, "
+                said = f"ready after {took:g} s, {pid}{version} ({fact.era})"
                 self._note(server, "mcpd", said)
                 self._event(
                     "server.ready",

@@ -9,7 +9,7 @@ import os
 import secrets
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from mcpd import paths, tasks
 from mcpd.errors import SpawnFailed
@@ -19,7 +19,6 @@ from mcpd.supervise.loginenv.loginpath import AnswerParser, LoginResult, NotUsab
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import ProcessSpec
 
 TIMEOUT_S: Final = 5.0
 """Seconds for the shell, its rc files included."""
@@ -37,6 +36,26 @@ CHUNK_BYTES: Final = 1 << 16
 
 LAST_CHUNKS: Final = 4
 """Chunks that are read after the shell has ended; a pipe holds one."""
+
+
+class Command(Protocol):
+    """What counts in a server's command for the PATH on which it is found."""
+
+    @property
+    def command(self) -> str:
+        """The program: a name, or a path."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The variables of its entry."""
+
+    @property
+    def base_env(self) -> Mapping[str, str]:
+        """The environment that it may inherit."""
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether it is a command line of a client, with its environment."""
 
 
 class LoginPath:
@@ -72,8 +91,8 @@ class LoginPath:
         self._ends: set[asyncio.Task[None]] = set()
         """Tasks that end shells."""
 
-    def must_wait(self, spec: ProcessSpec, then: Callable[[], None]) -> bool:
-        """Return whether a start has to wait for the shell; ``then`` is called to ask again.
+    def must_wait(self, spec: Command, then: Callable[[], None]) -> bool:
+        """Say whether a start has to wait for the shell; ``then`` is called when it need not.
 
         A command that is a path is found without the result, so it waits ``ABSOLUTE_WAIT_S`` at
         most: long enough to have the same environment each time, unless an rc file hangs.
@@ -90,14 +109,14 @@ class LoginPath:
         self._waiters.add(then)
         return True
 
-    def base_of(self, spec: ProcessSpec) -> Mapping[str, str]:
-        """Return the environment that a server may inherit, with the login shell's PATH."""
+    def base_of(self, spec: Command) -> Mapping[str, str]:
+        """Return what a server may inherit, with the PATH that counts."""
         if self.login is None or not self._counts(spec):
             return spec.base_env
         return {**spec.base_env, "PATH": self.login.path}
 
-    def explain(self, spec: ProcessSpec, error: SpawnFailed) -> SpawnFailed:
-        """Return ``error`` with a hint that names the source of the PATH that was searched."""
+    def explain(self, spec: Command, error: SpawnFailed) -> SpawnFailed:
+        """Return a failure that says whose PATH a command was looked for on."""
         if spec.is_typed or "/" in spec.command or not error.details.get("searched"):
             return error
         whose = self._whose(spec)
@@ -127,11 +146,11 @@ class LoginPath:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _counts(self, spec: ProcessSpec) -> bool:
-        """Return whether a server's command is searched for on the daemon's own PATH."""
+    def _counts(self, spec: Command) -> bool:
+        """Tell whether a server's command is looked for on the daemon's own PATH."""
         return "PATH" not in spec.env and spec.base_env.get("PATH") == self.own
 
-    def _whose(self, spec: ProcessSpec) -> str:
+    def _whose(self, spec: Command) -> str:
         if not self._counts(spec):
             return "What was searched is the PATH that its entry or its client sets"
         if self.login is None:

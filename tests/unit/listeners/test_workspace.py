@@ -40,7 +40,7 @@ def test_nothing_is_known_of_a_client_that_says_nothing() -> None:
     assert workspace_of((), None) is None
 
 
-def test_the_root_of_everything_is_nobodys_workspace() -> None:
+def test_the_root_directory_is_no_workspace() -> None:
     """
     B034: clients that a desktop has started are there.
     """

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from mcpd.config.entry import entry_from_json
-from mcpd.daemon.assemble import assemble
-from mcpd.supervise.loginenv import loginshell
+from mcpd.daemon.servers.server import assemble
+from mcpd.supervise import loginshell, procfs
 from mcpd.supervise.loginenv.loginpath import LoginResult
 from mcpd.supervise.loginenv.loginshell import LoginPath
-from mcpd.supervise.proctable import procfs
-from mcpd.supervise.slot import ProcessSpec
+from mcpd.upstreams.stdio.spec import ProcessSpec
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 
@@ -22,7 +21,7 @@ OWN = "/usr/bin:/bin"
 
 def spec(**variables: str) -> ProcessSpec:
     configured = entry_from_json({"command": "npx", "env": variables}, name="s", env={}, cwd="/")
-    made = assemble(configured, base_env={"PATH": OWN, "X": "1"}).spec
+    made = assemble(configured, base_env={"PATH": OWN, "X": "1"}).backend
     assert made is not None
     return made
 
