@@ -133,7 +133,7 @@ class Attachment:
         if not self.hello:
             complaint = version.complaint(result.get("api"))
             if complaint is not None:
-                hint = "after an upgrade: mcpctl restart --daemon, and start the client anew"
+                hint = "after an upgrade: mcpctl restart --daemon, then restart the client"
                 raise DaemonUnavailable(complaint, hint=hint, why="incompatible")
             self.hello = result
             params = _params(self._arguments)

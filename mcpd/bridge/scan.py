@@ -1,6 +1,6 @@
 """Finding the ids and methods of a frame without decoding its payload.
 
-Nearly every frame has them in its first or last bytes, whatever its size: before the first nested
+Nearly every frame has them in its first or last bytes, at any size: before the first nested
 member, or after the last. For valid JSON that is exact: the brace that ends a frame closes the
 message itself, so the plain members before it are the message's own. Other frames are decoded when
 they are small, and scanned in linear time when they are not.

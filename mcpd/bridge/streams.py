@@ -1,4 +1,4 @@
-"""Reading stdin and writing stdout and sockets without blocking, whatever they are.
+"""Reading stdin and writing stdout and sockets without blocking: pipes, terminals, files.
 
 ``O_NONBLOCK`` belongs to the open file, which other processes share: the shell of a terminal, the
 client. So it is never set on an inherited descriptor. Pipes and terminals are opened again, which
