@@ -80,7 +80,7 @@ class Group:
             await asyncio.wait(tasks, timeout=timeout)
 
 
-class Turns:
+class FairReader:
     """What one peer gives us to do, a few milliseconds at a time: others have theirs in between.
 
     Invariant: steps are done in the order they came in, and while some are left ``pause`` holds.

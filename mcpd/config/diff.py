@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import Entry
+from mcpd.config.entry import ServerEntry
 from mcpd.config.load import Loaded
 
 
@@ -74,16 +74,16 @@ def carried_over(old: Loaded, new: Loaded) -> Loaded:
     return msgspec.structs.replace(new, entries=entries)
 
 
-def is_usable(entry: Entry) -> bool:
+def is_usable(entry: ServerEntry) -> bool:
     """Say whether an entry tells how to start its server, or that it is off."""
     return entry.launch is not None or (entry.config is not None and not entry.enabled)
 
 
-def _with_error(good: Entry, bad: Entry) -> Entry:
+def _with_error(good: ServerEntry, bad: ServerEntry) -> ServerEntry:
     return msgspec.structs.replace(good, error=bad.error, problems=bad.problems)
 
 
-def _verdict(old: Entry, new: Entry) -> str:
+def _verdict(old: ServerEntry, new: ServerEntry) -> str:
     if new.error is not None:
         return "unchanged"
     if _essence(old) != _essence(new):
@@ -93,7 +93,7 @@ def _verdict(old: Entry, new: Entry) -> str:
     return "unchanged"
 
 
-def _essence(entry: Entry) -> dict[str, Any]:
+def _essence(entry: ServerEntry) -> dict[str, Any]:
     """Return what makes a process of this entry differ from one of another."""
     values: dict[str, Any] = msgspec.structs.asdict(entry.config) if entry.config else {}
     values.pop("tools", None)

@@ -14,7 +14,7 @@ from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import Problem
-from mcpd.config.schema import ResolvedLaunch, ServerConfig
+from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.config.secrets import (
     Shown,
     is_secret_name,
@@ -44,7 +44,7 @@ _TWO_IN_ONE = (
 )
 
 
-class ShownLaunch(msgspec.Struct, frozen=True, kw_only=True):
+class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A launch as it may be shown: ``~`` resolved, variables by their name, secrets masked."""
 
     command: str
@@ -53,7 +53,7 @@ class ShownLaunch(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A server as configured.
 
     ``config`` is ``None`` for an entry whose values are wrong, ``launch`` also for one with a
@@ -67,8 +67,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     enabled: bool = True
     config: ServerConfig | None = None
-    launch: ResolvedLaunch | None = None
-    shown: ShownLaunch | None = None
+    launch: ResolvedCommand | None = None
+    shown: ShownCommand | None = None
     error: str | None = None
     secrets: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
@@ -101,7 +101,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The entry comes from a client: a relative ``cwd`` is one within its directory."""
 
 
-def masked(entry: Entry) -> dict[str, Any]:
+def masked(entry: ServerEntry) -> dict[str, Any]:
     """Return the effective values of an entry, secrets masked, as data that JSON can hold.
 
     Empty for an entry whose values are wrong: nobody can tell what in it is secret.
@@ -125,7 +125,7 @@ def entry_from_json(
     env: Mapping[str, str],
     cwd: str,
     literal: bool = False,
-) -> Entry:
+) -> ServerEntry:
     """Read a server entry that came over the socket, with the schema and checks of a file's.
 
     ``env`` is where variables come from, and ``cwd`` the absolute directory of the client.
@@ -139,7 +139,7 @@ def entry_from_json(
 
 def build(
     content: object, path: KeyPath, name: str, findings: Findings, around: Surroundings
-) -> Entry:
+) -> ServerEntry:
     """Turn one server's table into an entry. ``findings`` is to be its own, and still empty."""
     config, enabled = tables.server(content, path, name, findings)
     launch = shown = env_file = unset = None
@@ -151,7 +151,7 @@ def build(
         env_file = resolving.env_file
         unset = resolving.unset
     problems = tuple(findings.problems)
-    return Entry(
+    return ServerEntry(
         name=name,
         file=findings.file,
         line=_line(findings.document, path),
@@ -216,7 +216,7 @@ class _Resolving:
         """The entry's values, with a command line in one string taken apart."""
         return self._config
 
-    def run(self) -> tuple[ResolvedLaunch | None, ShownLaunch, frozenset[str]]:
+    def run(self) -> tuple[ResolvedCommand | None, ShownCommand, frozenset[str]]:
         if not self._around.literal:
             self._take_apart()
         config = self._config
@@ -245,7 +245,7 @@ class _Resolving:
         shown = self._shown(shown_parts, secrets)
         if not self._is_whole:
             return None, shown, secrets
-        launch = ResolvedLaunch(
+        launch = ResolvedCommand(
             command=joined(command),
             args=tuple(joined(pieces) for pieces in arguments),
             env={key: joined(pieces) for key, pieces in env.items()},
@@ -348,12 +348,12 @@ class _Resolving:
             self._fault(("env_file",), error.message)
             return {}
 
-    def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownLaunch:
+    def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownCommand:
         """Mask each secret wherever else it is written out, and lay the parts out again."""
         redactor = Redactor(secrets)
         texts = [redactor.mask(part.text) for part in parts]
         args_end = 1 + len(self._config.args)
-        return ShownLaunch(
+        return ShownCommand(
             command=texts[0],
             args=tuple(texts[1:args_end]),
             env=dict(zip(self._config.env, texts[args_end:-1], strict=True)),

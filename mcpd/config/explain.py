@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import Entry, masked
+from mcpd.config.entry import ServerEntry, masked
 from mcpd.config.load import Loaded
 from mcpd.config.problems import printable
 from mcpd.config.schema import ServerConfig
@@ -59,7 +59,7 @@ def _servers(loaded: Loaded) -> Iterator[str]:
         yield from (f"    {label:<8} {value}" for label, value in _values(entry))
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: ServerEntry) -> str:
     if not entry.enabled:
         return "disabled"
     if entry.error is not None:
@@ -68,7 +68,7 @@ def _state(entry: Entry) -> str:
     return "starts with the daemon" if is_eager else "starts when it is first used"
 
 
-def _values(entry: Entry) -> Iterator[tuple[str, str]]:
+def _values(entry: ServerEntry) -> Iterator[tuple[str, str]]:
     values = masked(entry)
     if not values:
         return

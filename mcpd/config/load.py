@@ -9,7 +9,7 @@ import msgspec
 
 from mcpd import paths
 from mcpd.config import tables
-from mcpd.config.entry import Entry, Surroundings, build, name_fault
+from mcpd.config.entry import ServerEntry, Surroundings, build, name_fault
 from mcpd.config.files import jsonc, toml, trust
 from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
@@ -46,7 +46,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     daemon: DaemonConfig = DaemonConfig()
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ def load(
 class _Merge:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
         self._daemon: list[Table] = []
         self._findings: list[Findings] = []

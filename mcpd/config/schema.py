@@ -43,7 +43,7 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One ``[servers.NAME]`` table, as written: variables are resolved in ``ResolvedLaunch``."""
+    """One ``[servers.NAME]`` table, as written: variables are resolved in ``ResolvedCommand``."""
 
     command: str
     """Program to run, found on the ``PATH`` of its environment. Never given to a shell."""
@@ -186,7 +186,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_outbox_bytes or 2 * self.max_message_bytes
 
 
-class ResolvedLaunch(msgspec.Struct, frozen=True, kw_only=True):
+class ResolvedCommand(msgspec.Struct, frozen=True, kw_only=True):
     """How a server is started: variables and ``~`` are resolved. Holds secrets: never shown."""
 
     command: str

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mcpd import launch
-from mcpd.config.entry import Entry as Configured
-from mcpd.config.entry import remedy_of_unset
-from mcpd.config.schema import ResolvedLaunch, ServerConfig
+from mcpd.config.entry import ServerEntry, remedy_of_unset
+from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Rules
@@ -20,7 +19,7 @@ from mcpd.core.mux.entries import Entry, Interactive, Sharing
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.redact import Redactor
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 from mcpd.supervise.spawn import build_environment
 
 DIGEST_BYTES = 10
@@ -32,9 +31,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """One server, as each part of the daemon sees it. Holds secrets: never shown."""
 
     name: str
-    configured: Configured
+    configured: ServerEntry
     entry: Entry
-    spec: Spec | None
+    spec: ProcessSpec | None
     """``None`` where it cannot be run."""
 
     cache_key: str
@@ -49,7 +48,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def assemble(
-    configured: Configured,
+    configured: ServerEntry,
     *,
     base_env: Mapping[str, str],
     ignore_env: Iterable[str] = (),
@@ -94,7 +93,7 @@ def assemble(
     )
 
 
-def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, str | None]:
+def _sharing(config: ServerConfig, resolved: ResolvedCommand) -> tuple[Sharing, str | None]:
     """Return who shares a process, and why where nobody said so or where that is a risk."""
     package = known_stateful(resolved.command, resolved.args)
     if config.sharing != "auto":
@@ -112,9 +111,9 @@ def _sharing(config: ServerConfig, resolved: ResolvedLaunch) -> tuple[Sharing, s
 
 
 def _entry(
-    configured: Configured,
+    configured: ServerEntry,
     config: ServerConfig,
-    resolved: ResolvedLaunch,
+    resolved: ResolvedCommand,
     digest: str,
     sharing: Sharing,
     is_ad_hoc: bool,
@@ -151,12 +150,12 @@ def _entry(
 def _spec(
     name: str,
     config: ServerConfig,
-    resolved: ResolvedLaunch,
+    resolved: ResolvedCommand,
     base_env: Mapping[str, str],
     is_ad_hoc: bool,
-) -> Spec:
+) -> ProcessSpec:
     restart = config.restart
-    return Spec(
+    return ProcessSpec(
         server=name,
         command=resolved.command,
         args=resolved.args,
@@ -184,7 +183,7 @@ def _spec(
     )
 
 
-def _unavailable(configured: Configured) -> Failure | None:
+def _unavailable(configured: ServerEntry) -> Failure | None:
     name = configured.name
     if not configured.enabled:
         return Failure(
@@ -206,7 +205,7 @@ def _unavailable(configured: Configured) -> Failure | None:
     return None
 
 
-def _to_enable(configured: Configured) -> str:
+def _to_enable(configured: ServerEntry) -> str:
     """Return what has to stand in an entry instead of what disables it, as its file spells it."""
     key = "{} = {}" if configured.file.lower().endswith(".toml") else '"{}": {}'
     on = {"enabled": "true", "disabled": "false"}
@@ -214,7 +213,7 @@ def _to_enable(configured: Configured) -> str:
 
 
 def _telling(
-    resolved: ResolvedLaunch,
+    resolved: ResolvedCommand,
     base_env: Mapping[str, str],
     ignore: tuple[str, ...],
     *,

@@ -101,7 +101,7 @@ class MemoryWatch:
         return found
 
     async def _look(self, watched: Mapping[Child, tuple[Slot, int]]) -> None:
-        looked = await self._supervisor.reaper.look()
+        looked = await self._supervisor.reaper.scan_trees()
         trees = {
             child: ([each.pid for each in looked.get(child, ())], limit)
             for child, (_, limit) in watched.items()

@@ -18,7 +18,7 @@ from mcpd.daemon.stamp import stamp_of
 from mcpd.ids import SlotId
 from mcpd.redact import Redactor
 from mcpd.supervise.logs import ServerLog
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 
 
 class Registry:
@@ -116,7 +116,7 @@ class Registry:
         """Return the first server that is started like this."""
         return next((each for each in self if each.spec and each.entry.launch == launch), None)
 
-    def spec(self, slot: SlotId) -> Spec | None:
+    def spec(self, slot: SlotId) -> ProcessSpec | None:
         """Return how to run what belongs in a slot."""
         server = self.by_launch(slot.partition("@")[0])
         return None if server is None else server.spec

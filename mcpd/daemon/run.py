@@ -51,16 +51,16 @@ from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
 from mcpd.supervise import descriptors, files
-from mcpd.supervise.cleanup.keeper import Guardian
+from mcpd.supervise.cleanup.keeper import GuardianKeeper
 from mcpd.supervise.cleanup.ledger import Ledger, new_daemon_id
 from mcpd.supervise.cleanup.sweep import sweep_dead
 from mcpd.supervise.logfile import last_lines
-from mcpd.supervise.loginenv.loginpath import Login
+from mcpd.supervise.loginenv.loginpath import LoginResult
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.logroom import LogRoom, Removed
 from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 from mcpd.supervise.supervisor import Supervisor
 from mcpd.upstreams.stdio import Pipes
 
@@ -233,7 +233,7 @@ class Daemon:
             os.environ,
             reaper=self._supervisor.reaper,
             daemon_id=self._id,
-            tell=self._note_login_path,
+            on_result=self._note_login_path,
         )
         self._performer.supervisor = self._supervisor
         self._operator = Operator(self._registry, mux, self._supervisor, self.dispatch)
@@ -280,7 +280,9 @@ class Daemon:
         watchdog = Watchdog(asyncio.get_running_loop())
         watchdog.start()
         self._ledger = self._open_ledger()
-        guardian = Guardian(self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
+        guardian = GuardianKeeper(
+            self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian
+        )
         self._listener = UnixListener(
             listener,
             most=MOST_CONNECTIONS,
@@ -330,7 +332,7 @@ class Daemon:
 
     # -- what the supervisor asks ------------------------------------------------------------------
 
-    def spec(self, slot: SlotId) -> Spec | None:
+    def spec(self, slot: SlotId) -> ProcessSpec | None:
         """Return how to run what belongs in a slot."""
         return self._registry.spec(slot)
 
@@ -450,7 +452,7 @@ class Daemon:
         finally:
             self._herald.ready()
 
-    async def _stop(self, reason: str, drain: float | None, guardian: Guardian) -> None:
+    async def _stop(self, reason: str, drain: float | None, guardian: GuardianKeeper) -> None:
         timeout = self._registry.daemon.drain_timeout if drain is None else drain
         self._log.log("info", "daemon.draining", reason=reason, timeout_s=timeout)
         self._journal.add("daemon.draining", reason=reason)
@@ -635,7 +637,7 @@ class Daemon:
     def _warn_of_guardian(self, text: str) -> None:
         self._log.log("warning", "guardian.trouble", text=text)
 
-    def _note_login_path(self, login: Login) -> None:
+    def _note_login_path(self, login: LoginResult) -> None:
         took = round(login.took_s, 3)
         if login.failure is not None:
             self._log.log(

@@ -6,10 +6,10 @@ import os
 
 from mcpd.errors import SpawnFailed
 from mcpd.supervise import spawn
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 
 
-def stamp_of(spec: Spec) -> int | None:
+def stamp_of(spec: ProcessSpec) -> int | None:
     """Return when the file that is run was written, in nanoseconds; ``None`` where there is none.
 
     It says nothing of what an interpreter or a package runner will run.

@@ -199,7 +199,7 @@ async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
     """Look at everything. Takes as long as a look through the process table, off the loop."""
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {})
-    looked = await supervisor.reaper.look()
+    looked = await supervisor.reaper.scan_trees()
     rss = await asyncio.to_thread(_measure, looked)
     return Snapshot(mux, supervisor, looked, rss)
 

@@ -18,7 +18,7 @@ from mcpd.doctor.probe import place as places
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as look_around
-from mcpd.doctor.probe.runner import Looks
+from mcpd.doctor.probe.runner import Probes
 from mcpd.doctor.probe.talk import talk
 from mcpd.redact import Redactor
 from mcpd.supervise.proctable import procfs
@@ -45,7 +45,7 @@ def examine(
 
 def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
     """Look at everything."""
-    looks = Looks(PATIENCE_S)
+    looks = Probes(PATIENCE_S)
     path = paths.socket_path(socket, env)
     wanted = places.wanted_path(socket, env)
     looks.take({"the socket": lambda: places.place(path, wanted)}, most_s=FIRST_S)

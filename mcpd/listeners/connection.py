@@ -127,7 +127,7 @@ class Connection(asyncio.Protocol):
         self._is_over = False
         self._half_open = half_open
         self._has_ended = False  # its input
-        self._turns = tasks.Turns(self._pause, self._resume)
+        self._turns = tasks.FairReader(self._pause, self._resume)
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the loop calls ---------------------------------------------------------------------

@@ -8,7 +8,7 @@ import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
 from mcpd.service.lock import DaemonLock
-from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, not_owned
 
 BACKLOG = 512
 """Connections the kernel keeps until they are accepted: more clients than start at one moment."""
@@ -89,7 +89,7 @@ def _clear(path: str) -> None:
             hint=MOVE_IT_AWAY,
         )
     if found.st_uid != os.geteuid():
-        raise strangers(path, found.st_uid)
+        raise not_owned(path, found.st_uid)
     if _is_dead(path):
         remove_socket(path, (found.st_dev, found.st_ino))
 

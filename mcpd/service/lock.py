@@ -8,7 +8,7 @@ import os
 import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
-from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, not_owned
 
 READY = b"ready"
 """What stands after the pid when the daemon has loaded what it needs to answer."""
@@ -102,7 +102,7 @@ def _open(path: str) -> int:
     found = os.fstat(fd)
     refusal = None
     if found.st_uid != os.geteuid():
-        refusal = strangers(path, found.st_uid)
+        refusal = not_owned(path, found.st_uid)
     elif not stat.S_ISREG(found.st_mode):
         refusal = PathRefused(f"{path} is not a regular file", hint=MOVE_IT_AWAY)
     elif found.st_nlink > 1:  # of any file of ours, linked here for us to overwrite

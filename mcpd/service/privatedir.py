@@ -56,7 +56,7 @@ def ensure_private(
         os.close(fd)
 
 
-def look(directory: str, *, own: bool, elsewhere: str) -> None:
+def check(directory: str, *, own: bool, elsewhere: str) -> None:
     """Raise as ``ensure_private`` does for a directory that is there, and change nothing."""
     try:
         fd = _open(directory, elsewhere)
@@ -68,7 +68,7 @@ def look(directory: str, *, own: bool, elsewhere: str) -> None:
         os.close(fd)
 
 
-def strangers(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> PathRefused:
+def not_owned(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> PathRefused:
     """Return the error for a path that belongs to another user."""
     hint = f"choose another place: {elsewhere}"
     return PathRefused(f"not yours: {path} belongs to {uid}", hint=hint)
@@ -103,7 +103,7 @@ def _is_to_tighten(
     """Tell whether a directory is ours to make 0700; refuse one in which others could interfere."""
     found = os.fstat(fd)
     if found.st_uid not in (os.geteuid(), 0):
-        raise strangers(directory, found.st_uid, elsewhere)
+        raise not_owned(directory, found.st_uid, elsewhere)
     if found.st_uid == os.geteuid() and (own or _holds_only(fd, ours, found.st_mode)):
         return True
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
@@ -123,7 +123,7 @@ def _make(directory: str, elsewhere: str) -> None:
     try:
         owner = os.stat(parent).st_uid
         if owner not in (os.geteuid(), 0):
-            raise strangers(parent, owner, elsewhere)
+            raise not_owned(parent, owner, elsewhere)
         os.mkdir(directory, 0o700)
     except FileExistsError:
         return

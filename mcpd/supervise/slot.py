@@ -1,4 +1,4 @@
-"""One place for a process: its machine, its process while there is one, who waits for it."""
+"""A slot: where one server's process runs, with its state machine and the waiters for it."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child, Scope
 
 LAST_LINES = 10
-"""How much of stderr an error tells."""
+"""Lines of stderr that an error includes."""
 
 RECENT_LINES = 40
-"""How much of it is looked through for why the process died."""
+"""Lines of stderr that are searched for the reason of a crash."""
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """All that has to be known of a server to run it. Holds secrets: never shown."""
+class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run a server's process. Holds secrets, so it is never shown."""
 
     server: str
     command: str
     args: tuple[str, ...]
     env: dict[str, str]
-    """The entry's own."""
+    """The entry's own variables."""
 
     base_env: Mapping[str, str]
-    """What it may inherit."""
+    """The environment from which it inherits, as ``inherit`` allows."""
 
     inherit: Literal["all", "minimal", "none"]
     cwd: str
     names_cwd: bool
-    """Whether the entry says where; else a workspace's root comes first."""
+    """Whether the entry sets ``cwd``; otherwise a workspace's root takes precedence."""
 
     of_workspace: bool = False
-    """Whether some of it is known only with a workspace's root."""
+    """Whether it has placeholders for the root of a workspace: see ``placed``."""
 
     rules: Rules
     grace: float
@@ -54,14 +54,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope
     is_typed: bool = False
-    """Whether it is a command line of a client, with its environment: there is no entry to mend."""
+    """Whether it is a client's command line and environment, without an entry."""
 
     package: Package | None = None
-    """What its command fetches before it runs it."""
+    """The package that its command downloads before it runs it."""
 
 
-def placed(spec: Spec, root: str | None) -> Spec:
-    """Return a spec as it is for a place, whose ``root`` is its workspace's, if it has one."""
+def placed(spec: ProcessSpec, root: str | None) -> ProcessSpec:
+    """Return ``spec`` for the workspace ``root``; unchanged if that is ``None``."""
     if root is None:
         return spec
     return msgspec.structs.replace(
@@ -74,7 +74,7 @@ def placed(spec: Spec, root: str | None) -> Spec:
 
 
 def no_workspace(server: str) -> Failure:
-    """Say that somebody wants a server for a workspace, and has none."""
+    """Return the failure of a server that needs a workspace where there is none."""
     return Failure(
         kind="spawn_failed",
         message=f"{server} is started for a workspace, and there is none here",
@@ -84,7 +84,7 @@ def no_workspace(server: str) -> Failure:
 
 
 class Pipes(Protocol):
-    """A child's stdin, stdout and stderr, however they are read."""
+    """The transport over a child's stdin, stdout and stderr."""
 
     @property
     def has_spoken(self) -> bool:
@@ -92,10 +92,10 @@ class Pipes(Protocol):
 
     @property
     def has_output(self) -> bool:
-        """Whether it has written anything on its stdout."""
+        """Whether it has written anything to its stdout."""
 
     def unread_bytes(self) -> int:
-        """Return how much of what was written to it has not been read, as far as that shows."""
+        """Return how many bytes in its stdin it has not read, as far as the kernel shows."""
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None: ...
     def close_stdin(self) -> None: ...
@@ -105,23 +105,23 @@ class Pipes(Protocol):
 
 
 class Run:
-    """One process, from its spawn until nothing of its tree is alive."""
+    """One process, from its spawn until no process of its tree is left."""
 
     def __init__(self, child: Child, log: ServerLog, *, grace: float) -> None:
         self.child = child
         self.grace = grace
-        """Seconds that it has to end by itself, and again after SIGTERM."""
+        """Seconds from closing stdin to SIGTERM, and again from SIGTERM to SIGKILL."""
         self.pipes: Pipes
         self.connected: asyncio.Task[None] | None = None
-        """The wrapping of its pipes."""
+        """Connects its pipes."""
         self.ending: asyncio.Task[None] | None = None
-        """The stop, or the clearing up after its death."""
+        """Stops it, or ends its descendants after its death."""
         self.watch: asyncio.TimerHandle | None = None
-        """The next look at whether it has read what it is being asked."""
+        """The next check whether it reads its stdin."""
         self.is_down = False
-        """Whether it was reported as not to be used any more."""
+        """Whether it was reported as unusable."""
         self.was_ready = False
-        """Whether it came so far."""
+        """Whether it has been ready."""
         self.recent: deque[str] = deque(maxlen=RECENT_LINES)
         """The last lines of its stderr, secrets masked."""
         self._log = log
@@ -129,21 +129,21 @@ class Run:
 
     @property
     def tail(self) -> list[str]:
-        """The last few of them."""
+        """The last lines of its stderr, for an error."""
         return list(self.recent)[-LAST_LINES:]
 
     def _mask_cut(self, text: str) -> str:
         return self._log.redactor.mask_cut(text)  # a reload may have replaced it
 
     def hear(self, data: bytes) -> None:
-        """Take what it wrote on stderr; nothing means that its last line is over."""
+        """Process bytes of its stderr; ``b""`` is the end of the stream."""
         lines = self._splitter.feed(data) if data else self._splitter.end()
         if lines:
             self.recent.extend(self._log.add_lines("stderr", lines))
 
 
 class Slot:
-    """A place for a process and its successors; at most one tree is alive there."""
+    """Where a server's process and its successors run, one process tree at a time."""
 
     def __init__(
         self,
@@ -159,37 +159,37 @@ class Slot:
         self.server = server
         self.cwd = cwd
         self.before = before
-        """Places whose trees must be gone before anything is started here."""
+        """Slots whose process trees must have ended before a process is started here."""
         self.package = package
         self.machine = Machine(server, rules, patience)
         self.run: Run | None = None
         self.reason = ""
-        """Why it is being stopped."""
+        """The reason of the stop in progress."""
         self.version = ""
-        """The revision of MCP that its process speaks."""
+        """The MCP revision of its process."""
         self.failed_at: datetime | None = None
-        """When ``machine.last_error`` happened, by the wall clock."""
+        """Wall-clock time of ``machine.last_error``."""
         self.step: str | None = None
-        """How far the last stop had to go."""
+        """The last step of the stop ladder that the last stop needed."""
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[Failure | None]]] = []
 
     @property
     def is_starting(self) -> bool:
-        """Whether it takes up one of the places for starts."""
+        """Whether it counts against the limit of concurrent starts."""
         if self.machine.state is not State.STARTING:
             return False
         return self.machine.is_between or (self.run is not None and not self.run.is_down)
 
     @property
     def is_fetching(self) -> bool:
-        """Whether it may be filling a cache: until it was ready, or nothing of it is left."""
+        """Whether its package runner may be writing its cache: until it was ready, or has ended."""
         if self.package is None:
             return False
         return self.machine.is_between or (self.run is not None and not self.run.was_ready)
 
     @property
     def is_installing(self) -> bool:
-        """Whether it starts, and a package runner has perhaps not come to the server yet."""
+        """Whether it is starting and its package runner may not have started the server yet."""
         run = self.run
         if self.package is None or run is None or not self.is_starting:
             return False
@@ -197,17 +197,17 @@ class Slot:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing runs here, nor is left of anything."""
+        """Whether no process runs here, and none is being stopped."""
         return self.run is None and self.machine.state is not State.STOPPING
 
     def expect(self, condition: Callable[[], bool]) -> asyncio.Future[Failure | None]:
-        """Return what is done once ``condition`` holds after an input, or with what failed."""
+        """Return a future that resolves when ``condition`` holds after an input, or on failure."""
         future: asyncio.Future[Failure | None] = asyncio.get_running_loop().create_future()
         self._waiters.append((condition, future))
         return future
 
     def tell_waiters(self, failure: Failure | None = None) -> None:
-        """Let those go on whose condition holds, and all of them with ``failure``."""
+        """Resolve the futures whose condition holds; resolve all with ``failure`` if given."""
         waiters, self._waiters = self._waiters, []
         for condition, future in waiters:
             if future.done():

@@ -33,7 +33,7 @@ from mcpd.supervise.logs import ServerLog
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import Pipes, Run, Slot, Spec, no_workspace, placed
+from mcpd.supervise.slot import Pipes, ProcessSpec, Run, Slot, no_workspace, placed
 
 DRAIN_S: Final = 0.2
 """For the last words of the descendants of a process that has ended; all of its own are read."""
@@ -62,7 +62,7 @@ _UNREADY: Final = ("startup_timeout", "handshake_failed")
 class Host(Protocol):
     """What the supervisor needs of the daemon around it."""
 
-    def spec(self, slot: SlotId) -> Spec | None:
+    def spec(self, slot: SlotId) -> ProcessSpec | None:
         """Return how to run what belongs there, ``None`` where that is not configured any more."""
 
     def log(self, server: str) -> ServerLog:
@@ -116,7 +116,7 @@ class Supervisor:
         nofile_soft: int | None,
     ) -> None:
         """``umask`` and ``nofile_soft`` are what servers get."""
-        self.reaper = Reaper(daemon_id, on_stray=self._end_stray, on_away=host.record_members)
+        self.reaper = Reaper(daemon_id, on_orphan=self._end_stray, on_escape=host.record_members)
         self.most_starts = most_starts
         self.login: LoginPath | None = None
         """Whose PATH servers get, where that is not what they may inherit."""

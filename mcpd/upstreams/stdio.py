@@ -261,7 +261,7 @@ class _End(asyncio.Protocol):
         self.transport: asyncio.ReadTransport | None = None
         self.ended: asyncio.Future[None] | None = None
         self.file: io.FileIO | None = None
-        self.turns = tasks.Turns(self._pause, self._resume)
+        self.turns = tasks.FairReader(self._pause, self._resume)
         self.has_spoken = False
         self._marked = 0
         """How many bytes are still to be read before the mark is reached."""

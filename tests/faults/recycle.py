@@ -74,7 +74,9 @@ async def main(rounds: int) -> None:
         assert others.ask(str(child.pid)) == str(child.pid)
         assert not procfs.send(child.id, signal.SIGKILL), "a signal was sent"
         child.signal_group(signal.SIGKILL)
-        assert not (await reaper.look())[child], "a stranger was taken for a member of the tree"
+        assert not (await reaper.scan_trees())[child], (
+            "a stranger was taken for a member of the tree"
+        )
         time.sleep(SOON_S)
         assert others.ask("well?") == "None", "a stranger was signalled"
         close_pipes(child)

@@ -10,7 +10,7 @@ import msgspec
 
 from mcpd.config.entry import masked
 from mcpd.config.load import load
-from mcpd.config.schema import ResolvedLaunch
+from mcpd.config.schema import ResolvedCommand
 from mcpd.doctor.facts import Command, Files
 from mcpd.errors import SpawnFailed
 from mcpd.supervise.refusals import cwd_missing
@@ -37,7 +37,7 @@ def files(
     return Files(loaded=loaded, is_daemons=is_daemons, commands=tuple(commands), masked=values)
 
 
-def _command(server: str, launch: ResolvedLaunch, base: Mapping[str, str]) -> Command:
+def _command(server: str, launch: ResolvedCommand, base: Mapping[str, str]) -> Command:
     """Look for a program as the supervisor will, and for the interpreter that it names."""
     env = build_environment(base, launch.whole_env, inherit=launch.inherit_env, tag="")
     path = env.get("PATH", base.get("PATH"))

@@ -7,7 +7,7 @@ import os
 
 from mcpd.doctor.facts import Ledger
 from mcpd.supervise import files
-from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, Recorded, decode
+from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, DaemonRecord, decode
 from mcpd.supervise.proctable import ownership, procfs
 
 
@@ -33,7 +33,7 @@ def ledgers(state_dir: str) -> tuple[Ledger, ...]:
     return tuple(found)
 
 
-def _read(path: str) -> list[tuple[str, Recorded]]:
+def _read(path: str) -> list[tuple[str, DaemonRecord]]:
     """Return what is a ledger; no link is followed."""
     found = []
     try:
@@ -55,7 +55,7 @@ def _read(path: str) -> list[tuple[str, Recorded]]:
     return found
 
 
-def _orphans(recorded: Recorded, table: list[procfs.Stat]) -> tuple[int, ...]:
+def _orphans(recorded: DaemonRecord, table: list[procfs.Stat]) -> tuple[int, ...]:
     """Return which recorded or tagged processes of a dead daemon still run."""
     known = {procfs.ProcId(each.pid, each.started) for each in recorded.entries}
     known |= {process for each in recorded.entries for process in each.seen}

@@ -33,7 +33,7 @@ def machine(state_dir: str, runtime_dir: str, env: Mapping[str, str]) -> Machine
 def refusal_of(state_dir: str, *, own: bool) -> PathRefused | None:
     """Return why a daemon refuses its state directory; what cannot be opened, ``disk`` tells."""
     try:
-        privatedir.look(state_dir, own=own, elsewhere=paths.STATE_ELSEWHERE)
+        privatedir.check(state_dir, own=own, elsewhere=paths.STATE_ELSEWHERE)
     except PathRefused as refusal:
         return None if "errno" in refusal.details else refusal
     return None

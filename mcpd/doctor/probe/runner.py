@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-class Looks:
+class Probes:
     """Runs looks in threads until a deadline; what hangs is left behind, and ends with us.
 
     Not a pool of ``concurrent.futures``: the interpreter waits for its threads at exit, and a

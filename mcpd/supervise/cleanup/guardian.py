@@ -1,7 +1,7 @@
-"""The process that outlives a daemon by a second, to end what the daemon could not end itself.
+"""The guardian: a process that ends the daemon's servers when the daemon dies.
 
 Run as a script, ``python -I -S guardian.py LEDGER``, with the reading end of a pipe from the
-daemon as its stdin. Standard library only; until the pipe closes it does nothing at all.
+daemon as its stdin. Standard library only; it does nothing until the pipe closes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 
-if __name__ == "__main__":  # isolated (-I), it is not told where the rest of us is
+if __name__ == "__main__":  # isolated (-I), Python does not find the package
     sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)))
 
 from mcpd.supervise import files
@@ -20,19 +20,19 @@ from mcpd.supervise.cleanup import ledgerfile, orphans
 from mcpd.supervise.proctable import procfs
 
 BYE = b"bye"
-"""What the daemon writes when there is nothing left to end."""
+"""What the daemon writes when it has ended all its servers itself."""
 
 
 def main(path: str) -> None:
-    """Wait for the daemon's end, and end its processes unless it said that there are none.
+    """Wait until the daemon ends, then end its processes unless it wrote ``BYE``.
 
-    Signals that a terminal, a shutdown or a person sends to everything are not for it: it has to
-    be there when the others are gone.
+    Signals that a terminal or a shutdown sends to every process are ignored: the guardian has to
+    outlive the daemon.
     """
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(signum, signal.SIG_IGN)
     path = os.path.abspath(path)
-    # Held to the end of this process: a new daemon starts no server before that.
+    # Held until this process ends: a new daemon starts no server before that.
     _lock(path.removesuffix(".json") + ".guard")
     if os.read(0, len(BYE)):
         return
@@ -49,7 +49,7 @@ def main(path: str) -> None:
 
 
 def _lock(path: str) -> None:
-    """Lock the file and write our pid into it: by that others know a guardian."""
+    """Lock the file and write our pid into it, by which a guardian is recognised."""
     with contextlib.suppress(OSError):
         directory = files.open_directory(os.path.dirname(path))
         name = os.path.basename(path)
@@ -60,8 +60,8 @@ def _lock(path: str) -> None:
         os.write(fd, b"%d\n" % os.getpid())
 
 
-def _recorded(path: str) -> ledgerfile.Recorded:
-    """Return the ledger; where there is none to be read, one that finds the tagged at least."""
+def _recorded(path: str) -> ledgerfile.DaemonRecord:
+    """Return the ledger; if it cannot be read, an empty one, with which tags are still found."""
     try:
         directory = files.open_directory(os.path.dirname(path))
         fd = files.open_file(os.path.basename(path), os.O_RDONLY, directory=directory)
@@ -69,8 +69,8 @@ def _recorded(path: str) -> ledgerfile.Recorded:
             return ledgerfile.decode(file.read(ledgerfile.LIMIT_BYTES))
     except (OSError, ValueError):
         daemon_id = os.path.basename(path).removesuffix(".json")
-        nobody = procfs.ProcId(0, 0)
-        return ledgerfile.Recorded(daemon_id, nobody, "", "", entries=(), spared=())
+        unknown = procfs.ProcId(0, 0)
+        return ledgerfile.DaemonRecord(daemon_id, unknown, "", "", entries=(), spared=())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The daemon's side of its guardian: started before the first server, replaced when it dies."""
+"""Starts the daemon's guardian before the first server, and replaces it if it dies."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
 
 RESTART_S = 1.0
-"""Between two guardians, where one does not live longer than that."""
+"""Seconds at least between two starts of a guardian."""
 
 RETRY_S = 5.0
-"""After one that could not even be started."""
+"""Seconds until the next try after a guardian could not be started."""
 
 LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-"""All of our environment that a Python may need to start."""
+"""The variables that a Python may need to start; the guardian inherits no others."""
 
 
-class Guardian:
-    """Keeps one guardian process alive for as long as there may be servers."""
+class GuardianKeeper:
+    """Keeps one guardian process running until ``farewell``."""
 
     def __init__(
         self, ledger_path: str, reaper: Reaper, *, on_trouble: Callable[[str], None]
     ) -> None:
-        """Prepare. ``on_trouble`` gets one sentence for the daemon's log."""
+        """Create a keeper; ``start`` starts the guardian. ``on_trouble`` receives a log message."""
         self._ledger_path = ledger_path
         self._reaper = reaper
         self._on_trouble = on_trouble
@@ -43,12 +43,12 @@ class Guardian:
 
     @property
     def pid(self) -> int | None:
-        """Return the guardian's pid, ``None`` while there is none."""
+        """Return the guardian's pid, or ``None`` if none runs."""
         alive = self._child is not None and self._child.returncode is None
         return self._child.pid if alive and self._child is not None else None
 
     def start(self) -> None:
-        """Start the guardian; the reaper must have been started. Takes milliseconds."""
+        """Start the guardian, in milliseconds. The reaper must have been started."""
         self._timer = None
         loop = asyncio.get_running_loop()
         try:
@@ -64,9 +64,9 @@ class Guardian:
         self._started_at = loop.time()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        """Start the process, with the pipe as its stdin and nothing else of ours.
+        """Start the process with the pipe as its stdin and no other descriptor of ours.
 
-        Its environment is all but empty: it has no tag that would have it ended with a server.
+        Its environment is nearly empty: a tag in it would have the process ended with a server.
         """
         isolated = ["-I", "-S"] if procfs.HAVE_PROC else ["-I"]  # elsewhere it needs psutil
         reading, writing = os.pipe()
@@ -103,17 +103,17 @@ class Guardian:
             self._timer = loop.call_later(wait, self.start)
 
     async def farewell(self, *, timeout: float = 5.0) -> None:
-        """Tell the guardian that nothing is left to end, and wait until it has gone.
+        """Tell the guardian that no process is left, and wait until it has ended.
 
-        ``timeout`` is in seconds; after it the guardian is killed. To be called when all servers
-        have stopped; it is not replaced any more.
+        ``timeout`` is in seconds; after it the guardian is killed. Call this when all servers have
+        stopped; no other guardian is started.
         """
         self._leaving = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if self._pipe >= 0:
-            with contextlib.suppress(OSError):  # it may be gone already
+            with contextlib.suppress(OSError):  # it may have ended already
                 os.write(self._pipe, guardian.BYE)
         self._close_pipe()
         if self._child is not None and not await self._child.wait_exit(timeout):

@@ -1,4 +1,4 @@
-"""Pids on disk: what a daemon has running, for those who clean up after it."""
+"""The ledger: a daemon's record of its processes on disk, for its guardian and the next daemon."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import os
 import secrets
 
 from mcpd.supervise import files
-from mcpd.supervise.cleanup.ledgerfile import Entry, Recorded, encode
+from mcpd.supervise.cleanup.ledgerfile import DaemonRecord, ProcessRecord, encode
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import ownership, procfs
 from mcpd.supervise.proctable.procfs import ProcId
 
 
 def new_daemon_id() -> str:
-    """Return a name for this daemon that no other has had: part of tags and of file names."""
+    """Return a unique id for this daemon, used in tags and file names."""
     return secrets.token_hex(6)
 
 
 class Ledger:
-    """The file ``ledger/DAEMON.json`` in the state directory, and the lock that proves we live.
+    """The file ``ledger/DAEMON.json`` in the state directory, and the lock that shows we are alive.
 
-    Invariant: the file is always whole, and names every process that was recorded; the lock is
-    held from before there is a file until after it is removed. A disk that is full is no reason
-    not to run a server: ``trouble`` says so, the next change writes everything again, and the
-    tags in the processes' environments find them meanwhile.
+    Invariant: the file is always complete and names every recorded process; the lock is held from
+    before the file exists until after it is removed. A write that fails does not keep a server from
+    running: ``trouble`` has the error, the next change writes everything again, and until then the
+    processes can be found by the tags in their environments.
     """
 
     def __init__(self, state_dir: str, daemon_id: str) -> None:
-        """Take the lock and write an empty ledger. Raises ``OSError`` when that is impossible."""
+        """Take the lock and write an empty ledger. Raises ``OSError``."""
         self.directory = os.path.join(state_dir, "ledger")
         self.daemon_id = daemon_id
         self.path = os.path.join(self.directory, f"{daemon_id}.json")
         self.trouble: OSError | None = None
-        """Why the last change is not on disk; ``None`` when it is."""
+        """The error of the last write, or ``None`` if it succeeded."""
         identity = procfs.identify(os.getpid())
         self._daemon = identity or ProcId(os.getpid(), procfs.ticks_now())
-        self._entries: dict[Child, Entry] = {}
+        self._entries: dict[Child, ProcessRecord] = {}
         self._spared: set[str] = set()
         self._lock = -1
         directory = files.open_directory(self.directory)
@@ -51,8 +51,8 @@ class Ledger:
         self.save()
 
     def record(self, child: Child, server: str, generation: int) -> None:
-        """Write down a child that has just been spawned."""
-        self._entries[child] = Entry(
+        """Add a child that has just been spawned."""
+        self._entries[child] = ProcessRecord(
             pid=child.pid,
             started=child.started,
             server=server,
@@ -66,22 +66,22 @@ class Ledger:
         self.save()
 
     def forget(self, child: Child) -> None:
-        """Strike out a child whose tree has ended."""
+        """Remove a child whose tree has ended."""
         if self._entries.pop(child, None) is not None:
             if child.scope == "group":
                 self._spared.add(ownership.stem(child.tag))
             self.save()
 
     def save(self) -> None:
-        """Write everything, as it is now; also when members of trees have become known.
+        """Write the file. Also called when processes have left the session of their tree.
 
-        Without ``fsync``: what a crash of the machine takes away ends with the machine.
+        Without ``fsync``: if the machine crashes, the recorded processes end too.
         """
         entries = tuple(
-            entry._replace(scope=child.scope, seen=tuple(sorted(child.away)))
+            entry._replace(scope=child.scope, seen=tuple(sorted(child.escaped)))
             for child, entry in self._entries.items()
         )
-        recorded = Recorded(
+        recorded = DaemonRecord(
             daemon_id=self.daemon_id,
             daemon=self._daemon,
             boot_id=procfs.boot_id(),
@@ -101,9 +101,9 @@ class Ledger:
             self.trouble = error
 
     def close(self) -> None:
-        """Remove the ledger: nothing is running any more, and the guardian has gone.
+        """Remove the ledger; call it when all processes and the guardian have ended.
 
-        It stays where a container would not end: the next daemon tries again.
+        It is kept if a container may still run: the next daemon tries again to end that.
         """
         if not any(entry.container for entry in self._entries.values()):
             with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ class Ledger:
 
 
 def remove(directory_path: str, daemon_id: str) -> None:
-    """Remove a ledger with its locks, the ledger first: without one a lock means nothing."""
+    """Remove a ledger and its lock files; the ledger first, as a lock alone has no meaning."""
     directory = files.open_directory(directory_path)
     try:
         for ending in ("json", "lock", "guard"):

@@ -1,4 +1,4 @@
-"""The ledger's file format: which processes a daemon has, and how to know that it is dead.
+"""The file format of the ledger: a daemon's identity and its processes.
 
 Standard library only: the guardian reads it too.
 """
@@ -16,11 +16,11 @@ from mcpd.supervise.proctable.procfs import ProcId
 FORMAT = 1
 
 LIMIT_BYTES = 16 * 1024 * 1024
-"""Of a file that claims to be a ledger more is not read."""
+"""Bytes of a ledger that are read."""
 
 
-class Entry(NamedTuple):
-    """One server's process."""
+class ProcessRecord(NamedTuple):
+    """One server's process in the ledger."""
 
     pid: int
     started: int
@@ -29,25 +29,25 @@ class Entry(NamedTuple):
     tag: str
     scope: str
     argv_hash: str
-    """Tells processes of one server apart without showing what stands in their arguments."""
+    """Distinguishes processes of one server without showing their arguments."""
     seen: tuple[ProcId, ...]
-    """Members of its tree that have left its session, and may have lost its tag, or lose it yet."""
+    """Members of its tree that have left its session; their tag may be missing."""
     container: Container | None = None
 
 
-class Recorded(NamedTuple):
-    """One daemon and its processes."""
+class DaemonRecord(NamedTuple):
+    """A daemon and its processes: the content of one ledger."""
 
     daemon_id: str
     daemon: ProcId
     boot_id: str
     pid_namespace: str
-    entries: tuple[Entry, ...]
+    entries: tuple[ProcessRecord, ...]
     spared: tuple[str, ...]
-    """Stems of the tags of what servers with ``stop_scope = "group"`` have left behind."""
+    """Stems of the tags of processes that servers with ``stop_scope = "group"`` left running."""
 
 
-def encode(recorded: Recorded) -> bytes:
+def encode(recorded: DaemonRecord) -> bytes:
     """Return the file's content."""
     processes = [
         each._asdict()
@@ -70,14 +70,14 @@ def encode(recorded: Recorded) -> bytes:
     return json.dumps(document, indent=1).encode() + b"\n"
 
 
-def decode(content: bytes) -> Recorded:
-    """Return what a file says. Raises ``ValueError`` for anything that is not wholly a ledger."""
+def decode(content: bytes) -> DaemonRecord:
+    """Return the record in a file. Raises ``ValueError`` if it is not a complete ledger."""
     try:
         document = json.loads(content)
         if document["format"] != FORMAT:
             raise ValueError("a ledger of another version")
         daemon = document["daemon"]
-        return Recorded(
+        return DaemonRecord(
             daemon_id=_text(daemon["id"]),
             daemon=_process((daemon["pid"], daemon["started"])),
             boot_id=_text(daemon["boot_id"]),
@@ -89,9 +89,9 @@ def decode(content: bytes) -> Recorded:
         raise ValueError(f"not a ledger: {error!r}") from None
 
 
-def _entry(found: Any) -> Entry:
+def _entry(found: Any) -> ProcessRecord:
     process = _process((found["pid"], found["started"]))
-    return Entry(
+    return ProcessRecord(
         pid=process.pid,
         started=process.started,
         server=_text(found["server"]),

@@ -1,6 +1,6 @@
-"""The end of everything that a dead daemon left behind.
+"""Ends the processes and containers of a dead daemon.
 
-Standard library only, and blocking: for the guardian, and for a thread of the next daemon.
+Standard library only and blocking: used by the guardian, and in a thread of the next daemon.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ import signal
 import time
 from collections.abc import Callable
 
-from mcpd.supervise.cleanup.ledgerfile import Entry, Recorded
+from mcpd.supervise.cleanup.ledgerfile import DaemonRecord, ProcessRecord
 from mcpd.supervise.proctable import ownership, procfs
 from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 GRACE_S = 1.0
-"""From SIGTERM to SIGKILL."""
+"""Seconds from SIGTERM to SIGKILL."""
 
 LIMIT_S = 8.0
-"""Longer than that only processes stuck in the kernel, or not ours to signal, live on."""
+"""Seconds for SIGKILL; after that only processes stuck in the kernel or of others are left."""
 
 PAUSE_S = 0.05
 
-QUIET_LOOKS = 4
-"""So many looks in a row must find nothing: a process that was being started when the daemon died
-carries its tag a few milliseconds later only."""
+EMPTY_SCANS = 4
+"""Scans in a row that must find no process: one that was being started when the daemon died has its
+tag only a few milliseconds later."""
 
 
 class _Root:
-    """A recorded process, in the shape that the sorting wants."""
+    """A recorded process as an ``ownership.Root``."""
 
-    pipe_inodes: frozenset[int] = frozenset()  # the daemon's ends went with it
+    pipe_inodes: frozenset[int] = frozenset()  # the daemon's ends were closed when it died
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: ProcessRecord) -> None:
         self.id = ProcId(entry.pid, entry.started)
         self.tag = entry.tag
         self.scope = entry.scope
@@ -39,14 +39,14 @@ class _Root:
 
     @property
     def died(self) -> int | None:
-        """Return 0 for one that has gone: nothing is known of when its pid became free."""
+        """Return 0 for a process that has ended: it is unknown when its pid became free."""
         return None if procfs.identify(self.id.pid) == self.id else 0
 
 
 class _Orphans:
-    """What is left of one daemon's trees, look by look."""
+    """The processes that are left of one daemon's trees; each scan adds to what is known."""
 
-    def __init__(self, recorded: Recorded) -> None:
+    def __init__(self, recorded: DaemonRecord) -> None:
         self._roots = [_Root(each) for each in recorded.entries]
         self._prefix = f"{recorded.daemon_id}:"
         self._daemon_id = recorded.daemon_id
@@ -54,10 +54,10 @@ class _Orphans:
         narrow = [ownership.stem(each.tag) for each in recorded.entries if each.scope == "group"]
         self._spared = ownership.Spared(tags=frozenset(narrow).union(recorded.spared))
 
-    def look(self) -> set[ProcId]:
-        """Return what runs now of the recorded trees, and all that carries a tag of the daemon."""
+    def scan(self) -> set[ProcId]:
+        """Return the living processes of the recorded trees and those with a tag of the daemon."""
         table = _table(self._since)
-        forest = ownership.sort_out(
+        forest = ownership.assign(
             table,
             self._roots,
             daemon_id=self._daemon_id,
@@ -80,7 +80,7 @@ class _Orphans:
 
 
 def _table(since: int) -> list[Stat]:
-    """Return the process table, as soon as there is a descriptor to read it with."""
+    """Return the process table; wait for a free descriptor if there is none."""
     while True:
         try:
             return procfs.scan(tags_since=since)
@@ -88,46 +88,46 @@ def _table(since: int) -> list[Stat]:
             time.sleep(PAUSE_S)
 
 
-def end_containers(recorded: Recorded, *, tag: str | None = None) -> tuple[int, list[str]]:
-    """End the containers of a dead daemon's servers, all at once, when the processes have gone.
+def end_containers(recorded: DaemonRecord, *, tag: str | None = None) -> tuple[int, list[str]]:
+    """End the containers of a dead daemon's servers at the same time, after their processes.
 
-    Returns for how many it was seen to that nothing runs, and what is left, a sentence each.
-    ``tag`` marks the commands for whoever clears up after us.
+    Returns the number of those that have ended, and a sentence for each that may still run.
+    ``tag`` marks the engine's processes, so that they are found if we die.
     """
     containers = [each.container for each in recorded.entries if each.container is not None]
     if not containers:
         return 0, []
-    from mcpd.supervise import engine  # only here: a guardian is to stay small
+    from mcpd.supervise import engine  # only if needed, to keep the guardian small
 
     left = engine.end_all(containers, grace=GRACE_S, tag=tag)
     return len(containers) - len(left), left
 
 
 def end(
-    recorded: Recorded, *, grace: float = GRACE_S, sleep: Callable[[float], None] = time.sleep
+    recorded: DaemonRecord, *, grace: float = GRACE_S, sleep: Callable[[float], None] = time.sleep
 ) -> int:
-    """End all that is left of a dead daemon's trees; return how many processes that were.
+    """End the processes of a dead daemon's trees; return how many there were.
 
-    SIGTERM, ``grace`` seconds, SIGKILL, until nothing is found any more or ``LIMIT_S`` is over.
-    Each signal goes to a process whose pid and start are those that were looked at.
+    Sends SIGTERM and, ``grace`` seconds later, SIGKILL until no process is found or ``LIMIT_S`` has
+    passed. A signal is sent only to a process whose pid and start time are those found by the scan.
     """
     orphans = _Orphans(recorded)
     now = time.monotonic
     ended: set[ProcId] = set()
     until = now() + grace
-    found = orphans.look()
+    found = orphans.scan()
     while found and now() < until:
         for process in found - ended:
             procfs.send(process, signal.SIGTERM)
         ended |= found
         sleep(PAUSE_S)
-        found = orphans.look()
-    until, quiet = now() + LIMIT_S, 0
-    while quiet < QUIET_LOOKS and now() < until:
-        quiet = 0 if found else quiet + 1
+        found = orphans.scan()
+    until, empty = now() + LIMIT_S, 0
+    while empty < EMPTY_SCANS and now() < until:
+        empty = 0 if found else empty + 1
         for process in found:
             procfs.send(process, signal.SIGKILL)
         ended |= found
         sleep(PAUSE_S)
-        found = orphans.look()
+        found = orphans.scan()
     return len(ended)

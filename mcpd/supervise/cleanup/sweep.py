@@ -1,4 +1,4 @@
-"""What a new daemon does about those that died before it."""
+"""Ends the processes of dead daemons, before a new daemon starts its first server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import msgspec
 
 from mcpd.supervise import files
 from mcpd.supervise.cleanup import ledger, orphans
-from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, Recorded, decode
+from mcpd.supervise.cleanup.ledgerfile import LIMIT_BYTES, DaemonRecord, decode
 from mcpd.supervise.containers import CONTAINERS, tag_of
 from mcpd.supervise.proctable import procfs
 
 GUARDIAN_WAIT_S = 10.0
-"""For guardians that are at work to finish it, all of them together."""
+"""Seconds to wait for guardians that are ending processes, for all of them together."""
 
 PAUSE_S = 0.05
 
 
 class _Found(NamedTuple):
-    """What was ended of one dead daemon's."""
+    """What one dead daemon had left and was ended."""
 
     reaped: int
     containers: int
@@ -32,34 +32,34 @@ class _Found(NamedTuple):
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found in the ledger directory."""
+    """The result of a sweep of the ledger directory."""
 
     reaped: int = 0
-    """Processes of dead daemons that were still there, and are not any more."""
+    """Processes of dead daemons that were ended."""
 
     containers: int = 0
-    """Servers of theirs that ran in containers, none of which runs any more."""
+    """Their servers whose containers were ended."""
 
     containers_left: tuple[str, ...] = ()
-    """What could not be ended, a sentence each; the next daemon tries again."""
+    """A sentence for each container that could not be ended; the next daemon tries again."""
 
     dead: int = 0
     """Ledgers of dead daemons, removed unless containers are left."""
 
     left: int = 0
-    """Ledgers left alone: of living daemons, of another boot, of another pid namespace."""
+    """Ledgers that were skipped: of living daemons, of another boot, of another pid namespace."""
 
     set_aside: tuple[str, ...] = ()
-    """Files that are no ledgers; each is kept under its name with ``.corrupt`` at the end."""
+    """Files that are no ledgers; each was renamed to end in ``.corrupt``."""
 
 
 async def sweep_dead(state_dir: str, *, own: str | None = None) -> SweepReport:
-    """End what dead daemons left behind; to be done before the first server is started.
+    """End the processes and containers of dead daemons; await this before starting a server.
 
-    ``own`` is the id of this daemon, whose ledger is not looked at. Only a ledger whose daemon is
-    provably dead, of this boot and this pid namespace, is acted on, and only after its guardian
-    has had its time. Takes a second where there is something to end, else milliseconds; in a
-    thread. Never raises for what is found on disk.
+    ``own`` is the id of this daemon, whose ledger is skipped. A ledger is acted on only if its
+    daemon is provably dead and was of this boot and pid namespace, and only after its guardian has
+    had time to work. Takes a second if there are processes to end, otherwise milliseconds, in a
+    thread. Never raises because of files in the directory.
     """
     report = await asyncio.to_thread(_sweep, os.path.join(state_dir, "ledger"), own)
     await asyncio.to_thread(_remove_ids, state_dir, own)
@@ -106,7 +106,7 @@ def _sweep(path: str, own: str | None) -> SweepReport:
 
 
 def _remove_ids(state_dir: str, own: str | None) -> None:
-    """Remove the files with ids of containers that no ledger names: those of an earlier boot."""
+    """Remove container id files without a ledger: those of an earlier boot."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
         directory = files.open_directory(os.path.join(state_dir, CONTAINERS))
         stack.callback(os.close, directory)
@@ -120,12 +120,12 @@ def _remove_ids(state_dir: str, own: str | None) -> None:
 def _sweep_one(
     daemon_id: str, directory: int, deadline: float, own: str | None
 ) -> _Found | str | None:
-    """Return what was ended of a dead daemon's, or ``None`` if it is to be left.
+    """Return what one dead daemon had left, ``None`` if its ledger was skipped.
 
-    A text is the new name of a file that is no ledger.
+    For a file that is no ledger, return its new name.
     """
     with contextlib.ExitStack() as stack:
-        # The lock is ours then for as long as we work: two new daemons do not both do it.
+        # Held until this function returns, so that no other new daemon does the same work.
         if not _try_lock(f"{daemon_id}.lock", directory, stack):
             return None
         try:
@@ -149,7 +149,7 @@ def _sweep_one(
 
 
 def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
-    """Take a lock until ``stack`` unwinds; return False if somebody has it, or it is no lock."""
+    """Hold a lock until ``stack`` unwinds; return False if another process holds it."""
     try:
         fd = files.open_file(name, os.O_RDWR | os.O_CREAT, directory=directory)
     except OSError:
@@ -163,7 +163,7 @@ def _try_lock(name: str, directory: int, stack: contextlib.ExitStack) -> bool:
     return True
 
 
-def _read(daemon_id: str, directory: int) -> Recorded:
+def _read(daemon_id: str, directory: int) -> DaemonRecord:
     fd = files.open_file(f"{daemon_id}.json", os.O_RDONLY, directory=directory)
     with os.fdopen(fd, "rb") as file:
         recorded = decode(file.read(LIMIT_BYTES))

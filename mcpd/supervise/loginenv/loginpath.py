@@ -1,4 +1,4 @@
-"""When the PATH of the user's login shell is wanted, which shell that is, what of it is used."""
+"""Rules for the login shell's ``PATH``: when it is needed, which shell to run, how to merge it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ STANDARD: Final = frozenset({
     "/run/current-system/sw/bin", "/usr/lib/systemd",
     "/System/Cryptexes/App/usr/bin", "/Library/Apple/usr/bin",
 })  # fmt: skip
-"""Directories that a service manager's PATH is made of; nobody's own tools are in them."""
+"""Directories of a service manager's PATH; users do not install their own tools there."""
 
 _GAMES: Final = frozenset({"/usr/games", "/usr/local/games"})
 
 MARKER: Final = "MCPD_RESOLVING_ENV"
-"""Set in the shell that is asked, so that its rc files can tell."""
+"""Set in the environment of the shell, so that its rc files can detect this."""
 
 PASSED: Final = ("HOME", "PATH", "LANG", "TMPDIR", "TZ", "ZDOTDIR")
-"""What the shell gets of our environment, besides every ``LC_*`` and ``XDG_*``."""
+"""Variables of our environment that the shell inherits, besides every ``LC_*`` and ``XDG_*``."""
 
 MOST_DIRECTORIES: Final = 500
 MARK_BYTES: Final = 16
@@ -44,34 +44,34 @@ _KEPT_BYTES: Final = 256 * 1024
 
 
 class NotUsable(ValueError):
-    """What a shell says is no PATH; the message completes "…: " for people."""
+    """The shell gave no usable PATH. The message is a clause such as "it did not answer"."""
 
 
-class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of asking a shell."""
+class LoginResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of running the login shell."""
 
     shell: str
     path: str
-    """The whole PATH to be used; the daemon's own where there is nothing better."""
+    """The PATH that servers get; the daemon's own after a failure."""
 
     added: int = 0
-    """How many directories it has that the daemon's own has not."""
+    """How many directories it has that the daemon's own PATH has not."""
 
     failure: str | None = None
-    """Why the daemon's own has to do."""
+    """Why the daemon's own PATH is used."""
 
     took_s: float = 0.0
 
 
 def is_minimal(path: str | None) -> bool:
-    """Say whether a PATH is what a service manager gives: standard directories, or nothing."""
+    """Return whether a PATH is a service manager's: standard directories only, or empty."""
     return all(_plain(each) in STANDARD for each in (path or "").split(os.pathsep) if each)
 
 
 def shell_of(env: Mapping[str, str]) -> str | None:
-    """Return the user's shell: ``SHELL``, else the user database's; ``None`` if it is none.
+    """Return the user's shell from ``SHELL`` or else the user database, or ``None``.
 
-    ``nologin``, ``false`` and the like say that nobody is to log in there.
+    ``nologin``, ``false`` and the like are no shells.
     """
     found = [env.get("SHELL", "")]
     with contextlib.suppress(KeyError):  # a container's user without an entry
@@ -80,7 +80,7 @@ def shell_of(env: Mapping[str, str]) -> str | None:
 
 
 def environment(env: Mapping[str, str], shell: str, tag: str) -> dict[str, str]:
-    """Return what the shell that is asked is started with: little, and nothing of a terminal."""
+    """Return the environment of the shell: minimal, and without variables of a terminal."""
     kept = {
         name: value
         for name, value in env.items()
@@ -99,13 +99,12 @@ def environment(env: Mapping[str, str], shell: str, tag: str) -> dict[str, str]:
     }
 
 
-def attempts(shell: str, mark: str, fd: int) -> list[list[str]]:
-    """Return the command lines by which a shell is asked, the best first.
+def command_lines(shell: str, mark: str, fd: int) -> list[list[str]]:
+    """Return the command lines to try for a shell, the best first.
 
-    Interactive, because version managers live in ``.bashrc`` and its like. A bash that is a login
-    shell does not read that by itself, so there a second one within the first does, as in a
-    terminal. The other command line is for rc files that become another program when they think
-    that somebody is there.
+    The first is interactive, because version managers are set up in ``.bashrc`` and its like. A
+    bash that is a login shell does not read that file, so it runs a second, interactive bash. The
+    second command line is not interactive, for rc files that start another program in a terminal.
     """
     words = (sys.executable, "-I", "-S", os.path.abspath(printpath.__file__), mark, str(fd))
     command = " ".join(map(shlex.quote, words))
@@ -116,34 +115,34 @@ def attempts(shell: str, mark: str, fd: int) -> list[list[str]]:
     return [[shell, "-l", "-i", "-c", within], [shell, "-l", "-c", command]]
 
 
-class Answer:
-    """What a shell writes, until the answer is in it; whatever else it says is forgotten."""
+class AnswerParser:
+    """Finds the text between two marks in the output of a shell; drops everything else."""
 
     def __init__(self, mark: str) -> None:
-        self._mark = printpath.written(mark)
-        self._heard = b""
+        self._mark = printpath.encoded(mark)
+        self._buffer = b""
 
     def feed(self, data: bytes) -> str | None:
-        """Take some bytes; return what is between the marks once both are there."""
-        self._heard += data
-        before, found, rest = self._heard.partition(self._mark)
+        """Add bytes of the output; return the text between the marks once both have been read."""
+        self._buffer += data
+        before, found, rest = self._buffer.partition(self._mark)
         if not found:
-            self._heard = before[-len(self._mark) :]
+            self._buffer = before[-len(self._mark) :]
             return None
-        told, found, _ = rest.partition(self._mark)
+        answer, found, _ = rest.partition(self._mark)
         if found:
-            return os.fsdecode(told)
-        self._heard = (self._mark + rest)[:_KEPT_BYTES]
+            return os.fsdecode(answer)
+        self._buffer = (self._mark + rest)[:_KEPT_BYTES]
         return None
 
 
-def merged(told: str, own: str | None) -> tuple[str, int]:
-    """Return the PATH that comes of a login shell's and our own, and how much it has over ours.
+def merge(login_path: str, own: str | None) -> tuple[str, int]:
+    """Return the login shell's PATH followed by ours, and how many directories that adds to ours.
 
-    The shell's comes first, what only ours has at its end. Only absolute directories count; one
-    that adds nothing leaves ours as it is. Raises ``NotUsable``. Looks at the file system.
+    Only absolute directories count. If none is added, ours is returned unchanged. Reads the file
+    system. Raises ``NotUsable``.
     """
-    login = list(_directories(told.split(os.pathsep)))
+    login = list(_directories(login_path.split(os.pathsep)))
     if not any(os.path.isdir(each) for each in login[:MOST_DIRECTORIES]):
         raise NotUsable("it names no directory that is there")
     if len(login) > MOST_DIRECTORIES:
@@ -157,7 +156,7 @@ def merged(told: str, own: str | None) -> tuple[str, int]:
 
 
 def _directories(words: Iterable[str]) -> dict[str, None]:
-    """Return the absolute ones in order, each once."""
+    """Return the absolute directories in order, without duplicates."""
     return {_plain(word): None for word in words if word.startswith("/") and word.isprintable()}
 
 

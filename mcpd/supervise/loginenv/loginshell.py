@@ -1,4 +1,4 @@
-"""Asks the user's login shell for its PATH: once, off the way of everything else, with an end."""
+"""Runs the user's login shell once, within a time limit, to get its ``PATH``."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from mcpd import paths, tasks
 from mcpd.errors import SpawnFailed
 from mcpd.supervise import ladder
 from mcpd.supervise.loginenv import loginpath
-from mcpd.supervise.loginenv.loginpath import Answer, Login, NotUsable
+from mcpd.supervise.loginenv.loginpath import AnswerParser, LoginResult, NotUsable
 from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 
 TIMEOUT_S: Final = 5.0
-"""For the shell, its rc files included."""
+"""Seconds for the shell, its rc files included."""
 
-PATIENCE_S: Final = 1.0
-"""How long a command waits for it that is an absolute path and so is found without."""
+ABSOLUTE_WAIT_S: Final = 1.0
+"""Seconds that a server waits for the result if its command is a path, which needs no PATH."""
 
 GRACE_S: Final = 0.2
-"""For what rc files have left running. An interactive shell ignores SIGTERM."""
+"""Seconds for processes that rc files started. An interactive shell ignores SIGTERM."""
 
 LOWEST_FD: Final = 64
-"""Of the pipe: a login shell of bash keeps those from 3 to 19 from what it executes."""
+"""Lowest number of the pipe: a login bash closes descriptors 3 to 19 for what it executes."""
 
 CHUNK_BYTES: Final = 1 << 16
 
 LAST_CHUNKS: Final = 4
-"""Of what is read after its end; a pipe holds one."""
+"""Chunks that are read after the shell has ended; a pipe holds one."""
 
 
 class LoginPath:
-    """The PATH of the user's login shell, where the daemon's own is a service manager's.
+    """The PATH of the user's login shell, used if the daemon's own is a service manager's.
 
-    The shell is asked when the first process that could need it is to be started, and once in the
-    daemon's life. It is not between us and any server: it has ended before one starts.
+    The shell runs once in the daemon's life, when the first server that could need it starts. It
+    ends before that server starts, and is never the parent of one.
     """
 
     def __init__(
@@ -52,31 +52,31 @@ class LoginPath:
         *,
         reaper: Reaper,
         daemon_id: str,
-        tell: Callable[[Login], None],
+        on_result: Callable[[LoginResult], None],
         timeout: float = TIMEOUT_S,
     ) -> None:
-        """``env`` is the daemon's environment; ``tell`` hears what came of asking."""
+        """Create it; ``env`` is the daemon's environment. ``on_result`` is called once, at most."""
         self.own = env.get("PATH")
         self.shell = loginpath.shell_of(env) if loginpath.is_minimal(self.own) else None
-        """Whom to ask; ``None`` where our own PATH does."""
-        self.login: Login | None = None
-        """What came of it; ``None`` before that."""
+        """The shell to run; ``None`` if our own PATH is used."""
+        self.login: LoginResult | None = None
+        """The result, once there is one."""
         self._env = env
         self._reaper = reaper
         self._daemon_id = daemon_id
-        self._tell = tell
+        self._on_result = on_result
         self._timeout = timeout
         self._waiters: set[Callable[[], None]] = set()
         self._begun_at: float | None = None
         self._asking: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Task[None]] = set()
-        """The clearing up after shells."""
+        """Tasks that end shells."""
 
-    def must_wait(self, spec: Spec, then: Callable[[], None]) -> bool:
-        """Say whether a start has to wait for the shell; ``then`` is called when it need not.
+    def must_wait(self, spec: ProcessSpec, then: Callable[[], None]) -> bool:
+        """Return whether a start has to wait for the shell; ``then`` is called to ask again.
 
-        A command that is a path is found without, and waits for ``PATIENCE_S`` at most: it is to
-        have the same environment each time, but not to suffer from an rc file that hangs.
+        A command that is a path is found without the result, so it waits ``ABSOLUTE_WAIT_S`` at
+        most: long enough to have the same environment each time, unless an rc file hangs.
         """
         if self.shell is None or self.login is not None or not self._counts(spec):
             return False
@@ -84,20 +84,20 @@ class LoginPath:
         if self._begun_at is None:
             self._begun_at = loop.time()
             self._asking = tasks.spawn(self._ask(self.shell), name="loginshell.ask")
-            loop.call_at(self._begun_at + PATIENCE_S, self._wake)
-        if "/" in spec.command and loop.time() >= self._begun_at + PATIENCE_S:
+            loop.call_at(self._begun_at + ABSOLUTE_WAIT_S, self._wake)
+        if "/" in spec.command and loop.time() >= self._begun_at + ABSOLUTE_WAIT_S:
             return False
         self._waiters.add(then)
         return True
 
-    def base_of(self, spec: Spec) -> Mapping[str, str]:
-        """Return what a server may inherit, with the PATH that counts."""
+    def base_of(self, spec: ProcessSpec) -> Mapping[str, str]:
+        """Return the environment that a server may inherit, with the login shell's PATH."""
         if self.login is None or not self._counts(spec):
             return spec.base_env
         return {**spec.base_env, "PATH": self.login.path}
 
-    def explain(self, spec: Spec, error: SpawnFailed) -> SpawnFailed:
-        """Return a failure that says whose PATH a command was looked for on."""
+    def explain(self, spec: ProcessSpec, error: SpawnFailed) -> SpawnFailed:
+        """Return ``error`` with a hint that names the source of the PATH that was searched."""
         if spec.is_typed or "/" in spec.command or not error.details.get("searched"):
             return error
         whose = self._whose(spec)
@@ -105,20 +105,20 @@ class LoginPath:
         return SpawnFailed(error.message, hint=hint, **error.details)
 
     def report(self) -> dict[str, object]:
-        """Return, for people, which PATH servers get and why."""
+        """Return which PATH servers get and why, for ``mcpctl status``."""
         login = self.login
-        told: dict[str, object] = {
+        found: dict[str, object] = {
             "source": "daemon" if login is None or not login.added else "login shell",
             "shell": self.shell,
             "directories": ((login.path if login else self.own) or os.defpath).split(os.pathsep),
         }
         if login is not None:
-            told |= {"added": login.added, "took_s": round(login.took_s, 3)}
-            told |= {} if login.failure is None else {"failure": login.failure}
-        return told
+            found |= {"added": login.added, "took_s": round(login.took_s, 3)}
+            found |= {} if login.failure is None else {"failure": login.failure}
+        return found
 
     async def close(self) -> None:
-        """Ask no more; nothing is left of the shell."""
+        """Stop asking, and wait until the shell has ended."""
         if self._asking is not None:
             self._asking.cancel()
             await asyncio.wait((self._asking,))
@@ -127,11 +127,11 @@ class LoginPath:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _counts(self, spec: Spec) -> bool:
-        """Tell whether a server's command is looked for on the daemon's own PATH."""
+    def _counts(self, spec: ProcessSpec) -> bool:
+        """Return whether a server's command is searched for on the daemon's own PATH."""
         return "PATH" not in spec.env and spec.base_env.get("PATH") == self.own
 
-    def _whose(self, spec: Spec) -> str:
+    def _whose(self, spec: ProcessSpec) -> str:
         if not self._counts(spec):
             return "What was searched is the PATH that its entry or its client sets"
         if self.login is None:
@@ -147,25 +147,25 @@ class LoginPath:
         failure = None
         path, added = self.own or "", 0
         try:
-            told = await self._told(shell, begun_at + self._timeout)
-            path, added = await asyncio.to_thread(loginpath.merged, told, self.own)
-        except (NotUsable, OSError) as wrong:  # no descriptors: nobody is to wait for ever
+            answer = await self._run(shell, begun_at + self._timeout)
+            path, added = await asyncio.to_thread(loginpath.merge, answer, self.own)
+        except (NotUsable, OSError) as wrong:  # OSError: no descriptors; waiting starts go on
             failure = str(wrong)
         took = loop.time() - begun_at
-        self.login = Login(
+        self.login = LoginResult(
             shell=shell, path=path or os.defpath, added=added, failure=failure, took_s=took
         )
-        self._tell(self.login)
+        self._on_result(self.login)
         self._wake()
 
     def _wake(self) -> None:
-        """Let those look again who wait; who still has to wait will say so."""
+        """Call the waiting starts; each asks ``must_wait`` again."""
         waiters, self._waiters = self._waiters, set()
         for then in waiters:
             then()
 
-    async def _told(self, shell: str, deadline: float) -> str:
-        """Return what the shell says; a second, plainer question where the first is not answered.
+    async def _run(self, shell: str, deadline: float) -> str:
+        """Return the shell's PATH; try the next command line if one gives no answer.
 
         Raises ``NotUsable``.
         """
@@ -173,18 +173,18 @@ class LoginPath:
         mark = secrets.token_hex(loginpath.MARK_BYTES)
         with contextlib.ExitStack() as undo:
             reading, writing = _pipe(undo)
-            for number, argv in enumerate(loginpath.attempts(shell, mark, writing), 1):
+            for number, argv in enumerate(loginpath.command_lines(shell, mark, writing), 1):
                 child = self._start(
                     argv, reading, writing, f"{self._daemon_id}:login-path:{number}"
                 )
                 try:
-                    told = await _hear(reading, Answer(mark), child, deadline)
+                    answer = await _read_answer(reading, AnswerParser(mark), child, deadline)
                 finally:
                     ending = tasks.spawn(_end(child), name="loginshell.end")
                     self._ends.add(ending)
                     ending.add_done_callback(self._ends.discard)
-                if told is not None:
-                    return told
+                if answer is not None:
+                    return answer
                 if loop.time() >= deadline:
                     raise NotUsable(f"it did not answer within {self._timeout:g} s")
         raise NotUsable("it ended without an answer")
@@ -211,7 +211,7 @@ class LoginPath:
 
 
 def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
-    """Return what to read from and what the shell writes to, which ``undo`` closes."""
+    """Return the reading and the writing end of a pipe; ``undo`` closes both."""
     reading, low = os.pipe()
     undo.callback(os.close, reading)
     try:
@@ -223,39 +223,41 @@ def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-async def _hear(reading: int, answer: Answer, child: Child, deadline: float) -> str | None:
-    """Read until the answer is there, the shell has ended, or ``deadline``; ``None``: no answer."""
+async def _read_answer(
+    reading: int, parser: AnswerParser, child: Child, deadline: float
+) -> str | None:
+    """Return the answer, or ``None`` if there is none when the shell ends or at ``deadline``."""
     loop = asyncio.get_running_loop()
-    heard: asyncio.Future[str | None] = loop.create_future()
+    result: asyncio.Future[str | None] = loop.create_future()
 
     def read() -> None:
-        told = None
+        answer = None
         with contextlib.suppress(BlockingIOError):
-            told = answer.feed(os.read(reading, CHUNK_BYTES))
-        if told is not None and not heard.done():
-            heard.set_result(told)
+            answer = parser.feed(os.read(reading, CHUNK_BYTES))
+        if answer is not None and not result.done():
+            result.set_result(answer)
 
     def ended(_: Child) -> None:
         loop.call_soon(finish)
 
     def finish() -> None:
-        """What it wrote before it ended is in the pipe; others may go on writing there."""
+        """Read the rest of the pipe, within a limit: other processes may still write to it."""
         for _ in range(LAST_CHUNKS):
-            if not heard.done():
+            if not result.done():
                 read()
-        if not heard.done():
-            heard.set_result(None)
+        if not result.done():
+            result.set_result(None)
 
     loop.add_reader(reading, read)
     child.on_exit(ended)
     try:
-        await asyncio.wait((heard,), timeout=max(0.0, deadline - loop.time()))
-        return heard.result() if heard.done() else None
+        await asyncio.wait((result,), timeout=max(0.0, deadline - loop.time()))
+        return result.result() if result.done() else None
     finally:
-        heard.cancel()
+        result.cancel()
         loop.remove_reader(reading)
 
 
 async def _end(child: Child) -> None:
-    """End the shell, and what its rc files have started there."""
+    """End the shell and the processes that its rc files started."""
     await ladder.stop(child, close_stdin=lambda: None, grace=GRACE_S)

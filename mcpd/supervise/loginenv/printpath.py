@@ -1,4 +1,4 @@
-"""Tells a daemon what PATH is where it runs: the one command of a login shell.
+"""Prints ``PATH`` for the daemon: the command that the login shell is asked to run.
 
 Run as a script, ``python -I -S printpath.py MARK FD``. Standard library only.
 """
@@ -14,14 +14,14 @@ STDOUT = 1
 
 
 def main(mark: str, fd: int) -> None:
-    """Write ``PATH`` between two marks: on the pipe ``fd``, or on stdout if it is closed here."""
+    """Write ``PATH`` between two marks to the pipe ``fd``, or to stdout if that is closed here."""
     path = os.environb.get(b"PATH", b"")
-    around = written(mark)
+    around = encoded(mark)
     _write(fd if _is_pipe(fd) else STDOUT, b"%b%b%b" % (around, path, around))
 
 
-def written(mark: str) -> bytes:
-    """Return a mark as it is written: not as in our arguments, which a shell may echo."""
+def encoded(mark: str) -> bytes:
+    """Return a mark as it is written: reversed, because a shell may echo our arguments."""
     return mark[::-1].encode()
 
 

@@ -1,4 +1,4 @@
-"""How much memory a process tree takes."""
+"""The memory that a process tree uses."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def tree_usage(pids: Iterable[int]) -> int:
-    """Return the resident bytes of these processes together; those that are gone count nothing.
+    """Return the sum of the resident bytes of these processes; those that have ended count 0.
 
-    Pages that they share are counted for each. Source: proc(5), ``/proc/PID/statm``.
+    Shared pages are counted once for each process. Source: proc(5), ``/proc/PID/statm``.
     """
     return sum(_rss_bytes(pid) for pid in pids)
 
 
 def excess(pids: Sequence[int], limit: int) -> int | None:
-    """Return the bytes that these processes take together if that is more than ``limit``.
+    """Return the proportional set size of these processes if it exceeds ``limit`` bytes.
 
-    Pages that several map are shared out among them, so that ten workers of one program are not
-    ten times as large. To learn that takes the kernel a millisecond for each few hundred megabytes,
-    so it is asked only of those that would be too large otherwise. What is swapped out does not
-    count. Source: proc(5), ``/proc/PID/smaps_rollup``. Not for the event loop.
+    The proportional set size divides a shared page among the processes that map it, so ten workers
+    of one program are not counted ten times. The kernel takes a millisecond for each few hundred
+    megabytes to compute it, so it is read only if the resident size exceeds the limit. Swapped
+    pages do not count. Source: proc(5), ``/proc/PID/smaps_rollup``. Run it in a thread.
     """
     if tree_usage(pids) <= limit:
         return None

@@ -1,6 +1,7 @@
-"""Whose a process is: the trees of what we started, however their members tried to leave them.
+"""Assigns the processes of the machine to the trees of the children that we started.
 
-Standard library only: the guardian sorts by the same rules as the daemon.
+Members are found even if they have left the session, the parent or the process group. Standard
+library only: the guardian uses the same rules as the daemon.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ GUARDIANS = ("/supervise/cleanup/guardian.py", "/supervise/guardian.py")
 
 
 class Root(Protocol):
-    """A process that we started, and where what is below it is recognised by."""
+    """A process that we started, with what identifies the members of its tree."""
 
     @property
     def id(self) -> ProcId:
-        """Return what tells it from every other process."""
+        """Return its identity, which no other process ever has."""
 
     @property
     def tag(self) -> str:
@@ -30,11 +31,11 @@ class Root(Protocol):
 
     @property
     def died(self) -> int | None:
-        """Return the ticks when its status was taken, and its pid free; ``None`` before that."""
+        """Return the ticks at which it was reaped and its pid became free; ``None`` before."""
 
     @property
     def known(self) -> set[ProcId]:
-        """Return what was seen in its tree before."""
+        """Return the processes that earlier scans found in its tree."""
 
     @property
     def pipe_inodes(self) -> frozenset[int]:
@@ -45,19 +46,19 @@ R = TypeVar("R", bound=Root)
 
 
 class Spared(NamedTuple):
-    """What a stopped server with ``stop_scope = "group"`` left behind, to be left alone."""
+    """Processes that stopped servers with ``stop_scope = "group"`` left running on purpose."""
 
     processes: frozenset[ProcId] = frozenset()
     tags: frozenset[str] = frozenset()
-    """Tags less their generation: see ``stem``."""
+    """Tags without their generation: see ``stem``."""
 
     def has(self, process: Stat) -> bool:
-        """Return whether this is one of those."""
+        """Return whether ``process`` is one of them."""
         return process.id in self.processes or stem(process.tag or "") in self.tags
 
 
 def stem(tag: str) -> str:
-    """Return what the tags of all generations of a server have in common."""
+    """Return a tag without its generation, the part that all processes of a server share."""
     return tag.rpartition(":")[0]
 
 
@@ -66,14 +67,14 @@ class Forest(Generic[R]):
 
     def __init__(self, roots: Sequence[R]) -> None:
         self.members: dict[R, list[Stat]] = {root: [] for root in roots}
-        """What runs of each tree, its root first where that runs."""
-        self.away: dict[R, set[ProcId]] = {root: set() for root in roots}
-        """Those members that have left the root's session; a tag can still be lost, by an exec."""
-        self.strays: list[Stat] = []
-        """Processes that came to us as orphans and belong to no tree that is alive."""
+        """The living processes of each tree, its root first if that is alive."""
+        self.escaped: dict[R, set[ProcId]] = {root: set() for root in roots}
+        """The members that have left the root's session. An exec may still remove their tag."""
+        self.unowned: list[Stat] = []
+        """Orphans that we adopted and that belong to no living tree."""
 
 
-def sort_out(
+def assign(
     table: Iterable[Stat],
     roots: Sequence[R],
     *,
@@ -81,23 +82,25 @@ def sort_out(
     spared: Spared,
     are_ours: bool,
 ) -> Forest[R]:
-    """Find each tree in the process table, which has the tags of all that is younger than them.
+    """Assign the processes of ``table`` to the trees of ``roots``.
 
-    In this order: the root and its session; what was seen in its tree before; the descendants
-    of these; who carries its tag; and where the roots ``are_ours``, so that as a subreaper we
-    get their orphans: those that hold the root's pipes, or can be nobody else's. Another daemon
-    that was started from inside a server, its guardian and its servers belong to nobody here.
+    ``table`` has the tags of all processes that are younger than the oldest root. A tree consists,
+    in this order of precedence, of the root and its session; of processes found in it before; of
+    the descendants of these; of processes with its tag; and, if the roots ``are_ours`` (as a
+    subreaper we adopt their orphans), of orphans that hold the root's pipes or can belong to no
+    other tree. Another daemon that was started from inside a server, its guardian and its servers
+    are assigned to no tree.
     """
-    sorting = _Sorting(table, roots, daemon_id, spared)
+    assignment = _Assignment(table, roots, daemon_id, spared)
     forest = Forest(roots)
-    sorting.claim_marked()
+    assignment.claim_marked()
     if are_ours:
-        forest.strays = sorting.claim_orphans()
-    sorting.fill(forest)
+        forest.unowned = assignment.claim_orphans()
+    assignment.fill(forest)
     return forest
 
 
-class _Sorting(Generic[R]):
+class _Assignment(Generic[R]):
     def __init__(
         self, table: Iterable[Stat], roots: Sequence[R], daemon_id: str, spared: Spared
     ) -> None:
@@ -113,7 +116,7 @@ class _Sorting(Generic[R]):
         self._owner: dict[int, R] = {}
 
     def claim_marked(self) -> None:
-        """Give each tree what session, memory, descent or tag say is of it."""
+        """Assign the processes that a session, an earlier scan, descent or a tag identifies."""
         for root in self._roots:
             for each in self._session(root):
                 self._claim(root, each)
@@ -131,12 +134,12 @@ class _Sorting(Generic[R]):
                 self._claim_descendants(each.pid)
 
     def fill(self, forest: Forest[R]) -> None:
-        """Put each tree's members down, its root first."""
+        """Write the members of each tree to ``forest``, the root first."""
         for pid, root in self._owner.items():
             each = self._by_pid[pid]
             forest.members[root].append(each)
             if each.sid != root.id.pid:
-                forest.away[root].add(each.id)
+                forest.escaped[root].add(each.id)
         for root, found in forest.members.items():
             found.sort(key=lambda each: (each.started, each.pid))
             leading = [each for each in found if each.id == root.id]
@@ -145,9 +148,9 @@ class _Sorting(Generic[R]):
     def _session(self, root: R) -> list[Stat]:
         """Return the living processes of a root's session.
 
-        The number of a session is taken as long as anybody is in it. Once the root's pid is free
-        it is proof only with somebody in it who is known by other means: else it may have been
-        given to a process of somebody else's in the meantime.
+        The kernel does not reuse the number of a session while a process is in it. Once the root's
+        pid is free, the number alone proves nothing: it counts only if a process in the session is
+        identified by other means, or is older than the root's end.
         """
         found = [each for each in self._by_pid.values() if each.sid == root.id.pid]
         if root.died is None:
@@ -170,12 +173,12 @@ class _Sorting(Generic[R]):
                     waiting.append(each.pid)
 
     def claim_orphans(self) -> list[Stat]:
-        """Give orphans that came to us to the tree they are of; return those of no living tree.
+        """Assign adopted orphans to their trees; return those that belong to no living tree.
 
-        What this process starts itself stays in our session and is not meant; nor is an orphan
-        that may be of several trees: it waits until all of them but one have ended.
+        Processes that this program starts itself stay in our session and are skipped. An orphan
+        that could belong to several trees stays unassigned until only one of them is left.
         """
-        strays = []
+        unowned = []
         for each in self._by_parent.get(self._me, ()):
             if each.pid in self._owner or each.id in self._root_ids:
                 continue
@@ -183,11 +186,11 @@ class _Sorting(Generic[R]):
                 continue
             candidates = [] if each.tag is not None else self._candidates(each)
             if not candidates:
-                strays.append(each)
+                unowned.append(each)
             elif len(candidates) == 1:
                 self._claim(candidates[0], each)
                 self._claim_descendants(each.pid)
-        return strays
+        return unowned
 
     def _candidates(self, orphan: Stat) -> list[R]:
         older = [root for root in self._roots if root.id.started <= orphan.started]
@@ -195,12 +198,11 @@ class _Sorting(Generic[R]):
         return [root for root in older if held & root.pipe_inodes] or older
 
     def _is_foreign(self, each: Stat) -> bool:
-        """Return whether a process is of another daemon: its server, its guardian, or itself.
+        """Return whether a process is another daemon, its guardian, or one of its servers.
 
-        A server's process carries its daemon's tag. A daemon and a guardian hold their lock; the
+        A server's process carries its daemon's tag. A daemon and a guardian hold their lock; their
         name alone proves nothing, since a process chooses it. A daemon that detached itself leads
-        its session; one in the foreground of a server's shell is that server's as everything else
-        there.
+        its session; one in the foreground of a server's shell belongs to that server.
         """
         if each.tag is not None and not each.tag.startswith(f"{self._daemon_id}:"):
             return True
@@ -214,7 +216,7 @@ class _Sorting(Generic[R]):
 def calls_itself_daemon(arguments: Sequence[str]) -> bool:
     """Return whether a command line is that of a daemon or of a guardian.
 
-    Any process can have such a command line: this only spares a look at the files of the others.
+    Any process can have such a command line: this is a cheap test before the open files are read.
     """
     first = arguments[:5]
     script = next((each for each in first[1:] if not each.startswith("-")), "")

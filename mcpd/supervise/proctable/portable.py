@@ -1,4 +1,4 @@
-"""The process table where there is no ``/proc``: macOS, through psutil."""
+"""The process table of systems without ``/proc`` (macOS), read through psutil."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TICKS_PER_SECOND = 100
 
 
 def pids() -> list[int]:
-    """Return the numbers of all processes."""
+    """Return the pids of all processes."""
     return list(psutil.pids())
 
 
 def stat(pid: int) -> tuple[int, int, int, str, int] | None:
     """Return parent, group, session, state and start of ``pid``, or ``None``.
 
-    The start is in hundredths of a second of the wall clock: there are no ticks since boot.
+    The start is in hundredths of a second of the wall clock, because macOS has no ticks since boot.
     """
     try:
         process = psutil.Process(pid)
@@ -31,7 +31,7 @@ def stat(pid: int) -> tuple[int, int, int, str, int] | None:
 
 
 def tag_of(pid: int, name: str) -> str | None:
-    """Return the variable ``name`` that ``pid`` was started with, where we may see it."""
+    """Return the variable ``name`` of the initial environment of ``pid``, if we may read it."""
     with contextlib.suppress(psutil.Error, OSError):
         value = psutil.Process(pid).environ().get(name)
         return None if value is None else str(value)
@@ -39,7 +39,7 @@ def tag_of(pid: int, name: str) -> str | None:
 
 
 def rss_bytes(pid: int) -> int:
-    """Return the resident memory of ``pid``; 0 when it is gone or hidden."""
+    """Return the resident memory of ``pid``; 0 if it has ended or may not be read."""
     with contextlib.suppress(psutil.Error, OSError):
         return int(psutil.Process(pid).memory_info().rss)
     return 0

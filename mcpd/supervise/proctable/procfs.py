@@ -1,4 +1,4 @@
-"""What the kernel says of processes: who they are, whose they are, and signals that hit no other.
+"""Reads processes from ``/proc``, and signals a process only if it is the expected one.
 
 Standard library only and cheap to import: the guardian, which must stay small, uses it too.
 """
@@ -19,21 +19,21 @@ TAG = "MCPD_INSTANCE"
 HAVE_PROC = os.path.exists("/proc/self/stat")
 
 SHORTAGES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Why nothing can be read that is there all the same: a process is not gone because of that."""
+"""Errors that say nothing about a process: it may exist although it cannot be read now."""
 
 LOCK_ENDINGS = (".lock", ".guard")
-"""How the names of the files end that daemons and guardians keep locked while they live."""
+"""Endings of the names of the files that daemons and guardians lock for their lifetime."""
 
 GONE = ("Z", "X")
-"""States of processes that run no more: zombies, and those just being removed."""
+"""States of processes that have ended: zombies, and those being removed."""
 
 
 class ProcId(NamedTuple):
-    """A process that no other can be mistaken for: pids are recycled, the pair is not."""
+    """The identity of a process: pids are reused, the pair of pid and start time is not."""
 
     pid: int
     started: int
-    """Kernel ticks from boot to its start; not touched by changes of the wall clock."""
+    """Kernel ticks from boot to its start; independent of the wall clock."""
 
 
 class Stat(NamedTuple):
@@ -46,21 +46,21 @@ class Stat(NamedTuple):
     state: str
     started: int
     tag: str | None = None
-    """What it was started with, if that was looked at; ``None`` too without one or when hidden."""
+    """The value of ``TAG`` in its environment; ``None`` if there is none, or it was not read."""
 
     @property
     def id(self) -> ProcId:
-        """Return what tells it from every other process."""
+        """Return its identity, which no other process ever has."""
         return ProcId(self.pid, self.started)
 
     @property
     def lives(self) -> bool:
-        """Return whether it still runs; a zombie does not."""
+        """Return whether it has not ended; a zombie has."""
         return self.state not in GONE
 
 
 def stat(pid: int) -> Stat | None:
-    """Return what is known of ``pid``, or ``None`` when there is no such process.
+    """Return the process table's line for ``pid``, or ``None`` if there is no such process.
 
     Source: proc(5), ``/proc/PID/stat``. The name, which may hold anything, ends at the last ``)``.
     """
@@ -71,7 +71,7 @@ def stat(pid: int) -> Stat | None:
 
 
 def _stat(pid: int) -> Stat | None:
-    """Do what ``stat`` does; raise ``OSError`` where that cannot be told for a shortage."""
+    """Return what ``stat`` returns; raise ``OSError`` for one of the ``SHORTAGES``."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             text = file.read(4096)
@@ -98,7 +98,7 @@ def identify(pid: int) -> ProcId | None:
 
 
 def lives(process: ProcId) -> bool:
-    """Return whether exactly this process still runs; where that cannot be told, it does."""
+    """Return whether exactly this process still runs; true where that cannot be determined."""
     try:
         return _lives(process)
     except OSError:
@@ -113,9 +113,9 @@ def _lives(process: ProcId) -> bool:
 def scan(*, tags_since: int | None = None) -> list[Stat]:
     """Return the process table, with the tags of those started at ``tags_since`` or later.
 
-    Ten microseconds or so for each process, as much again for its tag: not for the event loop.
-    The newest come first, for they are the most likely to be gone in a moment. Raises ``OSError``
-    for want of a descriptor: half a table would show processes as gone that are not.
+    Takes about ten microseconds for each process and as much again for its tag: run it in a thread.
+    The newest processes are read first, because they are the most likely to end soon. Raises
+    ``OSError`` for one of the ``SHORTAGES``: in half a table living processes would seem gone.
     """
     found = []
     for pid in sorted(_all_pids(), reverse=True):
@@ -184,10 +184,10 @@ def pipes(pid: int) -> set[int]:
 
 
 def holds_own_lock(pid: int) -> bool:
-    """Return whether ``pid`` holds the lock of a daemon or of a guardian, one that names it.
+    """Return whether ``pid`` holds the lock of a daemon or of a guardian.
 
     That is a file ``*.lock`` or ``*.guard`` that it has locked with ``flock`` and whose first line
-    is its pid. Source: proc(5), ``/proc/PID/fdinfo``.
+    is its own pid. Source: proc(5), ``/proc/PID/fdinfo``.
     """
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
@@ -216,11 +216,10 @@ def _is_own_lock(pid: int, number: str) -> bool:
 
 
 def send(process: ProcId, signum: int) -> bool:
-    """Send a signal to exactly this process; return whether it was there to be signalled.
+    """Send a signal to exactly this process; return whether it was sent.
 
-    With a pidfd the check and the signal are about one process, whatever happens in between.
-    A process that we may not signal (setuid) counts as not there, and so does one whose identity
-    cannot be proven just now.
+    A pidfd makes sure that the check and the signal concern the same process. Returns false for a
+    process that we may not signal (setuid), and for one whose identity cannot be verified now.
     """
     fd = _pidfd(process.pid)
     try:
@@ -239,7 +238,7 @@ def send(process: ProcId, signum: int) -> bool:
 
 
 def _pidfd(pid: int) -> int:
-    """Return a pidfd, or -1: no such process, no descriptor left, a system without them."""
+    """Return a pidfd, or -1: no such process, no descriptor left, or no pidfds on this system."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             return os.pidfd_open(pid)
@@ -247,7 +246,7 @@ def _pidfd(pid: int) -> int:
 
 
 def boot_id() -> str:
-    """Return what names this boot of the machine; pids and ticks mean nothing in another."""
+    """Return the id of this boot; pids and ticks are comparable only within one boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -256,7 +255,7 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Return what names the pid namespace we live in; pids mean nothing in another."""
+    """Return the id of our pid namespace; pids are comparable only within one namespace."""
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -264,7 +263,7 @@ def pid_namespace() -> str:
 
 
 def ticks_now() -> int:
-    """Return the present as kernel ticks since boot, comparable with ``ProcId.started``."""
+    """Return the current time in kernel ticks since boot, comparable with ``ProcId.started``."""
     if sys.platform == "linux":
         return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     return int(time.clock_gettime(time.CLOCK_REALTIME) * 100)

@@ -28,8 +28,8 @@ class House:
 
     def __init__(self) -> None:
         self.daemon_id = uuid.uuid4().hex[:8]
-        self.strays: list[ProcId] = []
-        self.reaper = Reaper(self.daemon_id, on_stray=self.strays.append)
+        self.orphans: list[ProcId] = []
+        self.reaper = Reaper(self.daemon_id, on_orphan=self.orphans.append)
         self.children: list[Child] = []
         self.mentioned: set[ProcId] = set()
         self._buffers: dict[int, bytes] = {}

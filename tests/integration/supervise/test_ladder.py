@@ -177,8 +177,8 @@ async def test_scope_group_leaves_other_sessions_alone(house: House):
     await house.stop(child, grace=0.2)
     assert alive(two) == apart
     assert not alive(inside)
-    await house.reaper.look()
-    assert house.strays == []
+    await house.reaper.scan_trees()
+    assert house.orphans == []
 
 
 async def test_what_was_seen_once_is_found_again(house: House):
@@ -191,7 +191,7 @@ async def test_what_was_seen_once_is_found_again(house: House):
     await wait_until_async(
         lambda: not procfs.pipes(leaves[0].pid) & child.pipe_inodes - {0} or True
     )
-    await house.reaper.look()
+    await house.reaper.scan_trees()
     os.kill(child.pid, signal.SIGKILL)
     assert await child.wait_exit(5)
     await ladder.reap_rest(child, grace=0.5)

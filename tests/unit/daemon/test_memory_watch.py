@@ -39,7 +39,7 @@ class Farm:
             complain=self._complain,
             replace=self._replace,
             now=self.now,
-            reaper=SimpleNamespace(look=self._look),
+            reaper=SimpleNamespace(scan_trees=self._look),
         )
         mux: Any = SimpleNamespace(is_unused=lambda ident: self.is_unused)
         self.watch = MemoryWatch(

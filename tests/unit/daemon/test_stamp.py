@@ -9,10 +9,10 @@ from typing import Any
 from mcpd.config.entry import entry_from_json
 from mcpd.daemon.assemble import assemble
 from mcpd.daemon.stamp import stamp_of
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 
 
-def spec(command: str, **values: Any) -> Spec:
+def spec(command: str, **values: Any) -> ProcessSpec:
     configured = entry_from_json({"command": command, **values}, name="x", env={}, cwd="/")
     found = assemble(configured, base_env={"PATH": "/nowhere"}).spec
     assert found is not None

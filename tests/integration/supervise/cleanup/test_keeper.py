@@ -52,7 +52,9 @@ async def test_a_guardian_that_never_starts_is_said_and_tried_again(
     said: list[str] = []
     reaper = Reaper("d")
     reaper.start()
-    made = keeper.Guardian(str(tmp_path / "ledger" / "d.json"), reaper, on_trouble=said.append)
+    made = keeper.GuardianKeeper(
+        str(tmp_path / "ledger" / "d.json"), reaper, on_trouble=said.append
+    )
     monkeypatch.setattr(keeper, "RETRY_S", 0.01)
     executable = sys.executable
     monkeypatch.setattr(sys, "executable", "/no/such/python")

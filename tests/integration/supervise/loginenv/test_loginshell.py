@@ -10,17 +10,17 @@ import pytest
 from mcpd.config.entry import entry_from_json
 from mcpd.daemon.assemble import assemble
 from mcpd.supervise.loginenv import loginshell
-from mcpd.supervise.loginenv.loginpath import Login
+from mcpd.supervise.loginenv.loginpath import LoginResult
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.proctable import procfs
-from mcpd.supervise.slot import Spec
+from mcpd.supervise.slot import ProcessSpec
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 
 OWN = "/usr/bin:/bin"
 
 
-def spec(**variables: str) -> Spec:
+def spec(**variables: str) -> ProcessSpec:
     configured = entry_from_json({"command": "npx", "env": variables}, name="s", env={}, cwd="/")
     made = assemble(configured, base_env={"PATH": OWN, "X": "1"}).spec
     assert made is not None
@@ -32,17 +32,17 @@ class Asked:
 
     def __init__(self, house: House, home: Path, shell: str = "/bin/bash") -> None:
         self.home = home
-        self.told: list[Login] = []
+        self.told: list[LoginResult] = []
         self.woken = 0
         env = {"PATH": OWN, "HOME": str(home), "SHELL": shell}
         self.path = LoginPath(
-            env, reaper=house.reaper, daemon_id=house.daemon_id, tell=self.told.append
+            env, reaper=house.reaper, daemon_id=house.daemon_id, on_result=self.told.append
         )
 
     def wake(self) -> None:
         self.woken += 1
 
-    async def login(self) -> Login:
+    async def login(self) -> LoginResult:
         assert self.path.must_wait(spec(), self.wake)
         await wait_until_async(lambda: bool(self.told), what="what the shell says")
         await self.path.close()

@@ -10,24 +10,24 @@ import sys
 from pathlib import Path
 
 from mcpd.doctor.probe.ledgers import ledgers
-from mcpd.supervise.cleanup.ledgerfile import Entry, Recorded, encode
+from mcpd.supervise.cleanup.ledgerfile import DaemonRecord, ProcessRecord, encode
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.proctable.procfs import ProcId
 
 NOBODY = ProcId(4_000_000, 1)
 
 
-def write(state: Path, daemon: ProcId, *entries: Entry, boot: str | None = None) -> None:
+def write(state: Path, daemon: ProcId, *entries: ProcessRecord, boot: str | None = None) -> None:
     (state / "ledger").mkdir(exist_ok=True)
-    recorded = Recorded(
+    recorded = DaemonRecord(
         daemon_id=f"d{daemon.pid}", daemon=daemon, boot_id=boot or procfs.boot_id(),
         pid_namespace=procfs.pid_namespace(), entries=entries, spared=(),
     )  # fmt: skip
     (state / "ledger" / f"d{daemon.pid}.json").write_bytes(encode(recorded))
 
 
-def entry(process: ProcId) -> Entry:
-    return Entry(
+def entry(process: ProcId) -> ProcessRecord:
+    return ProcessRecord(
         *process, server="s", generation=1, tag="d:s:1", scope="tree", argv_hash="", seen=()
     )
 

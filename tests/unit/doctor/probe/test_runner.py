@@ -1,11 +1,11 @@
-"""Looks that hang."""
+"""Probes that hang."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-from mcpd.doctor.probe.runner import Looks
+from mcpd.doctor.probe.runner import Probes
 from tests.support.waiting import scaled
 
 
@@ -14,7 +14,7 @@ def test_what_hangs_is_left_behind_and_told() -> None:
     A dead network disk must not keep the rest from being told.
     """
     never = threading.Event()
-    looks = Looks(0.2)
+    looks = Probes(0.2)
     began = time.monotonic()
     looks.take({"slow": never.wait, "fast": lambda: 7})
     assert time.monotonic() - began < scaled(5)
@@ -26,7 +26,7 @@ def test_what_hangs_is_left_behind_and_told() -> None:
 
 def test_a_first_look_does_not_take_all_the_time() -> None:
     never = threading.Event()
-    looks = Looks(60)
+    looks = Probes(60)
     began = time.monotonic()
     looks.take({"slow": never.wait}, most_s=0.1)
     assert time.monotonic() - began < scaled(10)
@@ -36,6 +36,6 @@ def test_a_first_look_does_not_take_all_the_time() -> None:
 
 
 def test_nothing_found_is_not_unfinished() -> None:
-    looks = Looks(60)
+    looks = Probes(60)
     looks.take({"none": lambda: None})
     assert looks.unfinished == []

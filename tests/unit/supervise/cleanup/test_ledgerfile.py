@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.supervise.cleanup.ledgerfile import Entry, Recorded, decode, encode
+from mcpd.supervise.cleanup.ledgerfile import DaemonRecord, ProcessRecord, decode, encode
 from mcpd.supervise.proctable.procfs import ProcId
 
-ENTRY = Entry(40, 400, "files", 3, "d:files:3", "tree", "0a1b", (ProcId(50, 500),))
-RECORDED = Recorded("d", ProcId(30, 300), "boot", "pid:[1]", (ENTRY,), ("d:other",))
+ENTRY = ProcessRecord(40, 400, "files", 3, "d:files:3", "tree", "0a1b", (ProcId(50, 500),))
+RECORDED = DaemonRecord("d", ProcId(30, 300), "boot", "pid:[1]", (ENTRY,), ("d:other",))
 
 
 def test_what_is_written_is_what_is_read():

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from mcpd.supervise.loginenv import loginpath, printpath
-from mcpd.supervise.loginenv.loginpath import Answer, NotUsable
+from mcpd.supervise.loginenv.loginpath import AnswerParser, NotUsable
 
 MARK = "0123456789abcdef"
-AROUND = printpath.written(MARK).decode()
+AROUND = printpath.encoded(MARK).decode()
 
 
 @pytest.mark.parametrize(
@@ -75,56 +75,56 @@ def test_the_shell_gets_nothing_of_a_terminal_and_no_secret() -> None:
 
 
 def test_a_shell_is_asked_in_words_that_it_understands() -> None:
-    first, second = loginpath.attempts("/usr/bin/fish", MARK, 7)
+    first, second = loginpath.command_lines("/usr/bin/fish", MARK, 7)
     assert first[:-1] == ["/usr/bin/fish", "-l", "-i", "-c"]
     assert second[:-1] == ["/usr/bin/fish", "-l", "-c"]
     assert shlex.split(first[-1])[-2:] == [MARK, "7"]
-    within = shlex.split(loginpath.attempts("/bin/bash", MARK, 7)[0][-1])
+    within = shlex.split(loginpath.command_lines("/bin/bash", MARK, 7)[0][-1])
     assert within[:4] == ["exec", "/bin/bash", "-i", "-c"]
     assert shlex.split(within[4])[-2:] == [MARK, "7"]
-    assert loginpath.attempts("/bin/tcsh", MARK, 7)[0][:-1] == ["/bin/tcsh", "-i", "-c"]
+    assert loginpath.command_lines("/bin/tcsh", MARK, 7)[0][:-1] == ["/bin/tcsh", "-i", "-c"]
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_an_answer_is_what_is_between_the_marks_however_it_comes(size: int) -> None:
     said = f"hello\n\x1b]0;{MARK}\x07{AROUND}/a:/b{AROUND}bye".encode()
-    answer = Answer(MARK)
+    answer = AnswerParser(MARK)
     told = [answer.feed(said[at : at + size]) for at in range(0, len(said), size)]
     assert next(each for each in told if each is not None) == "/a:/b"
 
 
 def test_what_a_shell_chats_takes_no_memory() -> None:
-    answer = Answer(MARK)
+    answer = AnswerParser(MARK)
     for _ in range(100):
         assert answer.feed(b"x" * 100_000) is None
-    assert len(answer._heard) <= len(MARK)
+    assert len(answer._buffer) <= len(MARK)
     answer.feed(AROUND.encode())
     for _ in range(10):
         assert answer.feed(b"x" * 100_000) is None
-    assert len(answer._heard) < 300_000
+    assert len(answer._buffer) < 300_000
 
 
 def test_what_only_our_own_path_has_comes_last(tmp_path: Path) -> None:
     mine = str(tmp_path)
     told = f"{mine}:/usr/bin/:relative::{mine}:/with\ttab:/opt/x"
-    assert loginpath.merged(told, "/usr/bin:/sbin") == (f"{mine}:/usr/bin:/opt/x:/sbin", 2)
-    assert loginpath.merged(told, None) == (f"{mine}:/usr/bin:/opt/x", 3)
+    assert loginpath.merge(told, "/usr/bin:/sbin") == (f"{mine}:/usr/bin:/opt/x:/sbin", 2)
+    assert loginpath.merge(told, None) == (f"{mine}:/usr/bin:/opt/x", 3)
 
 
 def test_a_path_that_adds_nothing_leaves_ours_as_it_is() -> None:
     """
     The order, and what else of it a server may see, is not changed for nothing.
     """
-    assert loginpath.merged("/bin:/usr/bin:/usr/games", "/usr/bin:/bin") == ("/usr/bin:/bin", 0)
+    assert loginpath.merge("/bin:/usr/bin:/usr/games", "/usr/bin:/bin") == ("/usr/bin:/bin", 0)
 
 
 @pytest.mark.parametrize("told", ["", "bin:.:..", "/nowhere/at/all"])
 def test_a_path_that_leads_nowhere_is_refused(told: str) -> None:
     with pytest.raises(NotUsable, match="no directory that is there"):
-        loginpath.merged(told, "/usr/bin")
+        loginpath.merge(told, "/usr/bin")
 
 
 def test_a_path_without_an_end_is_refused() -> None:
     told = os.pathsep.join(["/usr/bin", *(f"/d{number}" for number in range(600))])
     with pytest.raises(NotUsable, match="more than 500"):
-        loginpath.merged(told, "/usr/bin")
+        loginpath.merge(told, "/usr/bin")

@@ -31,7 +31,7 @@ def process(pid: int, parent: int, sid: int, started: int, tag: str | None = Non
     return Stat(pid, parent, sid, sid, "S", started, tag)
 
 
-def sort_out(
+def assign(
     table: list[Stat],
     *children: FakeChild,
     spared: ownership.Spared | None = None,
@@ -39,7 +39,7 @@ def sort_out(
 ) -> tuple[list[list[int]], list[int]]:
     """Return the pids of each child's tree, and those of strays."""
     cast_children = cast("list[Child]", list(children))
-    forest = ownership.sort_out(
+    forest = ownership.assign(
         table,
         cast_children,
         daemon_id="d",
@@ -47,7 +47,7 @@ def sort_out(
         are_ours=are_ours,
     )
     members = [[each.pid for each in forest.members[child]] for child in cast_children]
-    return members, [each.pid for each in forest.strays]
+    return members, [each.pid for each in forest.unowned]
 
 
 @pytest.fixture(autouse=True)
@@ -69,17 +69,17 @@ def test_a_tree_is_session_and_descendants_the_leader_first():
         process(20, ME, OURS, 10),
         process(30, 1, 30, 10),
     ]
-    assert sort_out(table, FakeChild(10, 10)) == ([[10, 11, 12, 13]], [])
+    assert assign(table, FakeChild(10, 10)) == ([[10, 11, 12, 13]], [])
 
 
 def test_a_tag_is_found_wherever_it_went():
     table = [process(10, ME, 10, 10), process(40, 1, 40, 12, "d:server10:1")]
-    assert sort_out(table, FakeChild(10, 10)) == ([[10, 40]], [])
+    assert assign(table, FakeChild(10, 10)) == ([[10, 40]], [])
 
 
 def test_zombies_are_nobodys():
     table = [process(10, ME, 10, 10), process(11, 10, 10, 11)._replace(state="Z")]
-    assert sort_out(table, FakeChild(10, 10)) == ([[10]], [])
+    assert assign(table, FakeChild(10, 10)) == ([[10]], [])
 
 
 def test_trees_are_kept_apart():
@@ -89,73 +89,73 @@ def test_trees_are_kept_apart():
         process(20, ME, 20, 10, "d:server20:1"),
         process(21, 20, 20, 11, "d:server20:1"),
     ]
-    assert sort_out(table, FakeChild(10, 10), FakeChild(20, 10)) == ([[10, 11], [20, 21]], [])
+    assert assign(table, FakeChild(10, 10), FakeChild(20, 10)) == ([[10, 11], [20, 21]], [])
 
 
 def test_the_session_of_a_dead_leader_is_its_as_long_as_one_of_then_is_in_it():
     child = FakeChild(10, 10)
     child.died = 50
-    assert sort_out([process(11, 1, 10, 11), process(12, 11, 10, 90)], child)[0] == [[11, 12]]
+    assert assign([process(11, 1, 10, 11), process(12, 11, 10, 90)], child)[0] == [[11, 12]]
 
 
 def test_a_session_number_that_was_given_away_is_not_its_any_more():
     """B014: after the last of its session the number may be anybody's."""
     child = FakeChild(10, 10)
     child.died = 50
-    assert sort_out([process(10, 1, 10, 60), process(11, 10, 10, 61)], child)[0] == [[]]
-    assert sort_out([process(11, 1, 10, 61)], child)[0] == [[]]
+    assert assign([process(10, 1, 10, 60), process(11, 10, 10, 61)], child)[0] == [[]]
+    assert assign([process(11, 1, 10, 61)], child)[0] == [[]]
     child.known = {ProcId(11, 61)}
-    assert sort_out([process(11, 1, 10, 61)], child)[0] == [[11]]
+    assert assign([process(11, 1, 10, 61)], child)[0] == [[11]]
 
 
 def test_a_recycled_pid_is_not_what_was_seen():
     """B115."""
     child = FakeChild(10, 10)
     child.known = {ProcId(40, 20)}
-    assert sort_out([process(10, ME, 10, 10), process(40, 1, 40, 90)], child)[0] == [[10]]
-    assert sort_out([process(10, ME, 10, 10), process(40, 1, 40, 20)], child)[0] == [[10, 40]]
+    assert assign([process(10, ME, 10, 10), process(40, 1, 40, 90)], child)[0] == [[10]]
+    assert assign([process(10, ME, 10, 10), process(40, 1, 40, 20)], child)[0] == [[10, 40]]
 
 
 def test_an_orphan_of_ours_goes_to_the_only_one_it_can_be_of():
     orphan = process(40, ME, 40, 20)
     early, late = FakeChild(10, 10), FakeChild(30, 30)
-    assert sort_out([orphan], early, late) == ([[40], []], [])
+    assert assign([orphan], early, late) == ([[40], []], [])
 
 
 def test_a_child_of_ours_is_no_orphan_of_a_dead_daemons():
     """
     A new daemon that clears up after a dead one has children of its own.
     """
-    assert sort_out([process(40, ME, 40, 20)], FakeChild(10, 10), are_ours=False) == ([[]], [])
+    assert assign([process(40, ME, 40, 20)], FakeChild(10, 10), are_ours=False) == ([[]], [])
 
 
 def test_an_orphan_goes_to_the_one_whose_pipes_it_holds():
     orphan = process(50, ME, 50, 20)
     one, two = FakeChild(10, 10), FakeChild(11, 10, pipes={500})
-    assert sort_out([orphan], one, two) == ([[], [50]], [])
+    assert assign([orphan], one, two) == ([[], [50]], [])
 
 
 def test_an_orphan_that_may_be_of_two_is_nobodys_yet():
-    assert sort_out([process(40, ME, 40, 20)], FakeChild(10, 10), FakeChild(11, 10)) == (
+    assert assign([process(40, ME, 40, 20)], FakeChild(10, 10), FakeChild(11, 10)) == (
         [[], []],
         [],
     )
 
 
 def test_an_orphan_that_can_be_of_none_is_a_stray():
-    assert sort_out([process(40, ME, 40, 20)], FakeChild(30, 30))[1] == [40]
+    assert assign([process(40, ME, 40, 20)], FakeChild(30, 30))[1] == [40]
     gone = process(41, ME, 41, 50, "d:server7:3")
-    assert sort_out([gone], FakeChild(30, 30))[1] == [41]
+    assert assign([gone], FakeChild(30, 30))[1] == [41]
 
 
 def test_what_a_narrow_scope_left_behind_is_no_stray():
     spared = ownership.Spared(frozenset({ProcId(40, 20)}), frozenset({"d:server7"}))
     table = [process(40, ME, 40, 20), process(41, ME, 41, 50, "d:server7:3")]
-    assert sort_out(table, spared=spared)[1] == []
+    assert assign(table, spared=spared)[1] == []
 
 
 def test_what_we_start_ourselves_in_our_session_is_no_stray():
-    assert sort_out([process(40, ME, OURS, 20)], FakeChild(10, 10)) == ([[]], [])
+    assert assign([process(40, ME, OURS, 20)], FakeChild(10, 10)) == ([[]], [])
 
 
 def test_another_daemon_and_its_servers_belong_to_nobody_here(
@@ -174,7 +174,7 @@ def test_another_daemon_and_its_servers_belong_to_nobody_here(
         process(50, ME, 50, 21),
         process(51, ME, 51, 21, "e:server:1"),
     ]
-    assert sort_out(table, FakeChild(10, 10)) == ([[10]], [])
+    assert assign(table, FakeChild(10, 10)) == ([[10]], [])
 
 
 def test_whoever_only_calls_itself_a_daemon_is_its_servers(nobody_real: dict[int, list[str]]):
@@ -186,10 +186,10 @@ def test_whoever_only_calls_itself_a_daemon_is_its_servers(nobody_real: dict[int
     known = FakeChild(10, 10)
     known.known = {ProcId(42, 21)}
     table = [process(10, ME, 10, 10), process(41, 10, 41, 20), process(42, 1, 42, 21)]
-    assert sort_out(table, known) == ([[10, 41, 42]], [])
+    assert assign(table, known) == ([[10, 41, 42]], [])
     orphan = process(41, ME, 41, 20)
-    assert sort_out([process(10, ME, 10, 10), orphan], FakeChild(10, 10)) == ([[10, 41]], [])
-    assert sort_out([orphan]) == ([], [41])
+    assert assign([process(10, ME, 10, 10), orphan], FakeChild(10, 10)) == ([[10, 41]], [])
+    assert assign([orphan]) == ([], [41])
 
 
 @pytest.mark.parametrize(
