@@ -1,4 +1,4 @@
-"""The report of ``mcpd --check``: what was read, what it comes to, what is wrong with it."""
+"""The report of ``mcpd --check``: the files, the effective values and the problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAUNCH = ("command", "args", "env", "cwd")
 
 
 def report(loaded: Loaded) -> tuple[str, int]:
-    """Return the text for people, and the exit status: 0 with warnings at most, 2 with errors."""
+    """Return the report and the exit status: 2 if there are errors, otherwise 0."""
     lines = [*_files(loaded), "", *_servers(loaded)]
     if loaded.replaced:
         lines += ["", *_replaced(loaded)]

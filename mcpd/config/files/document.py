@@ -1,4 +1,4 @@
-"""A parsed configuration file that remembers where each of its values stands."""
+"""A parsed configuration file with the position of each of its keys and values."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from mcpd.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands in its file: table names and list indexes, outermost first."""
+"""The keys and list indexes that lead to a value in its file, outermost first."""
 
 DEPTH_LIMIT = 100
-"""Lists and tables within each other; the schema needs 5, and Python's stack bears about 300."""
+"""Nested lists and tables at most; the schema needs 5, and Python's stack allows about 300."""
 
 
 class Document:
     """The data of one file, and the offset in its text of every key and value.
 
     ``keys`` and ``values`` map a key path to an offset; ``repeated`` lists the key paths that
-    were written more than once in JSON, where the last one counts.
+    occur more than once in a JSON table, where the last one counts.
     """
 
     def __init__(self, text: str) -> None:
@@ -39,25 +39,25 @@ class Document:
         return self._line_starts[line - 1] + column - 1
 
     def place_of_value(self, path: KeyPath) -> tuple[int, int]:
-        """Return where a value stands, or the innermost table that should have held it."""
+        """Return the position of a value, or of the innermost table that should contain it."""
         while path and path not in self.values:
             path = path[:-1]
         return self.place(self.values.get(path, 0))
 
     def place_of_key(self, path: KeyPath) -> tuple[int, int]:
-        """Return where a key is written; that of its value for an element of a list."""
+        """Return the position of a key; for an element of a list, that of its value."""
         return self.place(self.keys[path]) if path in self.keys else self.place_of_value(path)
 
 
 QUOTES = frozenset("\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019\u201a\u201b\u2039\u203a\uff02")
-"""Typographic quotes, which word processors and web pages put in place of straight ones."""
+"""Typographic quotes, which word processors and web pages use instead of straight ones."""
 
 APOSTROPHES = frozenset("\u2018\u2019\u201a\u201b\u2039\u203a")
-"""Those of them that stand in ordinary text too."""
+"""Typographic quotes that occur in ordinary text too."""
 
 
 def with_quotes_explained(message: str, text: str, offset: int) -> str:
-    """Return what is wrong at ``offset``; a typographic quote there is the likely cause."""
+    """Return ``message``, or a better one if a typographic quote is the likely cause."""
     at = text[offset : offset + 1]
     if at in QUOTES:
         return f'{at} is a typographic quote: strings stand in straight ones, "'
@@ -69,14 +69,14 @@ def with_quotes_explained(message: str, text: str, offset: int) -> str:
 
 
 def syntax_error(message: str, line: int, column: int) -> ConfigError:
-    """Return the error of a text that cannot be parsed; the details hold the place."""
+    """Return the error of a text that cannot be parsed; the position is in its details."""
     return ConfigError(message, line=line, column=column)
 
 
 def decode(raw: bytes) -> str:
     """Return the text of a file, without a byte order mark.
 
-    Raises ``ConfigError`` with the place of the first byte that is not UTF-8.
+    Raises ``ConfigError`` with the position of the first byte that is not UTF-8.
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise syntax_error("expected UTF-8, and this is UTF-16: save the file as UTF-8", 1, 1)

@@ -1,4 +1,4 @@
-"""Files of ``KEY=VALUE`` lines: variables of a server that are not to stand in its entry."""
+"""Parses the ``env_file`` of a server: lines of ``KEY=VALUE``."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MEANINGS = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$", "`
 def read(path: str) -> dict[str, str]:
     """Return the variables of a file that only its owner may read.
 
-    Raises ``ConfigError`` whose message names the file, and the line where that is wrong, but no
-    value. Owner and mode of a link's target count.
+    The owner and mode of a link's target count. Raises ``ConfigError``; its message has the file
+    and the line of a mistake, but no value.
     """
     try:
         content = trust.read(path, is_private=True)
@@ -37,13 +37,13 @@ def read(path: str) -> dict[str, str]:
 
 
 def parse(content: bytes) -> dict[str, str]:
-    """Return the variables of a file's content; of two lines with one name the later counts.
+    """Return the variables in a file's content; if a name occurs twice, the last value counts.
 
-    A line is ``NAME=VALUE``, with ``export`` before it or not; it is blank, or a comment with
-    ``#``. A value in single quotes is what stands there; in double quotes ``\\n``, ``\\r``,
-    ``\\t``, ``\\"``, ``\\\\``, ``\\$`` and ``\\``` mean what they do elsewhere; one without quotes
-    ends where the line does, or at a ``#`` after a blank. Nothing is expanded or run. Raises
-    ``ConfigError`` with the line, without what is in it.
+    A line is ``NAME=VALUE``, optionally after ``export``, or blank, or a comment with ``#``. In
+    single quotes a value is literal; in double quotes the escapes ``\\n``, ``\\r``, ``\\t``,
+    ``\\"``, ``\\\\``, ``\\$`` and ``\\``` are replaced; without quotes a value ends at the end of
+    the line, or at a ``#`` after a blank. Variables and commands are not expanded. Raises
+    ``ConfigError`` with the line number, but not the line's content.
     """
     return dict(_variables(decode(content)))
 

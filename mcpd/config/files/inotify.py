@@ -1,4 +1,4 @@
-"""Linux tells when a path changes: a thin layer over ``inotify(7)``."""
+"""A thin wrapper of ``inotify(7)``: Linux reports changes of files and directories."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ IN_Q_OVERFLOW = 0x4000
 IN_IGNORED = 0x8000
 
 CONTENT = IN_MODIFY | IN_ATTRIB | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF
-"""Of a file: it was written, its mode or owner changed, it went."""
+"""Events of a file: it was written, its mode or owner changed, it was removed or moved."""
 
 NAMES = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF
-"""Of a directory: names in it came and went."""
+"""Events of a directory: names in it were added or removed."""
 
 SELF = IN_DELETE_SELF | IN_MOVE_SELF
-"""Of a directory: it went itself, whatever happens in it."""
+"""Events of a directory: it was itself removed or moved."""
 
 _EVENT = struct.Struct("iIII")
 _BUFFER_BYTES = 65536
 
 
 class Inotify:
-    """One inotify descriptor with its watches, non-blocking.
+    """One non-blocking inotify descriptor with its watches.
 
-    Raises ``OSError`` from the start when the machine has none left to give.
+    Creating it raises ``OSError`` if the machine's limit on instances is reached.
     """
 
     def __init__(self) -> None:
@@ -42,13 +42,12 @@ class Inotify:
         self.fd = self._call("inotify_init1", os.O_NONBLOCK | os.O_CLOEXEC)
         self._names: dict[int, frozenset[bytes]] = {}
         self.is_stale = False
-        """Whether a watch has ended or events were lost: then all are to be made anew."""
+        """Whether a watch has ended or events were lost, so that all watches must be renewed."""
 
     def add(self, path: str, mask: int, names: frozenset[str]) -> None:
-        """Watch a file, or ``names`` in a directory; what is not there is passed over.
+        """Watch a file, or ``names`` in a directory; do nothing if the path does not exist.
 
-        The caller sees to it that no inode is added twice: the second mask would replace
-        the first.
+        The caller must not add an inode twice: the second mask would replace the first.
         """
         try:
             watch = self._call("inotify_add_watch", self.fd, os.fsencode(path), mask)
@@ -57,7 +56,7 @@ class Inotify:
         self._names[watch] = frozenset(map(os.fsencode, names))
 
     def read(self) -> bool:
-        """Take what has happened, and say whether any of it matters."""
+        """Read all pending events; return whether one concerns a watched file or name."""
         matters = False
         while True:
             try:
@@ -74,7 +73,7 @@ class Inotify:
                 matters |= not name or name in self._names.get(watch, ())
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self.fd)
 
     def _call(self, function: str, *arguments: int | bytes) -> int:

@@ -1,4 +1,4 @@
-"""JSON as people write it: with comments, trailing commas, and a place for every value."""
+"""Parses JSON with comments and trailing commas, and records the position of every value."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 def parse(text: str) -> Document:
     """Parse JSON with ``//`` and ``/* */`` comments and trailing commas.
 
-    Plain JSON means what ``json.loads`` makes of it, save that ``NaN`` and ``Infinity`` are
-    refused. Raises ``ConfigError`` with ``line`` and ``column`` in its details, and nothing else.
+    Plain JSON gives the same result as ``json.loads``, except that ``NaN`` and ``Infinity`` are
+    errors. Raises only ``ConfigError``, with ``line`` and ``column`` in its details.
     """
     return _Parser(text).parse()
 
@@ -48,7 +48,7 @@ class _Parser:
     def _peek(self) -> str:
         """Skip blanks and comments and return the next character, ``""`` at the end."""
         blank = _BLANK.match(self._text, self._at)
-        assert blank is not None  # the pattern matches nothing at all, too
+        assert blank is not None  # the pattern matches the empty string too
         self._at = blank.end()
         if self._text.startswith("/*", self._at):
             raise self._wrong('expected "*/": this comment is never closed')
@@ -139,7 +139,7 @@ class _Parser:
         raise self._wrong("expected a value: a string, a number, true, false, null, [ or {")
 
     def _forget(self, path: KeyPath) -> None:
-        """Drop the places within an earlier value of the same name: they are not its own."""
+        """Remove the positions inside an earlier value of the same name."""
         for places in (self._document.keys, self._document.values):
             for known in [known for known in places if known[: len(path)] == path]:
                 del places[known]

@@ -1,4 +1,4 @@
-"""TOML with a place for every value: ``tomllib`` reads, a scanner of our own says where."""
+"""Parses TOML with ``tomllib``, and scans the text for the position of every value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONG_NUMBER = re.compile(r"[0-9_]{4300,}")
 def parse(text: str) -> Document:
     """Parse TOML 1.0.
 
-    Raises ``ConfigError`` with ``line`` and ``column`` in its details, and nothing else.
+    Raises only ``ConfigError``, with ``line`` and ``column`` in its details.
     """
     import tomllib  # only a TOML file pays for it
 
@@ -59,10 +59,10 @@ def _located(message: str, text: str, document: Document) -> ConfigError:
 
 
 class _Scanner:
-    """Walks a text that ``tomllib`` has accepted, so it looks for places and not for mistakes."""
+    """Finds positions in a text that ``tomllib`` has accepted; it does not check the syntax."""
 
     def __init__(self, text: str, document: Document) -> None:
-        # tomllib makes one newline of CR LF, and a CR alone is refused: offsets stay as they are.
+        # tomllib reads CR LF as one newline and refuses a CR alone, so offsets in the text match.
         self._text = text
         self._document = document
         self._document.values[()] = 0

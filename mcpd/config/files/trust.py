@@ -1,4 +1,4 @@
-"""Which files may say what programs to start, and the only way to read one."""
+"""Reads configuration files, and refuses those that another user could have written."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import stat
 from mcpd.errors import ConfigError
 
 SIZE_LIMIT = 4 * 1024 * 1024
-"""Bytes that a configuration file stays under."""
+"""Bytes; a configuration file must be smaller."""
 
 PRIVATE_SIZE_LIMIT = 256 * 1024
-"""Likewise a file of variables; a process cannot be given many more."""
+"""Bytes; an ``env_file`` must be smaller. The kernel limits a process's environment too."""
 
 
 def read(path: str, *, is_private: bool = False) -> bytes | None:
-    """Return the content of a configuration file, ``None`` where there is none.
+    """Return the content of a configuration file, or ``None`` if it does not exist.
 
-    One that ``is_private`` holds secrets, and must not be read by others either. A link is
-    followed: owner and mode of its target count. Raises ``ConfigError``, with the
-    command to type where one helps, for a file that others could have written, that is no
-    regular file or too large, and for one that cannot be read.
+    A file that ``is_private`` holds secrets, and other users must not be able to read it either. A
+    link is followed; the owner and mode of its target count. Raises ``ConfigError`` for a file that
+    other users could have written, that is no regular file, too large or unreadable; the message
+    has the command to type where one helps.
     """
     try:
-        # Not blocking: somebody may have put a FIFO here.
+        # Not blocking: this could be a FIFO.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -63,7 +63,7 @@ def _check(path: str, status: os.stat_result, limit: int) -> None:
 
 
 def _check_private(path: str, status: os.stat_result) -> None:
-    """Refuse what others can read. A file of root's can be ours to read by its group alone."""
+    """Refuse a file that others can read. Root's file may be readable by its group, for us."""
     open_to = stat.S_IRWXG | stat.S_IRWXO
     if status.st_uid != os.geteuid():
         open_to &= ~stat.S_IRGRP
@@ -83,7 +83,7 @@ def _content(fd: int, limit: int) -> bytes:
     content = b""
     while chunk := os.read(fd, limit):
         content += chunk
-        if len(content) >= limit:  # it grew after it was looked at
+        if len(content) >= limit:  # it has grown since its size was checked
             raise _too_large(limit)
     return content
 

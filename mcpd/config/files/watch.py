@@ -1,4 +1,4 @@
-"""Says that a configuration file changed: once, soon, and only when its content did."""
+"""Watches configuration files, and reports each change of their content once."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from mcpd.config.files.inotify import CONTENT, NAMES, SELF, Inotify
 from mcpd.errors import ConfigError
 
 GONE_AFTER: Final = 5
-"""A file is gone when nothing has happened for so many delays: editors move files away and back."""
+"""Delays without events after which a missing file counts as removed: editors move files away and
+back."""
 
 LONGEST_WAIT: Final = 10
-"""Delays after which files are looked at although they still change."""
+"""Delays after which the files are read although events still arrive."""
 
 POLL_INTERVAL: Final = 2.0
-"""Seconds between looks where the system cannot tell of changes."""
+"""Seconds between two polls where the system does not report changes."""
 
 LINKS_MAX: Final = 40
-"""As the kernel has it."""
+"""Links followed for one path; the kernel's own limit."""
 
 Plan = dict[tuple[int, int], tuple[str, int, frozenset[str]]]
-"""By device and inode: a path to it, the events and, in a directory, the names that matter."""
+"""The watches by device and inode: a path, the events and, for a directory, the names in it."""
 
 
 class FileWatch:
-    """Watches files that may or may not be there, while it lives.
+    """Watches files, which need not exist, until ``close``.
 
-    Between changes nothing runs. Atomic replacement, deletion, creation (of the directory,
-    too), and links anywhere on the way are followed. Make it before the files are read: then
-    no change is missed in between. To be made and closed in a running loop.
+    Nothing runs between changes. It handles atomic replacement, deletion, creation (also of the
+    directory), and links anywhere in the path. Create it before reading the files, so that no
+    change is missed in between. Create and close it in a running loop.
     """
 
     def __init__(
@@ -46,9 +47,9 @@ class FileWatch:
         private: Iterable[str] = (),
         delay: float = 0.2,
     ) -> None:
-        """Begin to watch; ``on_change`` is called ``delay`` seconds after the last event.
+        """Start watching; ``on_change`` is called ``delay`` seconds after the last event.
 
-        Of ``private`` files it matters, too, whether others can read them.
+        ``private`` files also change when others become able, or unable, to read them.
         """
         self.private = frozenset(private)
         self._files = (*files, *sorted(self.private))
@@ -56,24 +57,24 @@ class FileWatch:
         self._delay = delay
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._look_by: float | None = None  # loop time; None: no event waits to be looked at
-        self._gone_at: float | None = None  # loop time of when a file was found gone
+        self._compare_by: float | None = None  # loop time; None: no event is pending
+        self._gone_at: float | None = None  # loop time when a file was found missing
         self._inotify: Inotify | None = None
         self._plan: Plan = {}
         self.is_polling = not sys.platform.startswith("linux")
-        """Whether the system cannot tell of changes, or has no watch left to give."""
+        """Whether files are polled: the system reports no changes, or has no watch left."""
         self._arm()
-        self._states = self._look()
+        self._states = self._read_states()
 
     def close(self) -> None:
-        """Stop watching; ``on_change`` is not called any more."""
+        """Stop watching. ``on_change`` is not called afterwards."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self._disarm()
 
     def _arm(self) -> None:
-        """Watch what is to be watched now; a way that changes meanwhile is walked again."""
+        """Set watches on the current paths; try again if a path changes during that."""
         for _ in range(LONGEST_WAIT):
             plan = _plan(self._files)
             if self.is_polling:
@@ -84,7 +85,7 @@ class FileWatch:
             self._disarm()
             try:
                 self._watch(plan)
-            except OSError:  # EMFILE, ENOSPC: other programs have taken all there are
+            except OSError:  # EMFILE, ENOSPC: other programs use all watches
                 self._disarm()
                 self.is_polling = True
 
@@ -105,10 +106,10 @@ class FileWatch:
         if self._inotify is None or not self._inotify.read():
             return
         now = self._loop.time()
-        if self._look_by is None:
-            self._look_by = now + LONGEST_WAIT * self._delay
+        if self._compare_by is None:
+            self._compare_by = now + LONGEST_WAIT * self._delay
         self._gone_at = None
-        self._start_timer(min(self._delay, max(self._look_by - now, 0)))
+        self._start_timer(min(self._delay, max(self._compare_by - now, 0)))
 
     def _start_timer(self, wait: float) -> None:
         if self._timer is not None:
@@ -117,9 +118,9 @@ class FileWatch:
 
     def _compare(self) -> None:
         self._timer = None
-        self._look_by = None
+        self._compare_by = None
         self._arm()
-        states = self._look()
+        states = self._read_states()
         if self._is_going(states):
             return
         if states != self._states:
@@ -127,7 +128,7 @@ class FileWatch:
             self._on_change()
 
     def _is_going(self, states: list[str | None]) -> bool:
-        """Say whether a file that was there is not, and may yet come back."""
+        """Return whether a file is missing so recently that an editor may still put it back."""
         if all(state is not None for state, before in self._pairs(states) if before is not None):
             self._gone_at = None
             return False
@@ -142,12 +143,12 @@ class FileWatch:
     def _pairs(self, states: list[str | None]) -> Iterator[tuple[str | None, str | None]]:
         return zip(states, self._states, strict=True)
 
-    def _look(self) -> list[str | None]:
+    def _read_states(self) -> list[str | None]:
         return [_state(file, is_private=file in self.private) for file in self._files]
 
 
 def _state(file: str, *, is_private: bool) -> str | None:
-    """Return what would be loaded of a file: its content's hash, or why it is refused."""
+    """Return the hash of a file's content, why it is refused, or ``None`` if it is missing."""
     try:
         content = trust.read(file, is_private=is_private)
     except ConfigError as error:
@@ -161,7 +162,7 @@ def _plan(files: Iterable[str]) -> Plan:
         for path, mask, name in _ways(file, LINKS_MAX):
             try:
                 status = os.stat(path)
-            except OSError:  # gone between two looks; the next event leads here again
+            except OSError:  # removed just now, which is an event that leads here again
                 continue
             key = (status.st_dev, status.st_ino)
             _, known_mask, known_names = plan.get(key, (path, 0, frozenset[str]()))
@@ -171,10 +172,10 @@ def _plan(files: Iterable[str]) -> Plan:
 
 
 def _ways(path: str, links_left: int) -> Iterator[tuple[str, int, str]]:
-    """Yield what is to be watched for a file: path, events, and the name that matters there.
+    """Yield the watches for a file: path, events, and the name in a directory.
 
-    Of each directory on the way whether it goes itself, of those with a link or with nothing
-    at the next name whether that name changes, and the file.
+    Each directory in the path is watched for its own removal. A directory in which the next name is
+    a link or missing is watched for changes of that name. The file itself is watched too.
     """
     place = "/"
     parts = [part for part in path.split("/") if part not in ("", ".")]
@@ -205,5 +206,5 @@ def _ways(path: str, links_left: int) -> Iterator[tuple[str, int, str]]:
 def _target(link: str) -> str:
     try:
         return os.readlink(link)
-    except OSError:  # it was replaced just now, which is an event of its own
+    except OSError:  # replaced just now, which is an event of its own
         return ""
