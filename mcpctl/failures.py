@@ -9,7 +9,7 @@ from typing import Any
 from mcpctl import render
 from mcpd import launch
 from mcpd.client import hints
-from mcpd.errors import UNSAID, DaemonUnavailable, McpdError, RequestFailed
+from mcpd.errors import NO_MESSAGE, DaemonUnavailable, McpdError, RequestFailed
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -27,7 +27,7 @@ def lines(error: McpdError, socket: str | None = None) -> list[str]:
     if isinstance(error, RequestFailed):
         data = error.data
         if error.reporter is not None:
-            said = error.message if error.message == UNSAID else f"an error: {error.message}"
+            said = error.message if error.message == NO_MESSAGE else f"an error: {error.message}"
             told = [f"{error.reporter} reported {said}"]
     if isinstance(data, dict):
         hint = data.get("hint")

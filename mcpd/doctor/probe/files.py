@@ -1,4 +1,4 @@
-"""Reads the configuration as a daemon would, and looks for what it is to start."""
+"""Reads the configuration as a daemon would, and searches for the programs that it starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def files(
 ) -> Files:
     """Read the files that a daemon with ``env`` and ``--config CONFIG`` reads.
 
-    ``path`` is the PATH that servers get where their entries say nothing else.
+    ``path`` is the PATH of servers whose entries do not set one.
     """
     loaded = load(config, env)
     base = {**env, "PATH": path} if path is not None else env
@@ -30,7 +30,7 @@ def files(
     for entry in loaded.entries.values():
         launch = entry.launch
         if entry.enabled and entry.config is not None and launch is not None:
-            if launch.of_workspace:  # where its program is depends on who uses it
+            if launch.of_workspace:  # its program depends on the workspace
                 continue
             commands.append(_command(entry.name, launch, base))
     values = {name: _plain(masked(entry)) for name, entry in loaded.entries.items()}
@@ -38,7 +38,7 @@ def files(
 
 
 def _command(server: str, launch: ResolvedCommand, base: Mapping[str, str]) -> Command:
-    """Look for a program as the supervisor will, and for the interpreter that it names."""
+    """Search for a program as the supervisor does, and for its interpreter."""
     env = build_environment(base, launch.whole_env, inherit=launch.inherit_env, tag="")
     path = env.get("PATH", base.get("PATH"))
     command = launch.command
@@ -60,7 +60,7 @@ def _command(server: str, launch: ResolvedCommand, base: Mapping[str, str]) -> C
 
 
 def _lacking(program: str, path: str | None, cwd: str) -> str | None:
-    """Return the interpreter of a script, where that is not to be found."""
+    """Return the interpreter of a script if it cannot be found, otherwise ``None``."""
     try:
         with open(program, "rb") as file:
             line = file.readline(256)
@@ -79,6 +79,6 @@ def _lacking(program: str, path: str | None, cwd: str) -> str | None:
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them: lists and not tuples."""
+    """Return values as decoded from JSON, with lists for tuples."""
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(values))
     return found

@@ -1,4 +1,4 @@
-"""Reads the ledgers in the state directory: which daemons live, and what dead ones left."""
+"""Reads the ledgers in the state directory: living daemons, and processes left by dead ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpd.supervise.proctable import ownership, procfs
 
 
 def ledgers(state_dir: str) -> tuple[Ledger, ...]:
-    """Return those of this boot and this pid namespace; others say nothing about now."""
+    """Return the ledgers of this boot and this pid namespace."""
     directory = os.path.join(state_dir, "ledger")
     here = (procfs.boot_id(), procfs.pid_namespace())
     found = []
@@ -34,7 +34,7 @@ def ledgers(state_dir: str) -> tuple[Ledger, ...]:
 
 
 def _read(path: str) -> list[tuple[str, DaemonRecord]]:
-    """Return what is a ledger; no link is followed."""
+    """Return the valid ledgers in a directory, without following links."""
     found = []
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -56,7 +56,7 @@ def _read(path: str) -> list[tuple[str, DaemonRecord]]:
 
 
 def _orphans(recorded: DaemonRecord, table: list[procfs.Stat]) -> tuple[int, ...]:
-    """Return which recorded or tagged processes of a dead daemon still run."""
+    """Return the pids of a dead daemon's recorded or tagged processes that still run."""
     known = {procfs.ProcId(each.pid, each.started) for each in recorded.entries}
     known |= {process for each in recorded.entries for process in each.seen}
     prefix = f"{recorded.daemon_id}:"

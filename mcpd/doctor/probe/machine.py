@@ -1,4 +1,4 @@
-"""Looks at what is around: disks, logs, watches of files, units of service managers."""
+"""Examines the machine: disks, logs, watches of files, units of service managers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT_DIRECTORIES = ("/etc/systemd/user", "/usr/local/lib/systemd/user", "/usr/li
 
 
 def machine(state_dir: str, runtime_dir: str, env: Mapping[str, str]) -> Machine:
-    """Look at the directories of ``env``'s owner."""
+    """Return the facts of the machine; ``env`` determines the user's directories."""
     refusal = refusal_of(state_dir, own="MCPD_STATE_DIR" not in env)
     return Machine(
         python=".".join(map(str, sys.version_info[:3])),
@@ -31,7 +31,10 @@ def machine(state_dir: str, runtime_dir: str, env: Mapping[str, str]) -> Machine
 
 
 def refusal_of(state_dir: str, *, own: bool) -> PathRefused | None:
-    """Return why a daemon refuses its state directory; what cannot be opened, ``disk`` tells."""
+    """Return why a daemon refuses its state directory, or ``None``.
+
+    A directory that cannot be opened is reported by ``disk`` instead.
+    """
     try:
         privatedir.check(state_dir, own=own, elsewhere=paths.STATE_ELSEWHERE)
     except PathRefused as refusal:
@@ -40,7 +43,7 @@ def refusal_of(state_dir: str, *, own: bool) -> PathRefused | None:
 
 
 def disk(what: str, path: str) -> Disk:
-    """Look at a directory that we write to; one that is not there is made in what is above it."""
+    """Examine a directory to which the daemon writes, or its nearest existing parent."""
     place = _there(path)
     try:
         if place != path and not os.path.isdir(place):
@@ -62,7 +65,7 @@ def disk(what: str, path: str) -> Disk:
 
 
 def logs(state_dir: str) -> Logs:
-    """Return what each log takes up, with its rotated parts (``NAME.log.1``)."""
+    """Return the size of each log, including its rotated parts (``NAME.log.1``)."""
     sizes: dict[str, int] = {}
     for directory in (state_dir, os.path.join(state_dir, "logs")):
         try:
@@ -83,7 +86,7 @@ def logs(state_dir: str) -> Logs:
 
 
 def inotify(directory: str) -> str | None:
-    """Try what the daemon does to notice changes; return why that is refused."""
+    """Set a watch as the daemon does; return why that fails, or ``None``."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -100,7 +103,7 @@ def inotify(directory: str) -> str | None:
 
 
 def unit_files(env: Mapping[str, str]) -> Iterator[str]:
-    """Yield where units and agents of ours may be installed for this user."""
+    """Yield the paths at which mcpd's units and agents may be installed for this user."""
     home = paths.home(env)
     config = env.get("XDG_CONFIG_HOME") or f"{home}/.config"
     data = env.get("XDG_DATA_HOME") or f"{home}/.local/share"
@@ -116,7 +119,7 @@ def unit_files(env: Mapping[str, str]) -> Iterator[str]:
 
 
 def _there(path: str) -> str:
-    """Return ``path``, or the nearest directory above it that is there."""
+    """Return ``path``, or its nearest existing parent."""
     while not os.path.lexists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return path

@@ -1,4 +1,4 @@
-"""Looks at the socket, its directory and its lock, and at the process that holds it."""
+"""Examines the socket, its directory and its lock, and the process that holds the lock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: dict[int, Kind] = {
 
 
 def node(path: str) -> Node:
-    """Return what stands at ``path``; what cannot be looked at is absent."""
+    """Return the file at ``path``; one that cannot be examined counts as absent."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -31,10 +31,9 @@ def node(path: str) -> Node:
 
 
 def place(path: str, wanted: str) -> Place:
-    """Look at the socket ``path``, which ``wanted`` has led to."""
+    """Examine the socket ``path``; ``wanted`` is the path before it was shortened."""
     lock = paths.lock_path(path)
     return Place(
-        me=os.geteuid(),
         wanted=wanted,
         directory=node(os.path.dirname(path)),
         socket=node(path),
@@ -44,7 +43,7 @@ def place(path: str, wanted: str) -> Place:
 
 
 def daemon(pid: int) -> Daemon:
-    """Look at a daemon's process from outside."""
+    """Examine a daemon's process."""
     found = procfs.stat(pid)
     return Daemon(
         pid=pid,
@@ -56,9 +55,9 @@ def daemon(pid: int) -> Daemon:
 
 
 def environment(pid: int) -> dict[str, str] | None:
-    """Return what a process of ours was started with, ``None`` where the system does not tell.
+    """Return the initial environment of a process, or ``None`` if the system does not report it.
 
-    It holds secrets: for resolving, and never shown.
+    It holds secrets: use it for resolving, and never show it.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -79,7 +78,7 @@ def config_option(argv: list[str]) -> str | None:
 
 
 def wanted_path(override: str | None, env: Mapping[str, str]) -> str:
-    """Return the socket that was asked for, or is the default, before it is shortened."""
+    """Return the path of the requested or default socket, before it is shortened."""
     asked = override or env.get("MCPD_SOCKET")
     if asked:
         return os.path.abspath(asked)
@@ -108,7 +107,7 @@ def _open_fds(pid: int) -> int | None:
 
 
 def _unit(pid: int) -> str | None:
-    """Return the innermost service or scope that a process is in (cgroup v2, systemd's v1)."""
+    """Return the innermost service or scope of a process (cgroup v2, or systemd's v1)."""
     try:
         with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="replace") as file:
             groups = file.read().splitlines()

@@ -1,4 +1,4 @@
-"""Many looks at once, none of which can keep the others from being told."""
+"""Runs probes in parallel, within a time limit."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 
 class Probes:
-    """Runs looks in threads until a deadline; what hangs is left behind, and ends with us.
+    """Runs probes in daemon threads until a deadline; a probe that hangs ends with the program.
 
-    Not a pool of ``concurrent.futures``: the interpreter waits for its threads at exit, and a
-    look at a dead network disk may never end.
+    It does not use ``concurrent.futures``, whose threads the interpreter joins at exit: a probe of
+    a dead network disk may never end.
     """
 
-    def __init__(self, patience_s: float) -> None:
-        self._deadline = time.monotonic() + patience_s
+    def __init__(self, time_limit_s: float) -> None:
+        self._deadline = time.monotonic() + time_limit_s
         self._found: dict[str, Any] = {}
         self.unfinished: list[str] = []
-        """Names of the looks that did not end in time, or that failed unexpectedly."""
+        """Names of the probes that did not finish in time, or that raised."""
 
-    def take(self, looks: Mapping[str, Callable[[], Any]], *, most_s: float | None = None) -> None:
-        """Run all of them, and wait until they end: until the deadline, or ``most_s`` at most."""
+    def run(self, probes: Mapping[str, Callable[[], Any]], *, most_s: float | None = None) -> None:
+        """Run probes in parallel, and wait for them until the deadline, ``most_s`` s at most."""
         deadline = self._deadline
         if most_s is not None:
             deadline = min(deadline, time.monotonic() + most_s)
         threads = {
-            name: threading.Thread(target=self._run, args=(name, look), name=name, daemon=True)
-            for name, look in looks.items()
+            name: threading.Thread(target=self._run, args=(name, probe), name=name, daemon=True)
+            for name, probe in probes.items()
         }
         for thread in threads.values():
             thread.start()
@@ -38,8 +38,8 @@ class Probes:
                 self.unfinished.append(name)
 
     def get(self, name: str) -> Any:
-        """Return what a look has found, ``None`` where it did not end in time."""
+        """Return the result of a probe, or ``None`` if it did not finish in time."""
         return self._found.get(name)
 
-    def _run(self, name: str, look: Callable[[], Any]) -> None:
-        self._found[name] = look()
+    def _run(self, name: str, probe: Callable[[], Any]) -> None:
+        self._found[name] = probe()

@@ -1,4 +1,4 @@
-"""Asks the daemon, if one answers; starts neither it nor a server."""
+"""Sends requests to the daemon, if one answers; starts neither a daemon nor a server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mcpd.doctor.facts import Talk
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 ANSWER_S = 1.5
-"""For one answer of a daemon that has said hello."""
+"""Seconds for each answer after the handshake."""
 
 LINES = 60
-"""Of a server in trouble, to be looked through for what is known to be the matter."""
+"""Log lines of a failed server that are searched for known problems."""
 
 IN_TROUBLE = ("failed", "backoff")
 
 
 def talk(path: str) -> Talk:
-    """Return what the daemon on ``path`` says."""
+    """Return the answers of the daemon on ``path``."""
     try:
         with Control.open(path) as control:
             return _ask(control)
@@ -42,7 +42,7 @@ def _ask(control: Control) -> Talk:
     for server in servers:
         name, state = server["name"], server["state"]
         if server.get("tools") and state not in ("disabled", "misconfigured"):
-            found = _request(control, "mcpd/tools", {"server": name})  # from memory: it is known
+            found = _request(control, "mcpd/tools", {"server": name})  # answered from its cache
             tools[name] = [] if found is None else found["tools"]
         if state in IN_TROUBLE:
             lines = _request(control, "mcpd/logs", {"server": name, "lines": LINES})
@@ -52,7 +52,7 @@ def _ask(control: Control) -> Talk:
 
 
 def _request(control: Control, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an answer, ``None`` for an error: a server may have gone since it was listed."""
+    """Return the result, or ``None`` for an error: a server may have been removed since."""
     try:
         found: dict[str, Any] = control.request(method, params, timeout=ANSWER_S)
         return found
