@@ -30,12 +30,13 @@ fmt: setup ## format the code and mend what ruff can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-lint: setup ## ruff, mypy, import contracts, spelling
+lint: setup ## ruff, mypy, import contracts, spelling, plain words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(BIN)/python -m tests.plain_words
 
 test: setup ## every test that needs no network and takes no minutes
 	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress and not drill and not long'
