@@ -549,7 +549,7 @@ class Daemon:
         if connection is not None:
             self._listener.ended(connection)
         if reason == NO_SESSION:
-            self._listener.say(reason)
+            self._listener.report_refusal(reason)
         elif not reason.startswith(HUNG_UP):
             self._log.log("info", "connection.closed", session=session, reason=reason)
         self.dispatch(events.SessionClosed(session, reason))

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -30,6 +30,9 @@ RECENT_LINES = 40
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
     """All that has to be known of a server to run it. Holds secrets: never shown."""
+
+    transport: ClassVar[str] = "stdio"
+    """What ``mcpd/status`` calls what carries the messages of such a server."""
 
     server: str
     command: str

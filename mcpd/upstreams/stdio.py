@@ -17,6 +17,7 @@ from mcpd import tasks
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 from mcpd.core.wire.memory import Memory, Share
+from mcpd.tasks import FEW_LINES, REST_BYTES, SLICE_BYTES
 
 FLUSH_S = 0.2
 """How long what was written may take to go out once stdin is to be closed."""
@@ -24,15 +25,9 @@ FLUSH_S = 0.2
 HIGH_WATER_BYTES = 64 * 1024
 """As much is left to the transport; a cancellation overtakes the lines that wait after that."""
 
-FEW_LINES = 32
-"""Of what is read at a time, so many are done at once; more of them take turns with others."""
-
-SLICE_BYTES = 16 * 1024
-"""A step of those that take turns."""
-
-REST_BYTES = 64 * 1024
-"""After as much at a time others have their turn: libuv reads up to 32 times before it looks at
-anybody else, and a large message comes as fast as it is read."""
+LINES_AT_ONCE = 4
+"""Lines that are written at once after the process's last output, so that it begins without delay.
+Those that follow are written together, at the end of an iteration of the loop."""
 
 TELLS_UNREAD = sys.platform == "linux"
 """Whether the writing end of a pipe tells how much is in it."""
@@ -75,6 +70,10 @@ class Pipes:
         """Whole lines that wait until it reads: requests by id, others by numbers below 0."""
         self._queued_bytes = 0
         self._others = 0
+        self._batch: list[bytes] = []
+        """Lines that are written together at the end of this iteration of the loop. They are few:
+        at most ``HIGH_WATER_BYTES``, as what is left to the transport."""
+        self._batch_bytes = 0
         self._unsent = Share(memory)
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
@@ -106,7 +105,7 @@ class Pipes:
         stdin, file = self._stdin, self._stdin_file
         if stdin is None or file is None or stdin.is_closing() or file.closed:
             return 0
-        unsent = stdin.get_write_buffer_size() + self._queued_bytes
+        unsent = stdin.get_write_buffer_size() + self._batch_bytes + self._queued_bytes
         return unsent + (_unread(file) if TELLS_UNREAD else 0)
 
     def unfinished(self) -> tuple[bytes, int]:
@@ -128,8 +127,10 @@ class Pipes:
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
             return False
+        if self._batch and self._batch_bytes + len(data) > HIGH_WATER_BYTES:
+            self._flush()
         if not (self._sink.is_full or self._queue or self._urgent):
-            stdin.write(data)
+            self._write_line(stdin, data)
             return True
         withdrawn = self._queue.pop(cancels, None) if cancels else None
         if withdrawn is not None:
@@ -147,6 +148,29 @@ class Pipes:
             self._others -= 1
             self._queue[wire_id or self._others] = data
         return True
+
+    def _write_line(self, stdin: asyncio.WriteTransport, data: bytes) -> None:
+        """Write a line at once, or together with others at the end of an iteration of the loop.
+
+        A transport makes a system call for each line. With many clients that is one for each of
+        their requests, and the server wakes up for each.
+        """
+        if not self._batch:
+            stdout = self._stdout
+            if stdout.lines_since_read < LINES_AT_ONCE or len(data) > HIGH_WATER_BYTES:
+                stdout.lines_since_read += 1
+                stdin.write(data)
+                return
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._batch.append(data)
+        self._batch_bytes += len(data)
+
+    def _flush(self) -> None:
+        """Write the lines that were held for the end of the iteration."""
+        stdin, batch = self._stdin, self._batch
+        self._batch, self._batch_bytes = [], 0
+        if batch and stdin is not None and not stdin.is_closing():
+            stdin.write(b"".join(batch))
 
     def _next(self) -> bytes | None:
         """Take out the line that is written next."""
@@ -184,6 +208,7 @@ class Pipes:
         return waiting
 
     def _drop_queue(self) -> None:
+        self._batch, self._batch_bytes = [], 0
         self._urgent.clear()
         self._queue.clear()
         self._queued_bytes = 0
@@ -195,6 +220,7 @@ class Pipes:
         if stdin is None or self._sink.is_lost:
             return
         self._sink.is_ours = True
+        self._flush()
         while (line := self._next()) is not None:
             stdin.write(line)
         stdin.close()
@@ -263,6 +289,8 @@ class _End(asyncio.Protocol):
         self.file: io.FileIO | None = None
         self.turns = tasks.Turns(self._pause, self._resume)
         self.has_spoken = False
+        self.lines_since_read = 0
+        """Lines written to the process at once since it last wrote anything here."""
         self._marked = 0
         """How many bytes are still to be read before the mark is reached."""
         self._mark: asyncio.Future[None] | None = None
@@ -326,6 +354,7 @@ class _End(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.has_spoken = True
+        self.lines_since_read = 0
         if self.turns.is_behind or has_many_lines(data, FEW_LINES):
             self.turns.take(self.steps(data))
         else:
