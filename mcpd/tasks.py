@@ -15,6 +15,16 @@ from typing import Any, Final, TypeVar
 
 log = logging.getLogger("mcpd.tasks")
 
+FEW_LINES: Final = 32
+"""Lines of one read that are handled at once. If there are more, other peers have turns between."""
+
+SLICE_BYTES: Final = 16 * 1024
+"""Bytes handled in one step of such a turn."""
+
+REST_BYTES: Final = 64 * 1024
+"""Bytes of one read after which other peers have a turn. libuv reads up to 32 times in a row from
+one descriptor, and a large message comes as fast as it is read."""
+
 TURN_S: Final = 0.002
 """Seconds of work for one peer before the loop serves others."""
 

@@ -209,7 +209,7 @@ class UnixSessions:
         if connection is not None:
             self.listener.ended(connection)
         if reason == NO_SESSION:
-            self.listener.say(reason)
+            self.listener.report_refusal(reason)
         elif not reason.startswith(HUNG_UP):
             self._broken(session, reason)
         self._sessions.close(session, reason)

@@ -19,9 +19,9 @@ ROOT_CHARACTERS = 8192
 def workspace_of(roots: tuple[str, ...], cwd: str | None) -> str | None:
     """Return the directory that a session works in: its first root, else its project.
 
-    A project is the nearest directory with ``.git``, ``.hg`` or ``.mcp.json``, below the home
-    directory; where there is none, ``cwd`` itself. ``/`` is no project: it is where clients are
-    that were started from nowhere.
+    A project is the nearest directory, from ``cwd`` upwards to the home directory, that has
+    ``.git``, ``.hg`` or ``.mcp.json``; if there is none, ``cwd`` itself. ``/`` is no project: it is
+    the directory of clients that a desktop has started.
     """
     named = next(filter(None, map(_directory_of, roots)), None)
     if named is not None:
@@ -30,18 +30,18 @@ def workspace_of(roots: tuple[str, ...], cwd: str | None) -> str | None:
     if here == "/":
         return None
     home = _plain(paths.home())
-    place = here
+    directory = here
     for _ in range(MOST_PARENTS):
-        if place in ("/", home):
+        if directory in ("/", home):
             break
-        if any(os.path.lexists(os.path.join(place, mark)) for mark in WORKSPACE_MARKS):
-            return place
-        place = os.path.dirname(place)
+        if any(os.path.lexists(os.path.join(directory, mark)) for mark in WORKSPACE_MARKS):
+            return directory
+        directory = os.path.dirname(directory)
     return here
 
 
 def _directory_of(root: str) -> str | None:
-    """Return the directory that a root's URI names, ``None`` for any other URI."""
+    """Return the directory that the URI of a root names, or ``None`` if it names none."""
     if len(root) > ROOT_CHARACTERS:
         return None
     try:
@@ -55,5 +55,5 @@ def _directory_of(root: str) -> str | None:
 
 
 def _plain(path: str) -> str:
-    """Return an absolute path as the kernel takes it; two slashes at its head are one."""
+    """Return a normalised absolute path; ``normpath`` would keep two slashes at its head."""
     return os.path.normpath("/" + path.lstrip("/"))

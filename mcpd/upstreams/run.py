@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -23,6 +23,9 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
     May hold secrets: never shown.
     """
+
+    transport: ClassVar[str]
+    """What ``mcpd/status`` calls what carries the messages of such a server."""
 
     server: str
     rules: Rules

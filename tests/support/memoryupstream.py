@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Raw
 
@@ -33,6 +33,8 @@ RULES = Rules(
 
 class MemoryBackend(Backend, frozen=True, kw_only=True):
     """A server of ``MemoryHost``."""
+
+    transport: ClassVar[str] = "memory"
 
 
 class MemoryChannel:

@@ -52,6 +52,8 @@ class ReadEnd(asyncio.Protocol):
         self.file: io.FileIO | None = None
         self.turns = tasks.FairReader(self._pause, self._resume)
         self.has_spoken = False
+        self.lines_since_read = 0
+        """Lines written to the process at once since it last wrote anything here."""
         self._marked = 0
         """How many bytes are still to be read before the mark is reached."""
         self._mark: asyncio.Future[None] | None = None
@@ -115,6 +117,7 @@ class ReadEnd(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.has_spoken = True
+        self.lines_since_read = 0
         if self.turns.is_behind or has_many_lines(data, FEW_LINES):
             self.turns.take(self.steps(data))
         else:

@@ -20,6 +20,10 @@ HIGH_WATER_BYTES = 64 * 1024
 """Bytes that the transport buffers. Lines after that are queued here, where a cancellation
 overtakes them."""
 
+LINES_AT_ONCE = 4
+"""Lines that are written at once after the process's last output, so that it begins without delay.
+Those that follow are written together, at the end of an iteration of the loop."""
+
 
 class Pipes:
     """The channel to a server that is a process.
@@ -55,6 +59,10 @@ class Pipes:
         """Whole lines that wait until it reads: requests by wire id, others by numbers below 0."""
         self._queued_bytes = 0
         self._others = 0
+        self._batch: list[bytes] = []
+        """Lines that are written together at the end of this iteration of the loop. They are few:
+        at most ``HIGH_WATER_BYTES``, as what is left to the transport."""
+        self._batch_bytes = 0
         self._unsent = Share(memory)
 
     async def connect(self, stdin: int, stdout: int, stderr: int) -> None:
@@ -86,7 +94,7 @@ class Pipes:
         stdin, file = self._stdin, self._stdin_file
         if stdin is None or file is None or stdin.is_closing() or file.closed:
             return 0
-        unsent = stdin.get_write_buffer_size() + self._queued_bytes
+        unsent = stdin.get_write_buffer_size() + self._batch_bytes + self._queued_bytes
         return unsent + (unread_in(file) if TELLS_UNREAD else 0)
 
     def unfinished(self) -> tuple[bytes, int]:
@@ -108,8 +116,10 @@ class Pipes:
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
             return False
+        if self._batch and self._batch_bytes + len(data) > HIGH_WATER_BYTES:
+            self._flush()
         if not (self._stdin_end.is_full or self._queue or self._urgent):
-            stdin.write(data)
+            self._write_line(stdin, data)
             return True
         withdrawn = self._queue.pop(cancels, None) if cancels else None
         if withdrawn is not None:
@@ -127,6 +137,29 @@ class Pipes:
             self._others -= 1
             self._queue[wire_id or self._others] = data
         return True
+
+    def _write_line(self, stdin: asyncio.WriteTransport, data: bytes) -> None:
+        """Write a line at once, or together with others at the end of an iteration of the loop.
+
+        A transport makes a system call for each line. With many clients that is one for each of
+        their requests, and the server wakes up for each.
+        """
+        if not self._batch:
+            stdout = self._stdout
+            if stdout.lines_since_read < LINES_AT_ONCE or len(data) > HIGH_WATER_BYTES:
+                stdout.lines_since_read += 1
+                stdin.write(data)
+                return
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._batch.append(data)
+        self._batch_bytes += len(data)
+
+    def _flush(self) -> None:
+        """Write the lines that were held for the end of the iteration."""
+        stdin, batch = self._stdin, self._batch
+        self._batch, self._batch_bytes = [], 0
+        if batch and stdin is not None and not stdin.is_closing():
+            stdin.write(b"".join(batch))
 
     def _next(self) -> bytes | None:
         """Remove and return the line that is written next."""
@@ -164,6 +197,7 @@ class Pipes:
         return waiting
 
     def _drop_queue(self) -> None:
+        self._batch, self._batch_bytes = [], 0
         self._urgent.clear()
         self._queue.clear()
         self._queued_bytes = 0
@@ -175,6 +209,7 @@ class Pipes:
         if stdin is None or self._stdin_end.is_lost:
             return
         self._stdin_end.is_ours = True
+        self._flush()
         while (line := self._next()) is not None:
             stdin.write(line)
         stdin.close()

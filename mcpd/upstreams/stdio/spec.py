@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from mcpd.upstreams.run import Backend
 
 class ProcessSpec(Backend, frozen=True, kw_only=True):
     """A server that is a process of ours. Holds secrets: never shown."""
+
+    transport: ClassVar[str] = "stdio"
 
     command: str
     args: tuple[str, ...]

@@ -36,7 +36,7 @@ def test_the_home_directory_is_no_project(tmp_path: Path, monkeypatch: pytest.Mo
     assert workspace_of((), str(tmp_path / "x")) == str(tmp_path / "x")
 
 
-def test_nothing_is_known_of_a_client_that_says_nothing() -> None:
+def test_a_client_without_a_directory_has_no_workspace() -> None:
     assert workspace_of((), None) is None
 
 
@@ -49,7 +49,7 @@ def test_the_root_directory_is_no_workspace() -> None:
     assert workspace_of(("file:///",), "/x") == "/"
 
 
-def test_a_path_is_looked_at_so_far_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_a_project_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     A client that was in 4 million directories, one in the other, had the daemon hang for ever.
     """
@@ -60,5 +60,5 @@ def test_a_path_is_looked_at_so_far_and_no_further(monkeypatch: pytest.MonkeyPat
     assert len(looked) <= MOST_PARENTS * len(WORKSPACE_MARKS)
 
 
-def test_a_root_that_is_longer_than_any_path_is_none() -> None:
+def test_a_root_that_is_longer_than_any_path_is_ignored() -> None:
     assert workspace_of(("file://" + "/a" * ROOT_CHARACTERS,), "/work") == "/work"

@@ -15,7 +15,7 @@ import uvloop
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory
 from mcpd.upstreams.stdio.ends import TELLS_UNREAD
-from mcpd.upstreams.stdio.pipes import Pipes
+from mcpd.upstreams.stdio.pipes import HIGH_WATER_BYTES, LINES_AT_ONCE, Pipes
 from tests.support.waiting import wait_until_async
 
 LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -474,5 +474,82 @@ def test_what_is_queued_goes_out_before_stdin_is_closed(loop: str) -> None:
         while piece := await asyncio.to_thread(far.read):
             got.extend(piece)
         assert got.count(b"\n") == count
+
+    play(loop, scenario)
+
+
+class Counting:
+    """Passes on to a transport what is written, and counts the writes."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.sizes: list[int] = []
+
+    def write(self, data: bytes) -> None:
+        self.sizes.append(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def counting(far: Far) -> Counting:
+    made = Counting(far.pipes._stdin)
+    far.pipes._stdin = made  # type: ignore[assignment]
+    return made
+
+
+@both
+def test_the_requests_of_many_clients_are_written_together(loop: str) -> None:
+    """
+    Each write wakes the server. The first ones do not wait, and the order is kept.
+    """
+
+    async def scenario(far: Far) -> None:
+        stdin = counting(far)
+        lines = [b"line %d\n" % number for number in range(100)]
+        assert all(far.pipes.write(line, number + 1) for number, line in enumerate(lines))
+        assert far.read() == b"".join(lines[:LINES_AT_ONCE])
+        await wait_until_async(lambda: len(stdin.sizes) == LINES_AT_ONCE + 1)
+        assert far.read() == b"".join(lines[LINES_AT_ONCE:])
+
+    play(loop, scenario)
+
+
+@both
+def test_a_request_after_an_answer_is_written_at_once(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        for number in range(3 * LINES_AT_ONCE):
+            assert far.pipes.write(b"request\n", number + 1)
+            assert far.read() == b"request\n"
+            os.write(far.stdout, b"answer\n")
+            await wait_until_async(lambda: len(far.frames) > number)  # noqa: B023
+
+    play(loop, scenario)
+
+
+@both
+def test_lines_that_are_held_for_a_moment_are_few_and_unread(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        stdin = counting(far)
+        line = b"x" * 999 + b"\n"
+        for number in range(LINES_AT_ONCE + 100):
+            assert far.pipes.write(line, number + 1)
+        written = sum(stdin.sizes)
+        assert LINES_AT_ONCE * 1000 < written < (LINES_AT_ONCE + 100) * 1000
+        assert (LINES_AT_ONCE + 100) * 1000 - written <= HIGH_WATER_BYTES
+        if TELLS_UNREAD:
+            assert far.pipes.unread_bytes() == (LINES_AT_ONCE + 100) * 1000
+
+    play(loop, scenario)
+
+
+@both
+def test_lines_that_are_held_for_a_moment_go_out_before_stdin_is_closed(loop: str) -> None:
+    async def scenario(far: Far) -> None:
+        for number in range(2 * LINES_AT_ONCE):
+            assert far.pipes.write(b"x\n", number + 1)
+        far.pipes.close_stdin()
+        assert len(await rest_of(far)) == 2 * LINES_AT_ONCE
 
     play(loop, scenario)
