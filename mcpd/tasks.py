@@ -1,6 +1,6 @@
 """The only caller of ``create_task``: named tasks, crashes logged, groups, work that takes turns.
 
-Logs through ``logging``, which asyncio has loaded anyway: structlog took 100 ms of the start.
+Logs through ``logging``, which asyncio has loaded anyway; ``mcpd.observe`` passes it on.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ from mcpd.daemon.operate import Operator, Reached
 from mcpd.daemon.registry import Registry
 from mcpd.daemon.reload import Reloader
 from mcpd.listeners.control import AttachParams, Send, Unsubscribe
-from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.observe.journal import Journal
+from mcpd.observe.pipeline import Pipeline
 from mcpd.redact import MASK
 from mcpd.supervise.supervisor import Supervisor
 
@@ -54,7 +54,7 @@ class Answers:
         operator: Operator,
         reloader: Reloader,
         ad_hoc: AdHoc,
-        log: DaemonLog,
+        log: Pipeline,
         journal: Journal,
         shutdown: Callable[[float | None], None],
         problems: Callable[[], list[str]],

@@ -13,7 +13,7 @@ from mcpd.config.load import Loaded, candidates, load
 from mcpd.config.watch import FileWatch
 from mcpd.daemon.registry import Registry
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import Logger
+from mcpd.observe.pipeline import Logger
 
 
 class Reloader:
@@ -103,9 +103,9 @@ class Reloader:
             "changed": [*change.changed, *change.filters_only],
         }
         named = {kind: ", ".join(names) or None for kind, names in told.items()}
-        self._log.log("info", "config.reloaded", reason=reason, **named, errors=len(errors))
+        self._log.info("config.reloaded", reason=reason, **named, errors=len(errors))
         for error in errors:
-            self._log.log("error", "config.error", problem=error)
+            self._log.error("config.error", problem=error)
         self._journal.add("config.reloaded", **told, errors=errors)
 
 

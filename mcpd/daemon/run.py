@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import itertools
 import os
 import signal
@@ -46,9 +47,10 @@ from mcpd.listeners.unix import UnixListener
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota, Removed
 from mcpd.logfiles.serverlog import ServerLog
+from mcpd.observe.form import Form, parse
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import Logger, install
 from mcpd.observe.observer import Observer
+from mcpd.observe.pipeline import Pipeline, install
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
@@ -80,6 +82,12 @@ LEFT_LENGTH = 300
 
 LEDGER_RETRY_S = 10.0
 """Between two tries to write what a full disk did not take."""
+
+LOG_DELAY_S = 0.1
+"""From the first answers that are possible to the import of structlog."""
+
+LOG_RETRY_S = 10.0
+"""Between two tries to import structlog."""
 
 BAD_CONFIG = 78
 """Exit status: no file of the configuration could be read as one (EX_CONFIG)."""
@@ -146,29 +154,35 @@ async def _live(
     listener: socket.socket,
     identity: bind.Identity | None,
 ) -> int:
-    lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"))
-    log = Logger(lines, level=start.options.log_level or "info")
-    install(log)
-    daemon = Daemon(start, path, state_dir, log, lines)
-    for problem in daemon.config_errors:
-        log.log("error", "config.error", problem=problem)
-    if daemon.is_refused:
-        log.log("error", "config.refused", hint=launch.check_command(start.options.config))
-        return BAD_CONFIG
-    return await daemon.live(lock, listener, identity)
+    form = Form()
+    lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"), note=form.note, parse=parse)
+    pipeline = Pipeline(lines, form, level=start.options.log_level or "info")
+    install(pipeline.logger)
+    try:
+        daemon = Daemon(start, path, state_dir, pipeline, lines)
+        for problem in daemon.config_errors:
+            pipeline.logger.error("config.error", problem=problem)
+        if daemon.is_refused:
+            hint = launch.check_command(start.options.config)
+            pipeline.logger.error("config.refused", hint=hint)
+            return BAD_CONFIG
+        return await daemon.live(lock, listener, identity)
+    finally:
+        pipeline.load()
 
 
 class Daemon:
     """Everything, wired together; the only object that knows everybody."""
 
     def __init__(
-        self, start: Start, path: str, state_dir: str, log: Logger, lines: DaemonLog
+        self, start: Start, path: str, state_dir: str, pipeline: Pipeline, lines: DaemonLog
     ) -> None:
         """Read the configuration and make what it asks for; nothing runs yet."""
         loop = asyncio.get_running_loop()
         self._start = start
         self._path = path
-        self._log = log
+        self._pipeline = pipeline
+        self._log = pipeline.logger
         self._lines = lines
         self._journal = Journal()
         self._id = new_daemon_id()
@@ -187,13 +201,13 @@ class Daemon:
             on_log_trouble=self._warn_of_log,
         )
         lines.on_growth = self._room.grew
-        log.mask = lambda text: self._mask(None, text)
+        pipeline.mask = self._mask
         self._reloader = Reloader(
             start.options.config,
             datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
             registry=self._registry,
             applied=self._configuration_changed,
-            log=log,
+            log=self._log,
             journal=self._journal,
         )
         self._reloader.watch()
@@ -205,7 +219,7 @@ class Daemon:
         """Whether the configuration is none at all, and not only wrong in some entries."""
         settings = self._registry.daemon
         self._take_limits()
-        self._observer = Observer(log, self._journal, self._note, self._mask)
+        self._observer = Observer(self._log, self._journal, self._note, self._mask)
         mux = Mux(
             Settings(
                 version=__version__,
@@ -250,7 +264,7 @@ class Daemon:
             operator=self._operator,
             reloader=self._reloader,
             ad_hoc=self._ad_hoc,
-            log=lines,
+            log=pipeline,
             journal=self._journal,
             shutdown=lambda drain: self.end("asked by mcpd/shutdown", drain),
             problems=self._problems,
@@ -276,7 +290,7 @@ class Daemon:
     ) -> int:
         """Serve until it is to end, then end everything; return the exit status."""
         supervisor = self._supervisor
-        watchdog = Watchdog(asyncio.get_running_loop())
+        watchdog = Watchdog(asyncio.get_running_loop(), form=self._pipeline.form)
         watchdog.start()
         self._ledger = self._open_ledger()
         guardian = Guardian(self._ledger.path, supervisor.reaper, on_trouble=self._warn_of_guardian)
@@ -309,9 +323,8 @@ class Daemon:
         self._place.start()
         self._herald.ready()
         lock.announce()
-        self._log.log(
-            "info", "daemon.started", pid=os.getpid(), version=__version__, socket=self._path
-        )
+        self._log.info("daemon.started", pid=os.getpid(), version=__version__, socket=self._path)
+        tasks.spawn(self._load_log(), name="daemon.log")
         opening = tasks.spawn(self._open_for_servers(), name="daemon.open")
         gc.freeze()
         reason, drain = await self._ending
@@ -411,8 +424,7 @@ class Daemon:
         swept = await sweep_dead(self._state_dir, own=self._id)
         if swept.dead or swept.set_aside:
             left = "; ".join(swept.containers_left).encode()
-            self._log.log(
-                "warning",
+            self._log.warning(
                 "ledger.swept",
                 daemons=swept.dead,
                 processes=swept.reaped,
@@ -425,6 +437,20 @@ class Daemon:
             config = server.configured.config
             if config is not None and config.start == "eager":
                 self._operator.start_unasked(server.name)
+
+    async def _load_log(self) -> None:
+        """Import structlog once the first answers are given; the lines until then are kept.
+
+        The import is in a thread, so that the loop goes on meanwhile.
+        """
+        await asyncio.sleep(LOG_DELAY_S)
+        while self._pipeline.bound is None:
+            try:
+                await asyncio.to_thread(importlib.import_module, "mcpd.observe.processors")
+                self._pipeline.load()
+            except (ImportError, OSError) as error:  # no descriptors left
+                self._pipeline.write_directly("error", "log.delayed", {"error": error})
+                await asyncio.sleep(LOG_RETRY_S)
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -451,7 +477,7 @@ class Daemon:
 
     async def _stop(self, reason: str, drain: float | None, guardian: Guardian) -> None:
         timeout = self._registry.daemon.drain_timeout if drain is None else drain
-        self._log.log("info", "daemon.draining", reason=reason, timeout_s=timeout)
+        self._log.info("daemon.draining", reason=reason, timeout_s=timeout)
         self._journal.add("daemon.draining", reason=reason)
         self._herald.stopping(reason, timeout)
         self._place.close()
@@ -475,8 +501,7 @@ class Daemon:
         self._supervisor.reaper.close()
         self._place.remove_socket()
         self._herald.close()
-        self._log.log(
-            "info",
+        self._log.info(
             "daemon.stopped",
             reason=reason,
             uptime_s=self._answers.uptime_s(),
@@ -506,10 +531,11 @@ class Daemon:
 
     def _take_limits(self) -> None:
         settings = self._registry.daemon
-        self._log.level_name = self._start.options.log_level or settings.log_level
+        self._pipeline.level_name = self._start.options.log_level or settings.log_level
+        self._pipeline.form.name = settings.log_format
         self._lines.limit(max_bytes=settings.log_max_bytes, backups=settings.log_backups)
         self._room.max_bytes = settings.logs_max_bytes
-        self._room.look_soon()
+        self._room.check_soon()
 
     # -- connections -------------------------------------------------------------------------------
 
@@ -538,7 +564,7 @@ class Daemon:
         if reason == NO_SESSION:
             self._listener.say(reason)
         elif not reason.startswith(HUNG_UP):
-            self._log.log("info", "connection.closed", session=session, reason=reason)
+            self._log.info("connection.closed", session=session, reason=reason)
         self.dispatch(events.SessionClosed(session, reason))
 
     def _notify(self, session: SessionId, line: bytes) -> None:
@@ -577,7 +603,7 @@ class Daemon:
         return self._registry.log(server).redactor.mask(text)  # it is kept longer than the entry
 
     def _note_gap(self, seconds: float) -> None:
-        self._log.log("info", "clock.jumped", seconds=seconds)
+        self._log.info("clock.jumped", seconds=seconds)
 
     def _warn_of_ledger(self) -> None:
         """Say once that the record of processes cannot be kept, and try again until it can.
@@ -586,7 +612,7 @@ class Daemon:
         """
         trouble = self._ledger.trouble
         if trouble is not None and self._ledger_retry is None:
-            self._log.log("error", "ledger.trouble", path=self._ledger.path, error=trouble)
+            self._log.error("ledger.trouble", path=self._ledger.path, error=trouble)
         if self._ledger_retry is not None:
             self._ledger_retry.cancel()
             self._ledger_retry = None
@@ -596,7 +622,7 @@ class Daemon:
 
     def _warn_of_place(self, refusal: PathRefused) -> None:
         reason = refusal.message
-        self._log.log("error", "place.refused", socket=self._path, reason=reason, hint=refusal.hint)
+        self._log.error("place.refused", socket=self._path, reason=reason, hint=refusal.hint)
 
     def _problems(self) -> list[str]:
         """Return what cannot be written now, for ``status``."""
@@ -618,36 +644,33 @@ class Daemon:
 
     def _warn_of_log(self, path: str, error: OSError | None, lost: int) -> None:
         if error is not None:
-            self._log.log("warning", "log.trouble", path=path, error=error)
+            self._log.warning("log.trouble", path=path, error=error)
         else:
-            self._log.log("info", "log.resumed", path=path, lost=lost)
+            self._log.info("log.resumed", path=path, lost=lost)
 
     def _tell_of_removed_logs(self, removed: Removed) -> None:
-        self._log.log("info", "logs.removed", files=removed.files, bytes=removed.bytes)
+        self._log.info("logs.removed", files=removed.files, bytes=removed.bytes)
 
     def _warn_of_cache(self, error: OSError) -> None:
-        self._log.log("warning", "cache.trouble", error=error)
+        self._log.warning("cache.trouble", error=error)
 
     def _warn_of_guardian(self, text: str) -> None:
-        self._log.log("warning", "guardian.trouble", text=text)
+        self._log.warning("guardian.trouble", text=text)
 
     def _note_login_path(self, login: Login) -> None:
         took = round(login.took_s, 3)
         if login.failure is not None:
-            self._log.log(
-                "warning",
+            self._log.warning(
                 "env.login_path_failed",
                 shell=login.shell,
                 reason=login.failure,
                 took_s=took,
             )
         else:
-            self._log.log(
-                "info", "env.login_path", shell=login.shell, added=login.added, took_s=took
-            )
+            self._log.info("env.login_path", shell=login.shell, added=login.added, took_s=took)
 
     def _warn_of_refusal(self, reason: str) -> None:
-        self._log.log("warning", "connection.refused", reason=reason)
+        self._log.warning("connection.refused", reason=reason)
 
 
 def _most_starts(configured: int) -> int:

@@ -17,7 +17,7 @@ from typing import Final
 
 from mcpd.logfiles.line import now
 from mcpd.logfiles.stream import reopen_nonblocking
-from mcpd.observe.logs import text_of
+from mcpd.observe.form import Form
 
 EVERY_S: Final = 60.0
 """Between two questions to the loop: it costs an idle daemon two wake-ups a minute."""
@@ -54,6 +54,7 @@ class Watchdog:
         loop: asyncio.AbstractEventLoop,
         *,
         log_fd: int = 2,
+        form: Form | None = None,
         every: float = EVERY_S,
         patience: float = PATIENCE_S,
         misses: int = MISSES,
@@ -62,11 +63,12 @@ class Watchdog:
     ) -> None:
         """All times are in seconds; ``spin`` counts processor time, of all threads.
 
-        ``log_fd`` gets one line and all stacks before the end.
+        ``log_fd`` gets one line, in its ``form``, and all stacks before the end.
         """
         self._loop = loop
         # a terminal that is stopped, or a pipe that nobody reads, must not keep us alive
         self._log_fd = reopen_nonblocking(log_fd)
+        self._form = form or Form()
         self._every = every
         self._patience = patience
         self._misses = misses
@@ -128,8 +130,8 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)  # SIGALRM ends us, should writing block
         reason = f"its loop has not turned for {self._every + self._misses * self._patience:g} s"
         with contextlib.suppress(OSError):
-            line = f"{now()} {text_of('error', 'loop.hung', {'reason': reason})}\n"
-            os.write(self._log_fd, line.encode())
+            line = self._form.encode(now(), "error", "loop.hung", {"reason": reason})
+            os.write(self._log_fd, line)
         with contextlib.suppress(OSError):
             faulthandler.dump_traceback(self._log_fd, all_threads=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -13,8 +13,8 @@ from mcpd.core.facts import Fact, Failure
 from mcpd.ids import SessionId, SlotId
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import Logger
 from mcpd.observe.observer import Observer
+from mcpd.observe.pipeline import Pipeline
 
 SLOT = SlotId("slot")
 CRASH = Failure("server_crashed", "x exited with status 7 hunter22", details={"exit_code": 7})
@@ -25,10 +25,12 @@ class Seen:
 
     def __init__(self, fd: int) -> None:
         self.log = DaemonLog(fd)
+        pipeline = Pipeline(self.log, level="debug")
+        pipeline.load()
         self.journal = Journal()
         self.notes: list[tuple[str, str, str]] = []
         self.observer = Observer(
-            Logger(self.log, level="debug"),
+            pipeline.logger,
             self.journal,
             lambda *note: self.notes.append(note),
             lambda _server, text: text.replace("hunter22", "***"),
