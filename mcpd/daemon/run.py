@@ -384,7 +384,7 @@ class Daemon:
 
     def tell(self, fact: Fact) -> None:
         """Say what happened to whoever wants to know."""
-        self._observer.tell(fact)
+        self._observer.report(fact)
         self._herald.changed()
         if isinstance(fact, SessionIsOver):
             self._ad_hoc.session_closed(fact.server)

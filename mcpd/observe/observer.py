@@ -39,7 +39,7 @@ class Observer:
         self._note = note
         self._mask = mask
 
-    def tell(self, fact: Fact) -> None:
+    def report(self, fact: Fact) -> None:
         """Report a fact."""
         match fact:
             case (

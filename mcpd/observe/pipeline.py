@@ -95,7 +95,7 @@ class Logger:
         return Logger(self._pipeline, self._context | keys)
 
     def debug(self, event: str, /, **keys: Any) -> None:
-        """Log an event that matters to those who look for a cause."""
+        """Log an event that helps to find a cause."""
         self.log("debug", event, keys)
 
     def info(self, event: str, /, **keys: Any) -> None:
