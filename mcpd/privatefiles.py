@@ -13,8 +13,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def open_directory(path: str) -> int:
     """Return a descriptor of the private directory ``path``, made if it is missing.
 
-    Raises ``OSError``, also when it or the directory it is in is a link, belongs to somebody else,
-    or can be written in by others. What is looked at is what the descriptor is of.
+    Raises ``OSError``, also when it or the directory it is in is a link, belongs to another user,
+    or is writable by others. The checks are made on the descriptor that is returned.
     """
     parent, name = os.path.split(path)
     try:
@@ -72,7 +72,7 @@ def open_file(name: str, flags: int, *, directory: int) -> int:
 
 
 def replace_file(name: str, content: bytes, *, directory: int) -> None:
-    """Replace the content of ``name`` at once: a reader sees the old content or the new one."""
+    """Replace the content of ``name`` atomically: a reader sees the old or the new one."""
     temporary = f".{name}.{os.getpid()}"
     remove(temporary, directory=directory)
     fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory=directory)

@@ -118,7 +118,10 @@ def row_of(page: str, title: str, name: str) -> list[str]:
     return row[1].split(" | ")
 
 
-LINES = said("log.log", "self._log", "log.info", "log.warning", "log.error")
+LEVELS = ("debug", "info", "warning", "error")
+LINES = said(
+    *(f"{logger}.{level}" for logger in ("log", "logger") for level in LEVELS), "write_directly"
+)
 EVENTS = said("self._event", "journal.add")
 
 

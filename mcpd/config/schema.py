@@ -143,6 +143,9 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level that is logged."""
 
+    log_format: Literal["console", "json"] = "console"
+    """How a line of the daemon's log is written: ``TIME LEVEL NAME KEY=VALUE …`` or an object."""
+
     max_message_bytes: Bytes = 67108864
     """The longest line accepted from a server."""
 

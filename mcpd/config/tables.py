@@ -70,6 +70,7 @@ RESTART: Final[Mapping[str, Reader]] = {
 TOOLS: Final[Mapping[str, Reader]] = {"allow": texts, "deny": texts}
 DAEMON: Final[Mapping[str, Reader]] = {
     "log_level": one_of("debug", "info", "warning", "error"),
+    "log_format": one_of("console", "json"),
     "max_message_bytes": size_from(1024),
     "max_request_bytes": size_from(1024),
     "max_outbox_bytes": size,

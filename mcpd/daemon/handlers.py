@@ -29,9 +29,9 @@ from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
 from mcpd.listeners.workspace import workspace_of
-from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
+from mcpd.observe.pipeline import Pipeline
 from mcpd.redact import MASK
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.reaper import Reaper
@@ -58,7 +58,7 @@ class ControlHandlers:
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
-        log: DaemonLog,
+        log: Pipeline,
         journal: Journal,
         dispatch: Callable[[Locate], None],
         shutdown: Callable[[float | None], None],
@@ -302,7 +302,7 @@ class ControlHandlers:
         return server.name if first is None else first.name
 
 
-def _follow(log: DaemonLog | ServerLog, send: Send) -> Unsubscribe:
+def _follow(log: Pipeline | ServerLog, send: Send) -> Unsubscribe:
     return log.follow(lambda line: send(msgspec.to_builtins(line)))
 
 

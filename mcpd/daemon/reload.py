@@ -20,7 +20,7 @@ from mcpd.daemon.servers.registry import Registry
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import Logger
+from mcpd.observe.pipeline import Logger, Pipeline
 from mcpd.upstreams.supervisor import Supervisor
 
 LEAST_STARTS = 4
@@ -114,9 +114,9 @@ class Reloader:
             "changed": [*change.changed, *change.filters_only],
         }
         named = {kind: ", ".join(each) or None for kind, each in names.items()}
-        self._log.log("info", "config.reloaded", reason=reason, **named, errors=len(errors))
+        self._log.info("config.reloaded", reason=reason, **named, errors=len(errors))
         for error in errors:
-            self._log.log("error", "config.error", problem=error)
+            self._log.error("config.error", problem=error)
         self._journal.add("config.reloaded", **names, errors=errors)
 
 
@@ -141,7 +141,7 @@ class ConfigApplier:
         *,
         log_level: str | None,
         registry: Registry,
-        log: Logger,
+        pipeline: Pipeline,
         lines: DaemonLog,
         log_quota: LogQuota,
         dispatcher: Dispatcher,
@@ -153,7 +153,7 @@ class ConfigApplier:
         """``log_level`` is that of the command line, which counts more than the configuration."""
         self._log_level = log_level
         self._registry = registry
-        self._log = log
+        self._pipeline = pipeline
         self._lines = lines
         self._log_quota = log_quota
         self._dispatcher = dispatcher
@@ -183,10 +183,11 @@ class ConfigApplier:
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""
         settings = self._registry.daemon
-        self._log.level_name = self._log_level or settings.log_level
+        self._pipeline.level_name = self._log_level or settings.log_level
+        self._pipeline.form.name = settings.log_format
         self._lines.limit(max_bytes=settings.log_max_bytes, backups=settings.log_backups)
         self._log_quota.max_bytes = settings.logs_max_bytes
-        self._log_quota.look_soon()
+        self._log_quota.check_soon()
 
     def apply_listeners(self) -> None:
         """Open and close listeners."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import socket
@@ -14,7 +15,8 @@ from mcpd.daemon.upkeep.watchdog import Watchdog
 from mcpd.daemon.wiring import Daemon, Start
 from mcpd.daemon_start.hints import check_command
 from mcpd.logfiles.daemonlog import DaemonLog
-from mcpd.observe.logs import Logger, install
+from mcpd.observe.form import Form, parse
+from mcpd.observe.pipeline import Pipeline, install
 from mcpd.service import bind, privatedir
 from mcpd.service.lock import DaemonLock
 from mcpd.supervise.cleanup.keeper import GuardianKeeper
@@ -22,6 +24,12 @@ from mcpd.supervise.cleanup.sweep import sweep_dead
 
 LEFT_LENGTH = 300
 """Characters of a container engine's message about containers of a dead daemon."""
+
+LOG_DELAY_S = 0.1
+"""From the first answers that are possible to the import of structlog."""
+
+LOG_RETRY_S = 10.0
+"""Between two tries to import structlog."""
 
 BAD_CONFIG = 78
 """Exit status: no file of the configuration could be read as one (EX_CONFIG)."""
@@ -44,20 +52,24 @@ def run(
     )
 
     async def live() -> int:
-        lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"))
-        log = Logger(lines, level=start.options.log_level or "info")
-        install(log)
-        daemon = Daemon(
-            start,
-            log,
-            lines,
-            state_dir=state_dir,
-            path=path,
-            lock=lock,
-            listening=listener,
-            identity=identity,
-        )
-        return await _live(daemon, lock)
+        form = Form()
+        lines = DaemonLog(file=os.path.join(state_dir, "mcpd.log"), note=form.note, parse=parse)
+        pipeline = Pipeline(lines, form, level=start.options.log_level or "info")
+        install(pipeline.logger)
+        try:
+            daemon = Daemon(
+                start,
+                pipeline,
+                lines,
+                state_dir=state_dir,
+                path=path,
+                lock=lock,
+                listening=listener,
+                identity=identity,
+            )
+            return await _live(daemon, lock)
+        finally:
+            pipeline.load()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(live())
@@ -74,12 +86,12 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 async def _live(daemon: Daemon, lock: DaemonLock) -> int:
     """Start, serve until the daemon is asked to end, and stop; return the exit status."""
     for problem in daemon.loaded.errors:
-        daemon.log.log("error", "config.error", problem=str(problem))
+        daemon.log.error("config.error", problem=str(problem))
     if daemon.loaded.broken:
         hint = check_command(daemon.start.options.config)
-        daemon.log.log("error", "config.refused", hint=hint)
+        daemon.log.error("config.refused", hint=hint)
         return BAD_CONFIG
-    watchdog = Watchdog(asyncio.get_running_loop())
+    watchdog = Watchdog(asyncio.get_running_loop(), form=daemon.pipeline.form)
     watchdog.start()
     guardian = GuardianKeeper(
         daemon.ledger.open(), daemon.reaper, on_trouble=daemon.notices.guardian_trouble
@@ -106,9 +118,23 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     daemon.socket_keeper.start()
     daemon.manager_status.ready()
     lock.announce()
-    daemon.log.log(
-        "info", "daemon.started", pid=os.getpid(), version=__version__, socket=daemon.path
-    )
+    daemon.log.info("daemon.started", pid=os.getpid(), version=__version__, socket=daemon.path)
+    tasks.spawn(_load_log(daemon.pipeline), name="daemon.log")
+
+
+async def _load_log(pipeline: Pipeline) -> None:
+    """Import structlog once the first answers are given; the lines until then are kept.
+
+    The import is in a thread, so that the loop goes on.
+    """
+    await asyncio.sleep(LOG_DELAY_S)
+    while pipeline.bound is None:
+        try:
+            await asyncio.to_thread(importlib.import_module, "mcpd.observe.processors")
+            pipeline.load()
+        except (ImportError, OSError) as error:  # no descriptors left
+            pipeline.write_directly("error", "log.delayed", {"error": error})
+            await asyncio.sleep(LOG_RETRY_S)
 
 
 async def _allow_servers(daemon: Daemon) -> None:
@@ -149,7 +175,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     """Stop everything: what notices changes, calls, servers and sessions, then the rest."""
     log = daemon.log
     timeout = daemon.registry.daemon.drain_timeout if drain is None else drain
-    log.log("info", "daemon.draining", reason=reason, timeout_s=timeout)
+    log.info("daemon.draining", reason=reason, timeout_s=timeout)
     daemon.journal.add("daemon.draining", reason=reason)
     daemon.manager_status.stopping(reason, timeout)
     daemon.socket_keeper.close()
@@ -171,4 +197,4 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.socket_keeper.remove_socket()
     daemon.manager_status.close()
     uptime = daemon.handlers.uptime_s()
-    log.log("info", "daemon.stopped", reason=reason, uptime_s=uptime, servers_stopped=stopped)
+    log.info("daemon.stopped", reason=reason, uptime_s=uptime, servers_stopped=stopped)

@@ -39,8 +39,8 @@ from mcpd.listeners.requests import ControlRequests
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import Logger
 from mcpd.observe.observer import Observer
+from mcpd.observe.pipeline import Pipeline
 from mcpd.schemas.suggest import nearest
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock
@@ -98,7 +98,7 @@ class Daemon:
     def __init__(
         self,
         start: Start,
-        log: Logger,
+        pipeline: Pipeline,
         lines: DaemonLog,
         *,
         state_dir: str,
@@ -112,7 +112,8 @@ class Daemon:
         ``path`` is that of the socket, ``identity`` its file, ``None`` for one that was lent.
         """
         self.start = start
-        self.log = log
+        self.pipeline = pipeline
+        self.log = log = pipeline.logger
         self.lines = lines
         self.state_dir = state_dir
         self.path = path
@@ -143,7 +144,7 @@ class Daemon:
             on_log_trouble=notices.log_trouble,
         )
         self.lines.on_growth = self.log_quota.grew
-        log.mask = lambda text: self.registry.mask(None, text)
+        self.pipeline.mask = self.registry.mask
         self.reloader = Reloader(
             start.options.config,
             datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
@@ -263,7 +264,7 @@ class Daemon:
         self.applier = ConfigApplier(
             log_level=options.log_level,
             registry=self.registry,
-            log=self.log,
+            pipeline=self.pipeline,
             lines=self.lines,
             log_quota=self.log_quota,
             dispatcher=self.dispatcher,
@@ -283,7 +284,7 @@ class Daemon:
             operator=self.control,
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
-            log=self.lines,
+            log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
@@ -313,7 +314,7 @@ class Daemon:
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
         facts, loop = self.facts, asyncio.get_running_loop()
-        facts.subscribe(observer.tell)
+        facts.subscribe(observer.report)
         facts.subscribe(lambda _: self.manager_status.changed())
         facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())

@@ -18,7 +18,7 @@ LINE_BYTES: Final = 4096
 
 
 def parse_line(data: bytes) -> LogLine:
-    """Parse ``TIME TEXT``; a line of somebody else's has no time."""
+    """Parse ``TIME TEXT``; a line that the daemon did not write has no time."""
     text = data.decode(errors="replace")
     time, _, rest = text.partition(" ")
     is_ours = time[:1].isdigit() and time.endswith("Z")
@@ -35,8 +35,8 @@ def cut(data: bytes) -> bytes:
 class DaemonLog:
     """Writes lines to stderr, and keeps the newest ones.
 
-    Stderr may be a file of the daemon's own; that is rotated, and replaced when somebody moved it
-    away. Anything else (a pipe, a terminal, somebody else's file) is only written to.
+    Stderr may be the daemon's own file, which is rotated, and replaced after it was moved away.
+    Anything else (a pipe, a terminal, another file) is only written to.
 
     Invariant: writing never blocks and never raises. A terminal that is stopped, a pipe that nobody
     reads and a disk that is full cost lines, and the log tells how many are missing.

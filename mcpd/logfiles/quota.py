@@ -1,4 +1,4 @@
-"""One bound for all logs together: what goes first when they take too much of the disk."""
+"""A bound for all logs of a state directory together, and what is removed first."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 from mcpd import privatefiles, tasks
 
 PARTS: Final = 32
-"""After every 32nd of the bound that is written there is a look, which makes room for two more:
-one that is written before the next look, one while that is under way."""
+"""Sizes are checked each time a 32nd of the bound was written. A check makes room for two 32nds:
+one that is written until the next check, and one while that is running."""
 
 BLOCK_BYTES: Final = 4096
-"""A file takes as much at least, however short."""
+"""The least that a file counts: what it takes of the disk."""
 
 OWN: Final = "mcpd.log"
 """The daemon's own, in the state directory itself."""
@@ -24,7 +24,7 @@ _LOG = re.compile(r"([A-Za-z0-9_%-]+\.log)(?:\.(\d+))?")
 
 
 class Removed(NamedTuple):
-    """What was given up."""
+    """What was removed."""
 
     files: int
     bytes: int
@@ -45,9 +45,9 @@ class _Part(NamedTuple):
 
 
 class LogQuota:
-    """Keeps the logs of a state directory below their bound, those of other daemons included.
+    """Keeps the logs of a state directory below their bound, also those that another daemon writes.
 
-    Invariant: looks are in a thread, one at a time.
+    Invariant: checks run in a thread, one at a time.
     """
 
     def __init__(
@@ -64,24 +64,24 @@ class LogQuota:
         self._known = known
         self._on_removed = on_removed
         self._grown = 0
-        self._look: asyncio.Task[None] | None = None
+        self._check: asyncio.Task[None] | None = None
 
     def grew(self, count: int) -> None:
         """Count bytes that were written."""
         self._grown += count
         if self._grown >= self.max_bytes // PARTS:
-            self.look_soon()
+            self.check_soon()
 
-    def look_soon(self) -> None:
-        """Look now, unless somebody is looking: there is another one when enough was written."""
-        if self.max_bytes and (self._look is None or self._look.done()):
+    def check_soon(self) -> None:
+        """Check the sizes now, unless a check is running."""
+        if self.max_bytes and (self._check is None or self._check.done()):
             self._grown = 0
-            self._look = tasks.spawn(self._make_room(), name="logs.room")
+            self._check = tasks.spawn(self._make_room(), name="logs.room")
 
     async def close(self) -> None:
-        """Wait for the look that is under way."""
-        if self._look is not None:
-            await asyncio.wait((self._look,))
+        """Wait for the check that is running."""
+        if self._check is not None:
+            await asyncio.wait((self._check,))
 
     async def _make_room(self) -> None:
         most = self.max_bytes - 2 * (self.max_bytes // PARTS)
@@ -94,9 +94,9 @@ class LogQuota:
 def make_room(state_dir: str, most: int, known: frozenset[str]) -> Removed:
     """Remove old parts of logs until all of them take ``most`` bytes together.
 
-    First the logs that are not ``known`` any more, the oldest first; then the oldest part of
-    whichever log takes most, so that one that is flooded costs the others nothing; and where many
-    small ones take too much, the largest of those that are written, which are then empty. Never
+    First the logs that are not ``known``, the oldest first. Then the oldest part of the largest
+    log, again and again, so that a flooded log costs the others nothing. Last, where many small
+    logs take too much, the largest files that are written; their writers begin new ones. Never
     raises for what is on the disk.
     """
     parts = [*_parts(os.path.join(state_dir, "logs"))]
@@ -130,13 +130,13 @@ def _in_order(parts: list[_Part], known: frozenset[str]) -> Iterator[_Part]:
 
 
 def _open(path: str) -> int:
-    """Open a directory of logs; the state's own was chosen by a person, whatever it is in."""
+    """Open a directory of logs. A person chose where the state is: its parent is not checked."""
     is_logs = os.path.basename(path) == "logs"
     return privatefiles.open_directory(path) if is_logs else privatefiles.open_checked(path)
 
 
 def _parts(path: str) -> Iterator[_Part]:
-    """Return the logs in a directory, links not followed."""
+    """Yield the logs in a directory; links are not followed."""
     try:
         directory = _open(path)
     except OSError:

@@ -170,7 +170,7 @@ def _parse(data: bytes) -> LogLine:
     """Return a line of the file as it was when it was written."""
     text = data.decode(errors="replace")
     time, _, rest = text.partition(" ")
-    source, found, said = rest.partition(" ")
+    source, found, message = rest.partition(" ")
     if not found or not time.endswith("Z") or source not in _SOURCES:
-        return LogLine("", "mcpd", text)  # somebody else wrote it
-    return LogLine(time, source, said)
+        return LogLine("", "mcpd", text)  # the daemon did not write it
+    return LogLine(time, source, message)

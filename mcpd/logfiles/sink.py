@@ -17,7 +17,7 @@ class Written(NamedTuple):
     """What was written of some lines."""
 
     has_note: bool
-    """Whether a line before them tells how many are missing."""
+    """Whether a note, with the number of missing lines, was written before them."""
 
     lines: int
     """How many of the lines were written."""
@@ -27,11 +27,11 @@ class CountingWriter:
     """Writes lines to a sink, and writes how many are missing once the sink takes lines again."""
 
     def __init__(self, sink: Sink, note: Callable[[int], bytes]) -> None:
-        """``note`` returns the line that tells how many lines are missing."""
+        """``note`` returns the line with the number of missing lines."""
         self._sink = sink
         self._note = note
         self.missing = 0
-        """Lines that are missing and that no note tells of yet."""
+        """Missing lines that no note counts yet."""
 
     def write(self, lines: list[bytes]) -> Written:
         """Write lines, each with its newline. Never blocks and never raises."""

@@ -1,23 +1,23 @@
-"""Bytes from a child's stderr to lines of text, bounded whatever it writes."""
+"""Splits what a child writes to stderr into lines of text, within a bound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 LINE_BYTES = 64 * 1024
-"""Of a longer line the rest is dropped; eight times what a log keeps of it."""
+"""The most that is read of a line: eight times what a log keeps of it."""
 
 
 class LineSplitter:
     """Cuts a stream into lines.
 
-    Invariant: never holds more than ``limit`` bytes, and looks at each byte once.
+    Invariant: never holds more than ``limit`` bytes, and reads each byte once.
     """
 
     def __init__(
         self, limit: int = LINE_BYTES, *, mask_cut: Callable[[str], str] = lambda text: text
     ) -> None:
-        """``mask_cut`` gets what is kept of a longer line and hides the secrets in it."""
+        """``mask_cut`` hides the secrets in the beginning of a line that was too long."""
         self._limit = limit
         self._mask_cut = mask_cut
         self._parts: list[bytes] = []
@@ -35,7 +35,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[str]:
-        """Return the line that was not completed, if any: the stream has ended."""
+        """Return the last line where it has no newline; the stream has ended."""
         return [self._take()] if self._parts else []
 
     def _keep(self, data: bytes) -> None:

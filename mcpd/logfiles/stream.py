@@ -1,4 +1,4 @@
-"""Lines to a pipe, a terminal or somebody else's file, written without blocking."""
+"""Writes lines to a pipe, a terminal or a file of another owner, without blocking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import stat
 
 
 class Stream:
-    """Writes lines to a descriptor of another owner.
+    """Writes lines to a descriptor that is not the daemon's own file.
 
     Invariant: writing never blocks. A terminal that is stopped and a pipe that nobody reads take
     nothing. A line that was cut is ended before the next one begins.

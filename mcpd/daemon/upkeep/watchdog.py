@@ -17,7 +17,7 @@ from typing import Final
 
 from mcpd.logfiles.line import now
 from mcpd.logfiles.stream import reopen_nonblocking
-from mcpd.observe.logs import text_of
+from mcpd.observe.form import Form
 
 EVERY_S: Final = 60.0
 """Seconds between two checks of the loop. They cost an idle daemon two wake-ups a minute."""
@@ -54,6 +54,7 @@ class Watchdog:
         loop: asyncio.AbstractEventLoop,
         *,
         log_fd: int = 2,
+        form: Form | None = None,
         every: float = EVERY_S,
         patience: float = PATIENCE_S,
         misses: int = MISSES,
@@ -62,11 +63,12 @@ class Watchdog:
     ) -> None:
         """All times are in seconds; ``spin`` is processor time of all threads.
 
-        One line and all stacks are written to ``log_fd`` before the end.
+        One line, in its ``form``, and all stacks are written to ``log_fd`` before the end.
         """
         self._loop = loop
         # a stopped terminal, or a pipe that is not read, must not keep the process alive
         self._log_fd = reopen_nonblocking(log_fd)
+        self._form = form or Form()
         self._every = every
         self._patience = patience
         self._misses = misses
@@ -129,8 +131,8 @@ class Watchdog:
         signal.setitimer(signal.ITIMER_REAL, LAST_WORDS_S)
         reason = f"its loop has not turned for {self._every + self._misses * self._patience:g} s"
         with contextlib.suppress(OSError):
-            line = f"{now()} {text_of('error', 'loop.hung', {'reason': reason})}\n"
-            os.write(self._log_fd, line.encode())
+            line = self._form.encode(now(), "error", "loop.hung", {"reason": reason})
+            os.write(self._log_fd, line)
         with contextlib.suppress(OSError):
             faulthandler.dump_traceback(self._log_fd, all_threads=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -19,7 +19,7 @@ from mcpd.core.mux.entries import Entry
 from mcpd.daemon.servers.server import Server
 from mcpd.daemon.wiring import Daemon
 from mcpd.logfiles.daemonlog import DaemonLog
-from mcpd.observe.logs import Logger
+from mcpd.observe.pipeline import Pipeline
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
@@ -47,14 +47,14 @@ class Wired:
         path = str(folder / "mcpd.sock")
         self._lock = lock = DaemonLock.acquire(f"{path}.lock")
         self._lines = DaemonLog(os.dup(2), file=str(folder / "mcpd.log"))
-        log = Logger(self._lines, level="error")
+        pipeline = Pipeline(self._lines, level="error")
         options = SimpleNamespace(config=str(config), log_level=None)
         start: Any = SimpleNamespace(
             options=options, umask=0o22, nofile_soft=1024, signals=[], notifier=Notifier()
         )
         self.daemon = Daemon(
             start,
-            log,
+            pipeline,
             self._lines,
             state_dir=str(folder),
             path=path,

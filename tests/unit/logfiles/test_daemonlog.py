@@ -87,8 +87,8 @@ def test_a_link_in_its_files_place_is_not_followed(own: tuple[Path, DaemonLog]) 
     assert not path.with_name("target").exists()
     path.unlink()
     write(log, 3)
-    told, last = path.read_text().splitlines()
-    assert told == "[2 lines are missing here]"
+    note, last = path.read_text().splitlines()
+    assert note == "[2 lines are missing here]"
     assert last.endswith("number=3")
 
 
@@ -185,7 +185,7 @@ def test_growth_of_its_own_file_is_told(own: tuple[Path, DaemonLog]) -> None:
 
 def test_a_file_of_somebody_elses_is_not_rotated(tmp_path: Path) -> None:
     """
-    ``mcpd 2> my.log``: what it is called and how long it gets is for whoever named it.
+    ``mcpd 2> my.log``: its name and its length are the business of its owner.
     """
     theirs = tmp_path / "my.log"
     (tmp_path / "mcpd.log").touch()
@@ -207,11 +207,11 @@ def test_a_reader_that_does_not_read_costs_lines_and_nobody_time() -> None:
         write(log, number, "x" * 1000)
     read = os.read(reading, 1 << 20)
     write(log, "after")
-    said = os.read(reading, 1 << 20).decode()
+    seen_after = os.read(reading, 1 << 20).decode()
     kept = read.count(b"\n")
     assert 0 < kept < 500
-    assert f"[{500 - kept} lines are missing here]" in said
-    assert said.endswith("number=after\n")
+    assert f"[{500 - kept} lines are missing here]" in seen_after
+    assert seen_after.endswith("number=after\n")
     os.close(reading)
     write(log, "nobody is left")
     os.close(writing)
@@ -226,15 +226,15 @@ def test_a_terminal_that_is_stopped_costs_lines_and_nobody_time() -> None:
     log = DaemonLog(terminal)
     for number in range(100):
         write(log, number, "x" * 1000)
-    assert os.get_blocking(terminal), "whoever else writes there is not disturbed"
+    assert os.get_blocking(terminal), "other processes that write there are not affected"
     seen = os.read(screen, 1 << 20)
     while select.select([screen], [], [], 0.1)[0]:
         seen += os.read(screen, 1 << 20)
     write(log, "after")
-    said = os.read(screen, 1 << 16).decode()
+    seen_after = os.read(screen, 1 << 16).decode()
     assert 0 < seen.count(b"number=") < 100
-    assert "lines are missing here]\n" in said
-    assert said.startswith(("[", "\n["))
-    assert said.endswith("number=after\n")
+    assert "lines are missing here]\n" in seen_after
+    assert seen_after.startswith(("[", "\n["))
+    assert seen_after.endswith("number=after\n")
     os.close(screen)
     os.close(terminal)

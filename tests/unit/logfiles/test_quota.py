@@ -97,33 +97,33 @@ def test_a_directory_that_cannot_be_read_is_no_trouble(tmp_path: Path):
     assert room(tmp_path / "logs", 0) == Removed(0, 0)
 
 
-async def test_there_is_a_look_after_every_part_of_the_bound(
+async def test_sizes_are_checked_after_every_part_of_the_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     removed: list[Removed] = []
     keeper = LogQuota(str(tmp_path), known=lambda: ["a.log"], on_removed=removed.append)
-    looks = 0
+    checks = 0
     real = quota.make_room
 
     def make(state: str, most: int, known: frozenset[str]) -> Removed:
-        nonlocal looks
-        looks += 1
+        nonlocal checks
+        checks += 1
         return real(state, most, known)
 
     monkeypatch.setattr(quota, "make_room", make)
     keeper.grew(1 << 40)
     await keeper.close()
-    assert not looks, "there is no bound yet"
+    assert not checks, "there is no bound yet"
     keeper.max_bytes = 32 * BLOCK_BYTES
-    keeper.look_soon()
+    keeper.check_soon()
     await keeper.close()
     for _ in range(3):
         keeper.grew(BLOCK_BYTES // 2)
-    await wait_until_async(lambda: looks == 2)
+    await wait_until_async(lambda: checks == 2)
     assert not removed
     put(tmp_path, "logs/a.log.1", 32)
-    keeper.look_soon()
-    keeper.look_soon()
+    keeper.check_soon()
+    keeper.check_soon()
     await keeper.close()
-    assert looks == 3
+    assert checks == 3
     assert removed == [Removed(1, 32 * BLOCK_BYTES)]

@@ -17,7 +17,7 @@ def log(tmp_path: Path, **more: Any) -> ServerLog:
     return ServerLog(str(tmp_path / "logs" / "fake.log"), now=lambda: NOON, **more)
 
 
-def said(lines: list[LogLine]) -> list[str]:
+def texts(lines: list[LogLine]) -> list[str]:
     return [line.text for line in lines]
 
 
@@ -44,7 +44,7 @@ def test_times_are_utc(tmp_path: Path):
 def test_a_note_of_several_lines_is_several_lines(tmp_path: Path):
     made = log(tmp_path)
     made.add("mcpd", "one\ntwo")
-    assert said(made.tail(9)) == said(log(tmp_path).tail(9)) == ["one", "two"]
+    assert texts(made.tail(9)) == texts(log(tmp_path).tail(9)) == ["one", "two"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 25, 49, 50, 51, 1000])
@@ -56,14 +56,14 @@ def test_the_tail_has_exactly_the_lines_asked_for(tmp_path: Path, count: int, re
     if restarted:
         made.close()
         made = log(tmp_path, max_bytes=600, backups=9)
-    assert said(made.tail(count)) == [f"line {n}" for n in range(50)][max(0, 50 - count) :]
+    assert texts(made.tail(count)) == [f"line {n}" for n in range(50)][max(0, 50 - count) :]
 
 
 def test_the_tail_goes_on_over_a_restart(tmp_path: Path):
     log(tmp_path).add("stderr", "before")
     made = log(tmp_path)
     made.add("stderr", "after")
-    assert said(made.tail(5)) == ["before", "after"]
+    assert texts(made.tail(5)) == ["before", "after"]
 
 
 def test_the_tail_is_right_when_the_disk_failed_for_a_while(tmp_path: Path):
@@ -74,11 +74,11 @@ def test_the_tail_is_right_when_the_disk_failed_for_a_while(tmp_path: Path):
     (tmp_path / "logs").write_text("in the way")
     made.add("stderr", "two")
     assert made.lost == 1
-    assert said(made.tail(9)) == ["one", "two"]
+    assert texts(made.tail(9)) == ["one", "two"]
     (tmp_path / "logs").unlink()
     made.add("stderr", "three")
-    assert said(made.tail(9)) == ["one", "two", "[1 lines are missing here]", "three"]
-    assert said(log(tmp_path).tail(9)) == ["[1 lines are missing here]", "three"]
+    assert texts(made.tail(9)) == ["one", "two", "[1 lines are missing here]", "three"]
+    assert texts(log(tmp_path).tail(9)) == ["[1 lines are missing here]", "three"]
 
 
 def test_a_long_line_is_cut(tmp_path: Path):
@@ -91,10 +91,10 @@ def test_a_long_line_is_cut(tmp_path: Path):
 def test_secrets_are_masked_in_memory_in_the_file_and_for_followers(tmp_path: Path):
     """B139."""
     made = log(tmp_path, redactor=Redactor(["sentinel-1234", "sentinel-1234-and-more", ""]))
-    heard: list[LogLine] = []
-    made.follow(heard.append)
+    followed: list[LogLine] = []
+    made.follow(followed.append)
     made.add("stderr", "token=sentinel-1234, key=sentinel-1234-and-more.")
-    assert said(made.tail(1)) == said(heard) == ["token=***, key=***."]
+    assert texts(made.tail(1)) == texts(followed) == ["token=***, key=***."]
     assert "sentinel" not in stored(tmp_path)
 
 
@@ -111,7 +111,7 @@ def test_a_secret_of_several_lines_is_masked_line_by_line(tmp_path: Path):
     made = log(tmp_path, redactor=Redactor(["\n".join(lines)]))
     for line in (lines[0], lines[1], lines[3]):
         made.add("stderr", line)
-    assert said(made.tail(9)) == ["***"] * 3
+    assert texts(made.tail(9)) == ["***"] * 3
 
 
 def test_the_short_last_line_of_a_secret_is_masked_with_the_others(tmp_path: Path):
@@ -127,32 +127,32 @@ def test_secrets_may_change(tmp_path: Path):
     made = log(tmp_path, redactor=Redactor(["old-secret"]))
     made.redactor = Redactor(["new-secret"])
     made.add("stderr", "old-secret new-secret")
-    assert said(made.tail(1)) == ["old-secret ***"]
+    assert texts(made.tail(1)) == ["old-secret ***"]
 
 
 def test_followers_hear_each_line_until_they_leave(tmp_path: Path):
     made = log(tmp_path)
-    heard: list[LogLine] = []
-    leave = made.follow(heard.append)
+    followed: list[LogLine] = []
+    leave = made.follow(followed.append)
     made.add_lines("stdout", ["one", "two"])
     leave()
     leave()
     made.add("stdout", "three")
-    assert said(heard) == ["one", "two"]
+    assert texts(followed) == ["one", "two"]
 
 
 def test_a_follower_may_leave_in_the_middle(tmp_path: Path):
     made = log(tmp_path)
-    heard: list[str] = []
+    followed: list[str] = []
 
     def once(line: LogLine) -> None:
-        heard.append(line.text)
+        followed.append(line.text)
         leave()
 
     leave = made.follow(once)
-    made.follow(lambda line: heard.append("other " + line.text))
+    made.follow(lambda line: followed.append("other " + line.text))
     made.add("stderr", "one")
-    assert heard == ["one", "other one"]
+    assert followed == ["one", "other one"]
 
 
 def test_text_that_cannot_be_encoded_is_kept_as_far_as_it_goes(tmp_path: Path):
@@ -181,23 +181,30 @@ def test_a_flood_is_taken_in_quickly(tmp_path: Path):
 
 def test_trouble_is_told_once_and_its_end_with_what_is_missing(tmp_path: Path):
     """
-    B121: a full disk costs lines; who looks for them is told where they are missing.
+    B121: a full disk costs lines; who looks for them is troubles where they are missing.
     """
-    told: list[tuple[str | None, int]] = []
+    troubles: list[tuple[str | None, int]] = []
     made = log(
-        tmp_path, on_trouble=lambda error, lost: told.append((error and error.strerror, lost))
+        tmp_path, on_trouble=lambda error, lost: troubles.append((error and error.strerror, lost))
     )
     (tmp_path / "logs").write_text("in the way")
     for number in range(3):
         made.add("stderr", f"{number}")
-    assert told == [("Not a directory", 0)]
+    assert troubles == [("Not a directory", 0)]
     (tmp_path / "logs").unlink()
     made.add("stderr", "again")
     made.add("stderr", "and again")
-    assert told == [("Not a directory", 0), (None, 3)]
-    assert said(log(tmp_path).tail(9)) == ["[3 lines are missing here]", "again", "and again"]
-    assert said(made.tail(9)) == ["0", "1", "2", "[3 lines are missing here]", "again", "and again"]
-    assert said(made.tail(2)) == ["again", "and again"]
+    assert troubles == [("Not a directory", 0), (None, 3)]
+    assert texts(log(tmp_path).tail(9)) == ["[3 lines are missing here]", "again", "and again"]
+    assert texts(made.tail(9)) == [
+        "0",
+        "1",
+        "2",
+        "[3 lines are missing here]",
+        "again",
+        "and again",
+    ]
+    assert texts(made.tail(2)) == ["again", "and again"]
 
 
 def test_only_what_reaches_the_disk_counts_as_growth(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Lines that a sink does not take are counted, and told of once it takes lines again."""
+"""Lines that a sink does not take are counted, and a note tells their number once it takes lines again."""
 
 from __future__ import annotations
 
