@@ -16,8 +16,8 @@ LISTS = {
 """List methods, and the names that ``list_changed`` notifications use."""
 
 HEAD_BYTES = 4096
-_RESULT = re.compile(rb'"(result|error)"\s*:')
-_TTL = re.compile(rb'"ttlMs"\s*:\s*[0-9.eE+-]+')
+_RESULT = rb'"(result|error)"\s*:'  # not compiled at start-up: few sessions need these
+_TTL = rb'"ttlMs"\s*:\s*[0-9.eE+-]+'
 """Differs from response to response although the list is the same."""
 
 Digest = tuple[int, int]
@@ -53,8 +53,8 @@ class Lists:
 
 def _digest(answer: list[bytes]) -> Digest | None:
     """Return a digest of a result, independent of the id; ``None`` for an error."""
-    found = _RESULT.search(answer[0], 0, HEAD_BYTES)
+    found = re.search(_RESULT, answer[0][:HEAD_BYTES])
     if found is None or found[1] == b"error":
         return None
-    result = _TTL.sub(b"", b"".join(answer)[found.end() :])
+    result = re.sub(_TTL, b"", b"".join(answer)[found.end() :])
     return crc32(result), len(result)
