@@ -33,18 +33,18 @@ _ANY_NUMBER = (ServerNoise, ServerWarning, ServerLogged, FrameRejected)
 class Timer:
     """A deadline that can be called off."""
 
-    __slots__ = ("_effects", "act", "at")
+    __slots__ = ("_ctx", "act", "at")
 
-    def __init__(self, at: float, act: Callable[[], None], context: Context) -> None:
+    def __init__(self, at: float, act: Callable[[], None], ctx: Context) -> None:
         self.at = at
         self.act: Callable[[], None] | None = act
-        self._effects = context
+        self._ctx = ctx
 
     def cancel(self) -> None:
         """Call it off; harmless when it is over."""
         if self.act is not None:
             self.act = None
-            self._effects.count_cancelled()
+            self._ctx.count_cancelled()
 
 
 class Context:

@@ -189,9 +189,9 @@ class Session:
     """The state of one connection; what a client must not notice is that there is more of it."""
 
     def __init__(
-        self, context: Context, ident: SessionId, share: Share, *, in_reserve: bool = False
+        self, ctx: Context, ident: SessionId, share: Share, *, in_reserve: bool = False
     ) -> None:
-        self.ctx = context
+        self.ctx = ctx
         self.id = ident
         self.share = share
         """What is kept for it, in bytes, and how many of its requests something is kept for."""
