@@ -11,25 +11,23 @@ from mcpd.core.mux.inflight import Outcome, UpstreamRequest
 from mcpd.ids import SessionId
 
 
-def started(context: Context, leg: UpstreamRequest) -> None:
+def started(ctx: Context, leg: UpstreamRequest) -> None:
     """Report a call before it is sent, or waits to be; once for each call."""
-    leg.created_at = context.now
-    context.tell(CallStarted(SessionId(leg.owner), _server(leg), leg.method.name, leg.name))
+    leg.created_at = ctx.now
+    ctx.tell(CallStarted(SessionId(leg.owner), _server(leg), leg.method.name, leg.name))
 
 
-def sent(context: Context, leg: UpstreamRequest) -> None:
+def sent(ctx: Context, leg: UpstreamRequest) -> None:
     """Report how long a call waited before it was sent, if it did."""
-    waited = context.now - leg.created_at
+    waited = ctx.now - leg.created_at
     if waited > 0 and not leg.tries:
-        context.tell(
-            CallWaited(SessionId(leg.owner), _server(leg), leg.method.name, leg.name, waited)
-        )
+        ctx.tell(CallWaited(SessionId(leg.owner), _server(leg), leg.method.name, leg.name, waited))
 
 
-def ended(context: Context, leg: UpstreamRequest, outcome: Outcome) -> None:
+def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome) -> None:
     """Report how a call ended."""
     said = outcome.result if outcome.error is None else outcome.error
-    context.tell(
+    ctx.tell(
         CallEnded(
             SessionId(leg.owner),
             _server(leg),
@@ -37,7 +35,7 @@ def ended(context: Context, leg: UpstreamRequest, outcome: Outcome) -> None:
             leg.name,
             outcome.how.value,
             None if outcome.failure is None else outcome.failure.kind,
-            context.now - leg.created_at,
+            ctx.now - leg.created_at,
             leg.request_bytes,
             0 if said is None else len(said),
         )

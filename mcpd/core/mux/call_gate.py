@@ -90,7 +90,7 @@ class CallGate:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         process: Process,
         *,
         send: Callable[[UpstreamRequest], None],
@@ -103,7 +103,7 @@ class CallGate:
         """
         self.has_asked = process.entry.has_asked
         """Whether a call was seen to cause a question, in this life or an earlier one."""
-        self._ctx = context
+        self._ctx = ctx
         self._process = process
         self._send_one = send
         self._ping = ping

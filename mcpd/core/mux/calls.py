@@ -11,7 +11,6 @@ from msgspec import Raw, structs
 
 from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure, ServerLogged
-from mcpd.core.mcp import codes
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mux import call_facts, progress, translation
@@ -19,18 +18,18 @@ from mcpd.core.mux.call_gate import CallGate
 from mcpd.core.mux.commands import Answered, Busy, Idle, ToServer, Want
 from mcpd.core.mux.context import Context
 from mcpd.core.mux.entries import Entry
-from mcpd.core.mux.failures import too_large, with_details
+from mcpd.core.mux.failures import does_not_read, no_place, timed_out, too_large, with_details
 from mcpd.core.mux.inflight import (
     LOST,
     OURS,
     End,
     Inflight,
     Outcome,
-    Recipient,
     UpstreamRequest,
     failed,
 )
-from mcpd.core.mux.noise import Noise, unfinished
+from mcpd.core.mux.noise import Noise
+from mcpd.core.mux.own_requests import Answer, OwnRequest
 from mcpd.core.mux.process import Process
 from mcpd.core.mux.queue import FairQueue
 from mcpd.core.mux.timeouts import Timeouts
@@ -48,27 +47,6 @@ _COUNTED: Final = (End.ANSWERED, End.ERROR, End.FAILED, End.TIMED_OUT)
 """The ends of requests that count as calls."""
 
 Waiter = Callable[[Failure | None], None]
-Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
-"""Called with the result or the error of a request of ours."""
-
-
-class _Own(Recipient):
-    """Takes the outcome of a request of our own."""
-
-    __slots__ = ("lost", "then")
-
-    def __init__(self, then: Answer, lost: Callable[[], None] | None) -> None:
-        self.then = then
-        self.lost = lost
-
-    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
-        """Pass on the result or the error, or that the process ended before it answered."""
-        if outcome.how is not End.LOST:
-            failure = outcome.failure
-            error = outcome.error if failure is None else codes.error_object(failure)
-            self.then(outcome.result, error)
-        elif self.lost is not None:
-            self.lost()
 
 
 class Calls(Process):
@@ -79,7 +57,7 @@ class Calls(Process):
     a request ends, it ends in ``end``.
     """
 
-    def __init__(self, context: Context, slot: SlotId, entry: Entry) -> None:
+    def __init__(self, ctx: Context, slot: SlotId, entry: Entry) -> None:
         super().__init__(slot, entry)
         self.is_held = False
         """Whether requests of others wait although the process is ready: see ``hold_all``."""
@@ -95,11 +73,11 @@ class Calls(Process):
         """Who makes control calls to one: it can be asked nothing."""
         self.between: dict[UpstreamRequest, None] = {}
         """Requests that are not over, while clients are asked for input, or arguments checked."""
-        self.timeouts = Timeouts(context, self._time_out)
-        self.gate = CallGate(context, self, send=self.place, ping=self._ping, end=self.end)
-        self._ctx = context
+        self.timeouts = Timeouts(ctx, self._time_out)
+        self.gate = CallGate(ctx, self, send=self.place, ping=self._ping, end=self.end)
+        self._ctx = ctx
         self._inflight = Inflight()
-        self._noise = Noise()
+        self._noise = Noise(ctx, self)
         self._queue = FairQueue()
         self._waiting: dict[UpstreamRequest, None] = {}
         self._on_ready: dict[Waiter, None] = {}
@@ -117,7 +95,7 @@ class Calls(Process):
         if not self._is_busy:
             self.mark_busy()
         if self.is_overrun and leg.owner:
-            self.end(leg, failed(self._does_not_read(self._name_for(leg))))
+            self.end(leg, failed(does_not_read(self._name_for(leg))))
         elif not self.is_ready:
             self._waiting[leg] = None
             self._ctx.emit(Want(self.slot))
@@ -234,7 +212,7 @@ class Calls(Process):
         self._ctx.emit(Want(self.slot))
 
     def wait_no_more(self, waiter: Waiter) -> None:
-        """Forget who waited for the process to be ready; harmless where nobody did."""
+        """Remove a waiter of ``when_ready``; harmless for one that does not wait."""
         if waiter in self._on_ready:
             del self._on_ready[waiter]
             self.mark_idle()
@@ -279,7 +257,7 @@ class Calls(Process):
         return self._inflight.owners()
 
     def mark_busy(self) -> None:
-        """Somebody uses the server."""
+        """Report that the server is in use."""
         if not self._is_busy:
             self._is_busy = True
             self._ctx.emit(Busy(self.slot))
@@ -289,7 +267,7 @@ class Calls(Process):
     ) -> list[UpstreamRequest]:
         """Hand over what has not been sent; ``when_free`` is called when all else is over.
 
-        Whoever waits for the process to be ready gets ``failure``.
+        Waiters of ``when_ready`` get ``failure``.
         """
         released = [*self.gate.drain(), *self._queue.drain(), *self._waiting]
         self._waiting = {}
@@ -309,7 +287,7 @@ class Calls(Process):
         self._when_free = None
 
     def mark_idle(self) -> None:
-        """Say so when nobody uses the server any more."""
+        """Report that the server is not in use any more, if it is not."""
         if self._when_free is not None and not self.load():
             when_free, self._when_free = self._when_free, None
             when_free()
@@ -342,14 +320,8 @@ class Calls(Process):
             leg.queue_timer = self._ctx.after(self.entry.queue_timeout, act)
 
     def _time_out_in_queue(self, leg: UpstreamRequest) -> None:
-        wait, name = self.entry.queue_timeout, self._name_for(leg)
-        failure = Failure(
-            kind="server_busy",
-            message=f"{_title(name, leg)} had no place for this call within {wait:g} s",
-            server=name,
-            is_retryable=True,
-            hint=f"max_concurrency of {name} is {self.entry.max_concurrency}",
-        )
+        entry, name = self.entry, self._name_for(leg)
+        failure = no_place(_title(name, leg), name, entry.queue_timeout, entry.max_concurrency)
         self.end(leg, failed(failure))
 
     def send_queued(self) -> None:
@@ -394,18 +366,9 @@ class Calls(Process):
     def _time_out(self, leg: UpstreamRequest, limit: str, seconds: float) -> None:
         if leg.is_over:
             return
-        what = "no answer and no progress" if limit == "call_timeout" else "no answer"
         name = self._name_for(leg)
-        failure = Failure(
-            kind="call_timeout",
-            message=(
-                f"{_title(name, leg)}: {what} within {seconds:g} s ({limit}){self.meanwhile(leg)}"
-            ),
-            server=name,
-            is_retryable=False,
-            hint=f"{limit} in the entry of {name} sets another limit",
-            details={"limit": limit, "seconds": seconds, "outcome_unknown": True},
-        )
+        title, meanwhile = _title(name, leg), self.meanwhile(leg)
+        failure = timed_out(title, name, limit, seconds, meanwhile)
         reason = envelope.quote(f"{limit} of {seconds:g} s")
         self.end(leg, Outcome(End.TIMED_OUT, failure=failure, reason=reason))
 
@@ -425,11 +388,7 @@ class Calls(Process):
         if leg is not None and leg.owner == OURS and not self.is_ready:
             return
         if leg is not None:
-            self.end(leg, failed(self._does_not_read(self.entry.name)))
-
-    def _does_not_read(self, name: str) -> Failure:
-        why = f"{name} does not read its input"
-        return Failure("server_busy", why, name, True, f"mcpctl restart {name}")
+            self.end(leg, failed(does_not_read(self.entry.name)))
 
     def _tell_refused(self) -> None:
         """Log how many lines that are no requests were not written, once a second."""
@@ -463,28 +422,19 @@ class Calls(Process):
 
     def note_noise(self, reason: str, text: str) -> None:
         """Keep a line of the process that is no message, for the errors of what waits."""
-        text = self.entry.redactor.mask(text)
-        self._noise.note(self._ctx.now, reason, text, self._inflight.sole_owner())
+        self._noise.note(reason, text, self._inflight.sole_owner())
 
     def meanwhile(self, leg: UpstreamRequest) -> str:
-        """Say what the process wrote instead of an answer, as the end of an error."""
+        """Return what the process wrote instead of an answer, as the end of an error."""
         if not leg.is_written:
             return ""
-        return self._meanwhile(leg.sent_at, leg.owner)
+        return self._noise.meanwhile(leg.sent_at, leg.owner, self._inflight.sole_owner())
 
     def while_starting(self) -> str:
-        """Say what a process that is not ready wrote instead of its answers."""
-        return "" if self.is_ready else self._meanwhile(0.0, OURS)
-
-    def _meanwhile(self, at: float, owner: int) -> str:
-        if heard := self._noise.since(at, owner):
-            return heard
-        begun, size = self._ctx.unfinished(self.slot)
-        if not size or self._inflight.sole_owner() not in (OURS, owner):
+        """Return what a process that is not ready wrote instead of its answers."""
+        if self.is_ready:
             return ""
-        redactor, text = self.entry.redactor, begun.decode("utf-8", "replace")
-        whole = redactor.mask(text) if len(begun) == size else redactor.mask_cut(text)
-        return unfinished(whole, size)
+        return self._noise.meanwhile(0.0, OURS, self._inflight.sole_owner())
 
     def was_used(self, wire_id: int) -> bool:
         """Tell a late or second answer from one to a request that was never made."""
@@ -537,7 +487,7 @@ class Calls(Process):
         told the capabilities of ``client_info``, if there is one, instead of ours.
         """
 
-        leg = UpstreamRequest(OURS, method, params, _Own(then, lost))
+        leg = UpstreamRequest(OURS, method, params, OwnRequest(then, lost))
         leg.client_info = client_info
         leg.holder = self
         self._send(leg)
@@ -550,13 +500,13 @@ class Calls(Process):
         return self.ask(_PING, None, then).wire_id
 
     def begin(self) -> None:
-        """A new process is there; ids begin anew."""
+        """Begin with a new process; ids count from 1."""
         self._inflight = Inflight()
-        self._noise = Noise()
+        self._noise.clear()
         self.has_answered = False
 
     def open(self) -> None:
-        """The process is ready: send what waits."""
+        """Send what waits: the process is ready."""
         self.is_ready = True
         waiters, self._on_ready = self._on_ready, {}
         self._submit_waiting()

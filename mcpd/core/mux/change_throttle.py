@@ -17,21 +17,21 @@ class ChangeThrottle:
         self._told_at: dict[str, float] = {}
         self._timers: dict[str, Timer] = {}
 
-    def tell(self, context: Context, notice: str, send: Callable[[], None]) -> None:
+    def tell(self, ctx: Context, notice: str, send: Callable[[], None]) -> None:
         """Have a notice sent, now or when its kind may be told again; a burst is one."""
         if notice in self._timers:
             return
 
         def tell() -> None:
             self._timers.pop(notice, None)
-            self._told_at[notice] = context.now
+            self._told_at[notice] = ctx.now
             send()
 
-        wait = self._told_at.get(notice, -CHANGES_EVERY) + CHANGES_EVERY - context.now
+        wait = self._told_at.get(notice, -CHANGES_EVERY) + CHANGES_EVERY - ctx.now
         if wait <= 0:
             tell()
         else:
-            self._timers[notice] = context.after(wait, tell)
+            self._timers[notice] = ctx.after(wait, tell)
 
     def stop(self) -> None:
         """The listener is gone."""

@@ -41,7 +41,7 @@ class ClientSubscription:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         session: SessionId,
         ident: bytes,
         key: bytes,
@@ -50,7 +50,7 @@ class ClientSubscription:
         refused: Callable[[Failure], None],
     ) -> None:
         """``refused`` ends it, and answers its client with a failure."""
-        self._ctx = context
+        self._ctx = ctx
         self.session = session
         self.refuse = refused
         self.ident = ident

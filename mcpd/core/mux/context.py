@@ -35,10 +35,10 @@ class Timer:
 
     __slots__ = ("_ctx", "act", "at")
 
-    def __init__(self, at: float, act: Callable[[], None], context: Context) -> None:
+    def __init__(self, at: float, act: Callable[[], None], ctx: Context) -> None:
         self.at = at
         self.act: Callable[[], None] | None = act
-        self._ctx = context
+        self._ctx = ctx
 
     def cancel(self) -> None:
         """Call it off; harmless when it is over."""

@@ -74,3 +74,24 @@ def not_found(server: str | None, name: str, near: list[str], kind: Kind) -> Fai
     if hint is None and server is not None:
         hint = f"mcpctl {what}s {server}"
     return Failure("tool_not_found", f"{where} {name!r}", server, False, hint, {"near": near})
+
+
+def no_place(title: str, server: str, wait: float, most: int) -> Failure:
+    """Say that a call waited for room for too long; ``wait`` is in seconds, ``most`` the limit."""
+    message = f"{title} had no place for this call within {wait:g} s"
+    return Failure("server_busy", message, server, True, f"max_concurrency of {server} is {most}")
+
+
+def timed_out(title: str, server: str, limit: str, seconds: float, meanwhile: str) -> Failure:
+    """Say that a server did not answer a call within ``limit``, ``seconds`` long."""
+    what = "no answer and no progress" if limit == "call_timeout" else "no answer"
+    message = f"{title}: {what} within {seconds:g} s ({limit}){meanwhile}"
+    hint = f"{limit} in the entry of {server} sets another limit"
+    details = {"limit": limit, "seconds": seconds, "outcome_unknown": True}
+    return Failure("call_timeout", message, server, False, hint, details)
+
+
+def does_not_read(server: str) -> Failure:
+    """Say that a server's process leaves its input unread."""
+    why = f"{server} does not read its input"
+    return Failure("server_busy", why, server, True, f"mcpctl restart {server}")

@@ -36,11 +36,11 @@ class Handshake:
     """
 
     def __init__(
-        self, context: Context, calls: Calls, introduced: Callable[[Introduction], None]
+        self, ctx: Context, calls: Calls, introduced: Callable[[Introduction], None]
     ) -> None:
         """``introduced`` is called when a process has said what it is."""
         self.verdict: Verdict | None = calls.entry.verdict
-        self._ctx = context
+        self._ctx = ctx
         self._calls = calls
         self._introduced = introduced
         self._opening: EraDetection | None = None

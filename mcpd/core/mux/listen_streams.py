@@ -61,10 +61,10 @@ class ListenStreams:
     """
 
     def __init__(
-        self, context: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
+        self, ctx: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
     ) -> None:
         """``reopened`` is called after a time in which the server told of no changes."""
-        self._ctx = context
+        self._ctx = ctx
         self._calls = calls
         self._reopened = reopened
         self._open: dict[int, _ListenStream] = {}

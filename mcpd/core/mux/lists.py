@@ -68,7 +68,7 @@ class Lists:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         calls: Calls,
         catalog: Catalog,
         host: ListHost,
@@ -77,7 +77,7 @@ class Lists:
         """``client_info`` is whose capabilities a modern server is told; ``None`` is us."""
         self.catalog = catalog
         self._client_info = client_info
-        self._ctx = context
+        self._ctx = ctx
         self._calls = calls
         self._host = host
         self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}

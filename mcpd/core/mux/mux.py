@@ -238,12 +238,12 @@ class Mux:
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients have no answer from their servers yet."""
-        return sum(upstream.calls.load() for upstream in self._state.slots())
+        return sum(upstream.calls.load() for upstream in self._state.all_upstreams())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how much each table holds: with nobody there and nothing under way, nothing."""
         sessions = self._state.sessions.values()
-        upstreams = self._state.slots()
+        upstreams = self._state.all_upstreams()
         return {
             "sessions": len(sessions),
             "owed": sum(len(session.requests) for session in sessions),

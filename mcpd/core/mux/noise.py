@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
+from mcpd.core.mux.context import Context
+from mcpd.core.mux.process import Process
+
 _KEPT: Final = 8
 """So many of the last lines are kept."""
 
@@ -35,17 +38,24 @@ class Line(NamedTuple):
 
 
 class Noise:
-    """The last lines of a process that are no messages."""
+    """The last lines of a process that are no messages, to be quoted in errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, ctx: Context, process: Process) -> None:
+        self._ctx = ctx
+        self._process = process
         self._lines: deque[Line] = deque(maxlen=_KEPT)
 
-    def note(self, at: float, reason: str, text: str, owner: int | None) -> None:
-        """Keep a line."""
-        self._lines.append(Line(at, reason, cut(text), owner))
+    def clear(self) -> None:
+        """Forget the lines: there is another process."""
+        self._lines.clear()
+
+    def note(self, reason: str, text: str, owner: int | None) -> None:
+        """Keep a line; ``owner`` is that of all requests in flight (see ``Line``)."""
+        text = self._process.entry.redactor.mask(text)
+        self._lines.append(Line(self._ctx.now, reason, cut(text), owner))
 
     def since(self, at: float, owner: int) -> str:
-        """Say what was written since ``at``, as the end of an error of ``owner``; else nothing."""
+        """Return what was written since ``at``, as the end of an error of ``owner``; or nothing."""
         lines = [line for line in self._lines if line.at >= at]
         if not lines:
             return ""
@@ -54,6 +64,20 @@ class Noise:
         what = f"; meanwhile it wrote {reason if reason == NO_ID else f'no message ({reason})'}"
         quoted = [line.text for line in lines if line.owner in (0, owner)]
         return f"{what}: {cut(' '.join(quoted))}" if quoted else what
+
+    def meanwhile(self, at: float, owner: int, sole_owner: int | None) -> str:
+        """Return what was written since ``at``, or how a line begins that has not ended.
+
+        ``sole_owner`` is that of all requests in flight: the line may be none of others' business.
+        """
+        if heard := self.since(at, owner):
+            return heard
+        begun, size = self._ctx.unfinished(self._process.slot)
+        if not size or sole_owner not in (0, owner):
+            return ""
+        redactor, text = self._process.entry.redactor, begun.decode("utf-8", "replace")
+        whole = redactor.mask(text) if len(begun) == size else redactor.mask_cut(text)
+        return unfinished(whole, size)
 
 
 def unfinished(text: str, size: int) -> str:

@@ -58,9 +58,9 @@ class RequestsToClients:
     Invariant: an answer counts once, and only from the session that was asked.
     """
 
-    def __init__(self, context: Context) -> None:
-        self._ctx = context
-        self._numbers = itertools.count(context.settings.first_question)
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._numbers = itertools.count(ctx.settings.first_question)
         self._open: dict[SessionId, dict[int, RequestToClient]] = {}
 
     def __len__(self) -> int:

@@ -47,14 +47,14 @@ class ServerMessages:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         *,
         asked: Questions,
         roots: Roots,
         rounds: InputRounds,
         notifier: Notifier,
     ) -> None:
-        self._ctx = context
+        self._ctx = ctx
         self._questions = asked
         self._roots = roots
         self._input_rounds = rounds

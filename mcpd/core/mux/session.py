@@ -191,14 +191,14 @@ class Session:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         ident: SessionId,
         principal: Principal,
         share: Share,
         *,
         in_reserve: bool = False,
     ) -> None:
-        self.ctx = context
+        self.ctx = ctx
         self.id = ident
         self.principal = principal
         """Whose requests these are; ``mcpd/attach`` can give up rights."""

@@ -153,7 +153,7 @@ class Slots:
         are kept: an entry may be back in a moment.
         """
         launches = {entry.launch for entry in self._state.entries.values()}
-        launches.update(upstream.entry.launch for upstream in self._state.slots())
+        launches.update(upstream.entry.launch for upstream in self._state.all_upstreams())
         for launch in [each for each in self._state.memory if each not in launches][:-STRANGERS]:
             del self._state.memory[launch]
         for name in [each for each in self._state.past_calls if each not in self._state.entries][

@@ -31,8 +31,8 @@ _KEY_KINDS = {
 class MuxState:
     """The state that all parts of the mux look at."""
 
-    def __init__(self, context: Context) -> None:
-        self.ctx = context
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
         self.entries: dict[str, Entry] = {}
         self.held: dict[str, Failure] = {}
         self.sessions: dict[SessionId, Session] = {}
@@ -141,7 +141,7 @@ class MuxState:
             found = self.retiring[slot][0]
         return found
 
-    def slots(self) -> list[Upstream]:
+    def all_upstreams(self) -> list[Upstream]:
         """Return all places, those about to close included."""
         return [*self.upstreams.values(), *(upstream for upstream, _ in self.retiring.values())]
 

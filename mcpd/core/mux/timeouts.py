@@ -18,8 +18,8 @@ class Timeouts:
     Both are suspended while there is a reason, such as an open question or a parked call.
     """
 
-    def __init__(self, context: Context, timed_out: TimedOut) -> None:
-        self._ctx = context
+    def __init__(self, ctx: Context, timed_out: TimedOut) -> None:
+        self._ctx = ctx
         self._timed_out = timed_out
         self._reasons: dict[UpstreamRequest, int] = {}
 

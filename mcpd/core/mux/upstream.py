@@ -91,7 +91,7 @@ class Upstream:
 
     def __init__(
         self,
-        context: Context,
+        ctx: Context,
         slot: SlotId,
         entry: Entry,
         observer: Observer,
@@ -114,17 +114,17 @@ class Upstream:
         self._level_taken: str | None = None  # the last that a process agreed to
         self._is_setting_level = False
         self._level_waiters: dict[Callable[[Raw | bytes | None], None], None] = {}
-        self.share = Share(context.memory)
+        self.share = Share(ctx.memory)
         """What is kept of its questions."""
-        self.calls = calls = Calls(context, slot, entry)
-        calls.callers = own_info.control_client_info(context.settings.version)
+        self.calls = calls = Calls(ctx, slot, entry)
+        calls.callers = own_info.control_client_info(ctx.settings.version)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
-        self.lists = Lists(context, calls, lists, self)
+        self.lists = Lists(ctx, calls, lists, self)
         self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
         self.subscriptions = Subscriptions(self._move_subscription)
-        self._handshake = Handshake(context, calls, self._take_introduction)
-        self.listen_streams = ListenStreams(context, calls, self.feed_reopened)
-        self._ctx = context
+        self._handshake = Handshake(ctx, calls, self._take_introduction)
+        self.listen_streams = ListenStreams(ctx, calls, self.feed_reopened)
+        self._ctx = ctx
         self._observer = observer
         self._client = client
         self._start_steps = 0  # answers that are owed before the process is ready

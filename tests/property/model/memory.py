@@ -10,7 +10,7 @@ def check(mux: Mux) -> None:
     """Hold what the mux has counted against the requests and questions that there are."""
     tables = mux._state
     checks = [(request.session, request) for request, *_ in mux._admission._checks.values()]
-    followed = [f for u in tables.places() for f in u.subscriptions._followed.values()]
+    followed = [f for u in tables.all_upstreams() for f in u.subscriptions._followed.values()]
     is_settled = not any(each.waiters for each in followed)
     total = 0
     for session in tables.sessions.values():
