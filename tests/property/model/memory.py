@@ -17,8 +17,9 @@ def check(mux: Mux) -> None:
         kept = {*session.owed.values(), *(each.kept for each in session.listens.values())}
         kept |= {c.kept for c in mux._parked._calls.get(session.id, {}).values() if c.kept}
         kept |= {owed for owner, owed in checks if owner is session}
-        batches = {owed.batch for owed in session.owed.values() if owed.batch is not None}
-        size = sum(each.kept_bytes for each in kept) + sum(b._kept_bytes for b in batches)
+        batches = {session.batch, *(owed.batch for owed in session.owed.values())}
+        size = sum(each.kept_bytes for each in kept)
+        size += sum(batch._kept_bytes for batch in batches if batch is not None)
         size += sum(uri.__sizeof__() for uri in session.subscribed)
         share = session.share
         if is_settled:  # else a subscription may be on its way whose request was given up
