@@ -8,11 +8,13 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure, ServerLogged
+from mcpd.core.mcp import modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux import progress
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.listens import Listens
-from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.lists import Lists, ListWaiter
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.requests import Interpreted
 from mcpd.core.mux.rounds import Rounds
@@ -42,45 +44,60 @@ class Hearers:
         tables = self._tables
         tables.memory[upstream.entry.launch] = upstream.known()
         for name in self._names_of(upstream):
-            for kind in Kind:
-                tables.aggregate.forget(name, kind)
+            tables.forget_lists(name)
 
-    def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
-        """A list is another one; without ``everybody`` only the aggregate had none before."""
-        tables = self._tables
-        names = self._names_of(upstream)
-        for session in tables.sessions.values():
-            own = session.server is not None
-            if (own and everybody and self._is_own(session, upstream)) or (
-                not own
-                and (everybody or kind in session.incomplete)
-                and session.is_session
-                and self._is_in_aggregate(session, upstream, names)
+    def heard_change(
+        self, upstream: Upstream, kind: Kind, *, everybody: bool, lists: Lists | None = None
+    ) -> None:
+        """A list is another one; without ``everybody`` only for those who were answered without.
+
+        ``lists`` are those of which it is one, ``None`` for the lists of all clients.
+        """
+        for session in self._reached(upstream):
+            if (everybody or kind in session.incomplete) and (
+                lists is None or upstream.lists_shown(self._client(session), kind) is lists
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
 
-    def heard_ready(self, upstream: Upstream) -> None:
-        """Read what sessions of the aggregate were answered without, to tell them of it.
-
-        Of a process only the tools are read at its start.
-        """
-        tables = self._tables
+    def _reached(self, upstream: Upstream) -> list[Session]:
+        """Return the sessions that are shown the lists of a process."""
         names = self._names_of(upstream)
-        missing = {
-            kind
-            for session in tables.sessions.values()
-            for kind in session.incomplete
-            if self._is_in_aggregate(session, upstream, names)
-        }
-        for kind in Kind:
-            if kind in missing and upstream.catalog.get(kind) is None:
-                upstream.lists.read(kind, self._announcer(upstream, kind))
+        return [
+            session
+            for session in self._tables.sessions.values()
+            if (
+                self._is_own(session, upstream)
+                if session.server is not None
+                else session.is_session and self._is_in_aggregate(session, upstream, names)
+            )
+        ]
 
-    def _announcer(self, upstream: Upstream, kind: Kind) -> ListWaiter:
+    def _client(self, session: Session) -> Asker:
+        """Return who a session's client is, as servers are told."""
+        speaker = session.speaker()
+        return speaker if session.server is not None else modern.without_tasks(speaker)
+
+    def heard_ready(self, upstream: Upstream) -> None:
+        """Read what sessions were answered without, or may be told otherwise, to tell them of it.
+
+        Of a process only the tools are read at its start, and as they are listed for us.
+        """
+        reached = [(session, self._client(session)) for session in self._reached(upstream)]
+        upstream.verify_lists(
+            {lists for _, client in reached if (lists := upstream.known_lists_for(client))}
+        )
+        for session, client in reached:
+            for kind in Kind:
+                if kind in session.incomplete:
+                    lists = upstream.lists_for(client)
+                    if lists.catalog.get(kind) is None:
+                        lists.read(kind, self._announcer(upstream, kind, lists))
+
+    def _announcer(self, upstream: Upstream, kind: Kind, lists: Lists) -> ListWaiter:
         def read(listing: Listing | None, failure: Failure | None) -> None:
             if listing is not None and len(listing):
-                self.heard_change(upstream, kind, everybody=False)
+                self.heard_change(upstream, kind, everybody=False, lists=lists)
 
         return read
 

@@ -109,7 +109,8 @@ class ControlDesk:
         arguments: bytes | None = None,
     ) -> None:
         """Have a call's arguments checked, then send it."""
-        item = upstream.catalog.tool(pending.tool or "")
+        name = pending.tool or ""
+        item = upstream.catalog_for(pending.asker).tool(name) or upstream.catalog.tool(name)
         schema = item.input_schema() if item is not None else None
         if arguments is None and pending.params is not None:
             found = envelope.params_of(pending.params)

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import progress
+from mcpd.core.mux import ourselves, progress
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.inflight import Pending
 from mcpd.core.mux.parked import Parked
@@ -100,7 +98,8 @@ class Forward:
         With ``failures`` all who could have it were asked, and these did not come.
         """
         tables = self._tables
-        route = tables.aggregate.route(kind, qualified)
+        aggregate = tables.aggregate_for(tables.client_of(session, owed))
+        route = aggregate.route(kind, qualified)
         if route is not None and params is not None:
             server, name = route
             entry = tables.entry(server)
@@ -112,7 +111,7 @@ class Forward:
             self._forward(session, owed, entry, rule, own, found, tool=tool)
             return
         if failures is None:
-            candidates = tables.aggregate.candidates(qualified)
+            candidates = aggregate.candidates(qualified)
             failed: list[Failure] = []
 
             def again() -> None:
@@ -127,7 +126,7 @@ class Forward:
         if failures:
             tables.refuse(session, owed, failures[0])
             return
-        near = tables.fx.suggest(qualified, tables.aggregate.names(kind))
+        near = tables.fx.suggest(qualified, aggregate.names(kind))
         tables.refuse(session, owed, _not_found(None, qualified, near, kind))
 
     def read(
@@ -165,11 +164,12 @@ class Forward:
             return
         qualified = envelope.text(ref.get("name", UNSET)) or ""
 
-        aggregate = self._tables.aggregate
+        client = self._tables.client_of(session, owed)
 
         def routed() -> None:
             if session.owed.get(owed.key) is not owed:
                 return
+            aggregate = self._tables.aggregate_for(client)
             route = aggregate.route(Kind.PROMPTS, qualified)
             if route is None:
                 near = self._tables.fx.suggest(qualified, aggregate.names(Kind.PROMPTS))
@@ -183,7 +183,8 @@ class Forward:
             renamed = Raw(progress.with_member(params, "ref", own))
             self._forward(session, owed, entry, rule, renamed, found)
 
-        is_unknown = aggregate.route(Kind.PROMPTS, qualified) is None
+        known = self._tables.aggregate_for(client)
+        is_unknown = known.route(Kind.PROMPTS, qualified) is None
         self._served.gather(session, owed, (Kind.PROMPTS,), routed, is_fresh=is_unknown)
 
     def _forward_own(
@@ -219,11 +220,13 @@ class Forward:
         asker = owed.asker
         if asker is not None:
             token = owed.token
-            if session.server is None and (able := _without_tasks(asker)) is not asker:
+            able = asker if session.server is not None else modern.without_tasks(asker)
+            able = ourselves.allowed(entry, able)
+            if able is not asker:
                 asker = able
                 params = Raw(modern.with_envelope(params, asker))
         else:
-            asker = session.asker
+            asker = ourselves.allowed(entry, session.asker)
             if found.meta is not UNSET:
                 token = token_of(found.meta)
         if token is not None and len(token) > envelope.ID_BYTES:
@@ -390,14 +393,3 @@ def token_of(meta: Raw) -> bytes | None:
     if raw is None or bytes(raw) == b"null":
         return None
     return bytes(raw)  # whatever it is: upstream it could be taken for one of ours
-
-
-def _without_tasks(asker: Asker) -> Asker:
-    """Return who asks through the aggregate, where a task could not be found again."""
-    if modern.TASKS.encode() not in asker.capabilities:
-        return asker
-    members = envelope.object_of(asker.capabilities) or {}
-    extensions = envelope.object_of(members.get("extensions", Raw(b"{}"))) or {}
-    extensions.pop(modern.TASKS, None)
-    members["extensions"] = Raw(envelope.object_from(extensions))
-    return msgspec.structs.replace(asker, capabilities=envelope.object_from(members))

@@ -529,7 +529,7 @@ class Mux:
     def _configure(self, entries: Iterable[Entry]) -> None:
         tables = self._tables
         before, tables.entries = tables.entries, {entry.name: entry for entry in entries}
-        tables.aggregate.configure(tables.entries)
+        tables.configure_aggregate()
         for name in list(tables.held):
             old, new = before.get(name), tables.entries.get(name)
             if old is None or new is None or old.launch != new.launch:

@@ -12,13 +12,13 @@ from msgspec import UNSET
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.methods import Method
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.greeting import aggregate_info
-from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.lists import Lists, ListWaiter
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.tables import Tables, Waiting
-from mcpd.core.mux.upstream import Upstream
 from mcpd.core.wire.envelope import Params
 from mcpd.ids import SlotId
 
@@ -60,7 +60,8 @@ class Served:
             self._tables.reject(session, owed, codes.METHOD_NOT_FOUND, why)
             return
         is_held = isinstance(usable, Failure)
-        known = self._known(session, entry.name, kind, is_held=is_held)
+        client = self._tables.client_of(session, owed)
+        known = self._known(session, entry.name, kind, client, is_held=is_held)
         if known is not None:
             self._reply_known(session, owed, entry, kind, known, is_held=is_held)
             return
@@ -71,18 +72,28 @@ class Served:
         def listed(listing: Listing | None, failure: Failure | None) -> None:
             if session.owed.get(owed.key) is not owed:
                 return
-            if listing is not None:
-                self._reply_known(session, owed, entry, kind, listing, is_held=False)
-            elif failure is not None and self._tables.has_left(upstream):
+            if failure is not None and self._tables.has_left(upstream):
                 self.answer(session, owed, rule, found)
+            elif failure is None and upstream.lists_for(client) is not lists:
+                self.answer(session, owed, rule, found)  # only now it is known that it has others
+            elif listing is not None:
+                self._reply_known(session, owed, entry, kind, listing, is_held=False)
             elif failure is not None:
-                self._tables.refuse(session, owed, failure)
+                ours = None if upstream.is_private else upstream.catalog.get(kind)
+                if ours is None:
+                    self._tables.refuse(session, owed, failure)
+                    return
+                session.incomplete.add(kind)
+                self._reply_list(session, owed, entry, kind, ours, _NO_HINTS)
 
         upstream = self._tables.upstream_for(session, usable)
-        self._tables.when_listed(owed, upstream, kind, listed)
+        lists = upstream.lists_for(client)
+        self._tables.when_listed(owed, lists, kind, listed)
 
-    def _known(self, session: Session, server: str, kind: Kind, *, is_held: bool) -> Listing | None:
-        """Return a list as far as it is known: of one client's own process, as it lists for that.
+    def _known(
+        self, session: Session, server: str, kind: Kind, client: Asker | None, *, is_held: bool
+    ) -> Listing | None:
+        """Return a list as far as it is known for a client.
 
         A server that ``is_held`` cannot be asked, so what it listed for others must do.
         """
@@ -90,10 +101,14 @@ class Served:
         known = None
         if current is not None:
             self._tables.recall_lists(current)
-            known = current.catalog.get(kind)
+            known = current.catalog_for(client).get(kind)
             if current.is_private and not is_held:
                 return known
-        return self._tables.catalog_of(server).get(kind) if known is None else known
+        if known is None:
+            known = self._tables.catalog_for(server, client).get(kind)
+        if known is None and is_held:
+            known = self._tables.catalog_of(server).get(kind)
+        return known
 
     def _reply_known(
         self,
@@ -107,11 +122,11 @@ class Served:
     ) -> None:
         """Answer with a list that is known, as fresh as it is to be had now."""
         upstream = self._tables.lister(session, entry.name)
-        client = owed.asker or session.asker
+        client = self._tables.client_of(session, owed)
         lists = None if upstream is None else upstream.lists_for(client)
 
         def reply() -> None:
-            now = self._known(session, entry.name, kind, is_held=is_held)
+            now = self._known(session, entry.name, kind, client, is_held=is_held)
             own = None if lists is None else lists.catalog.get(kind)
             listing = next(each for each in (own, now, known) if each is not None)
             hints = _NO_HINTS if lists is None else lists.hints(kind, self._tables.fx.now)
@@ -148,24 +163,29 @@ class Served:
         if session.owed.get(owed.key) is not owed:
             return
         servers = self._tables.aggregate.servers()
-        if any(self.unlisted(server, kind) is not None for server in servers):
+        client = self._tables.client_of(session, owed)
+        if any(self.unlisted(server, kind, client) is not None for server in servers):
             session.incomplete.add(kind)
-        page = self._tables.aggregate.page(kind)
+        page = self._tables.aggregate_for(client).page(kind)
         if owed.asker is not None:
-            hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
+            known = [self._hints(session, server, kind, client) for server in servers]
+            hints = known or [_NO_HINTS]
             ttl_ms = min(ttl for ttl, _ in hints)
             is_private = any(scope == "private" for _, scope in hints)
             scope = "private" if is_private else "public"
             page = modern.list_page(page, aggregate_info(self._tables), ttl_ms, scope)
         self._tables.reply(session, owed, page)
 
-    def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
+    def _hints(
+        self, session: Session, server: str, kind: Kind, client: Asker | None
+    ) -> tuple[int, str]:
         """Return for how many milliseconds a list may be kept, and by whom."""
         entry = self._tables.entries.get(server)  # it may have been removed meanwhile
         upstream = session.upstreams.get(server)
         if upstream is None and entry is not None:
             upstream = self._tables.upstreams.get(SlotId(entry.launch))
-        return _NO_HINTS if upstream is None else upstream.hints(kind)
+        lists = None if upstream is None else upstream.known_lists_for(client)
+        return _NO_HINTS if lists is None else lists.hints(kind, self._tables.fx.now)
 
     def gather(
         self,
@@ -185,7 +205,8 @@ class Served:
         """
         tables = self._tables
         missing: set[tuple[str, Kind]] = set()
-        waits: dict[tuple[str, Kind], tuple[Upstream, ListWaiter]] = {}
+        client = tables.client_of(session, who)
+        waits: dict[tuple[str, Kind], tuple[Lists, ListWaiter]] = {}
         is_done = False
 
         def leave() -> None:
@@ -193,8 +214,8 @@ class Served:
             is_done = True
             if timer is not None:
                 timer.cancel()
-            for (_, kind), (upstream, waiter) in waits.items():
-                upstream.lists.wait_no_more(kind, waiter)
+            for (_, kind), (lists, waiter) in waits.items():
+                lists.wait_no_more(kind, waiter)
             waits.clear()
 
         def finish() -> None:
@@ -217,32 +238,35 @@ class Served:
 
         def ask(part: tuple[str, Kind]) -> None:
             server, kind = part
-            entry = self.unlisted(server, kind)
+            entry = self.unlisted(server, kind, client)
             if entry is None:
                 lister = tables.lister(session, server) if is_fresh else None
                 if lister is not None:
                     missing.add(part)
-                    lister.lists.fresh(kind, lambda: refreshed(part))
+                    lister.lists_for(client).fresh(kind, lambda: refreshed(part))
                 return
             missing.add(part)
             upstream = session.upstreams.get(server) or tables.control_upstream(
                 entry, session.workspace
             )
+            lists = upstream.lists_for(client)
 
             def arrived(listing: Listing | None, failure: Failure | None) -> None:
                 missing.discard(part)
                 waits.pop(part, None)
+                is_there = tables.sessions.get(session.id) is session and not is_done
                 if failure is not None:
-                    is_there = tables.sessions.get(session.id) is session
-                    if is_there and not is_done and tables.has_left(upstream):
+                    if is_there and tables.has_left(upstream):
                         for kind in kinds:  # what the one that took its place lists counts
                             ask((server, kind))
                     elif failures is not None:
                         failures.append(failure)
+                elif is_there and upstream.lists_for(client) is not lists:
+                    ask(part)  # only now it is known that the client has lists of its own
                 settle()
 
-            waits[part] = (upstream, arrived)
-            upstream.lists.listing(kind, arrived)
+            waits[part] = (lists, arrived)
+            lists.listing(kind, arrived)
 
         names = tables.aggregate.servers() if servers is None else servers
         for part in itertools.product(names, kinds):
@@ -252,10 +276,13 @@ class Served:
         if missing and not is_done:
             who.leave = leave
 
-    def unlisted(self, server: str, kind: Kind) -> Entry | None:
-        """Return the entry of a server that may list something, and has not done it yet."""
-        entry = self._tables.entry(server)
-        if isinstance(entry, Failure) or self._tables.catalog_of(server).get(kind) is not None:
+    def unlisted(self, server: str, kind: Kind, client: Asker | None = None) -> Entry | None:
+        """Return the entry of a server that may list something, and has not done it for a client.
+
+        Without one it is whether it has for us.
+        """
+        entry, known = self._tables.entry(server), self._tables.catalog_for(server, client)
+        if isinstance(entry, Failure) or known.get(kind) is not None:
             return None
         return entry if self.has(server, kind.capability) else None
 
@@ -285,9 +312,10 @@ class Served:
         tables = self._tables
         kinds = (Kind.RESOURCES, Kind.TEMPLATES)
 
-        aggregate = tables.aggregate
+        client = tables.client_of(session, owed)
 
         def owner() -> str | None:
+            aggregate = tables.aggregate_for(client)
             return aggregate.template_owner(uri) if template else aggregate.owner(uri)
 
         def find() -> None:
@@ -295,7 +323,8 @@ class Served:
                 return
             server = owner()
             if server is None:
-                asked = [name for name in aggregate.servers() if self._has_listed(name, kinds)]
+                servers = tables.aggregate.servers()
+                asked = [name for name in servers if self._has_listed(name, kinds)]
                 why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
                 data = {"uri": uri, "servers": asked}
                 is_modern = owed.asker is not None
@@ -311,7 +340,7 @@ class Served:
             else:
                 tables.refuse(session, owed, entry)
 
-        if not template and self._is_owned(uri):
+        if not template and self._is_owned(uri, client):
             find()
             return
         self.gather(session, owed, kinds, find, is_fresh=owner() is None)
@@ -325,17 +354,18 @@ class Served:
     ) -> None:
         """Find the servers that resources belong to likewise; what has none is left out."""
         tables = self._tables
+        client = tables.client_of(session, who)
 
         def find() -> None:
             found: dict[str, Entry] = {}
             for uri in uris:
-                server = tables.aggregate.owner(uri)
+                server = tables.aggregate_for(client).owner(uri)
                 entry = None if server is None else tables.entry(server)
                 if isinstance(entry, Entry):
                     found[uri] = entry
             then(found)
 
-        if all(self._is_owned(uri) for uri in uris):
+        if all(self._is_owned(uri, client) for uri in uris):
             find()
         else:
             kinds = (Kind.RESOURCES, Kind.TEMPLATES)
@@ -345,12 +375,12 @@ class Served:
         catalog = self._tables.catalog_of(server)
         return any(catalog.get(kind) is not None for kind in kinds)
 
-    def _is_owned(self, uri: str) -> bool:
+    def _is_owned(self, uri: str, client: Asker | None) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""
         for server in self._tables.aggregate.servers():
-            known = self._tables.catalog_of(server).get(Kind.RESOURCES)
+            known = self._tables.catalog_for(server, client).get(Kind.RESOURCES)
             if known is not None and known.get(uri) is not None:
                 return True
-            if self.unlisted(server, Kind.RESOURCES) is not None:
+            if self.unlisted(server, Kind.RESOURCES, client) is not None:
                 return False
         return False

@@ -144,6 +144,10 @@ class Session:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""
         return self.envelope[1] if self.is_modern else self.asker
 
+    def asker_of(self, owed: Owed) -> Asker | None:
+        """Return who makes a request; ``None`` for a control call, which is nobody's."""
+        return None if owed.is_control else owed.asker or self.asker
+
     @property
     def may_omit_id(self) -> bool:
         """Whether an error for an unreadable request goes without an id, and not with a null."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -9,17 +10,18 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, FrameRejected, SessionNamed, SessionOpened
-from mcpd.core.mcp import codes
+from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.asker import Asker
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux import ourselves
 from mcpd.core.mux.aggregate import Aggregate
+from mcpd.core.mux.client_lists import MOST_LISTS
 from mcpd.core.mux.commands import CloseSlot, OpenSlot, ToSession
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry, Sharing
 from mcpd.core.mux.failures import no_room, with_details
 from mcpd.core.mux.inflight import Outcome, Pending
-from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.lists import Lists, ListWaiter
 from mcpd.core.mux.requests import Waiter
 from mcpd.core.mux.session import Owed, Session
 from mcpd.core.mux.upstream import Audience, Known, Phase, Upstream
@@ -71,6 +73,9 @@ class Tables:
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
+        """All servers' lists as we are shown them."""
+        self._aggregates: OrderedDict[bytes, Aggregate] = OrderedDict()
+        """The same as clients are shown them, by what they declare, until a list changes."""
         self.audience: Audience
 
     # -- servers --------------------------------------------------------------------------------
@@ -102,6 +107,65 @@ class Tables:
             return shared.catalog
         known = self.memory.get(entry.launch)
         return entry.catalog if known is None else known.catalog
+
+    def catalog_for(self, name: str, client: Asker | None) -> Catalog:
+        """Return what a server last listed for a client, ``None`` for us; nothing if never asked.
+
+        What a server with processes of its own for each client listed for any of them counts for
+        all.
+        """
+        entry = self.entries.get(name)
+        if entry is None or client is None or entry.sharing is not Sharing.SHARED:
+            return self.catalog_of(name)
+        shared = self.upstreams.get(SlotId(entry.launch))
+        known = self._known(entry)
+        return known.catalog_for(entry, client) if shared is None else shared.catalog_for(client)
+
+    def client_of(self, session: Session, who: Waiting) -> Asker | None:
+        """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
+        asker = session.asker_of(who) if isinstance(who, Owed) else session.speaker()
+        if asker is None or session.server is not None:
+            return asker
+        return modern.without_tasks(asker)
+
+    def aggregate_for(self, client: Asker | None) -> Aggregate:
+        """Return all servers' lists as a client is shown them, ours where its own are unknown."""
+        if client is None:
+            return self.aggregate
+        told = client.capabilities
+        found = self._aggregates.get(told)
+        if found is None:
+            found = self._aggregates[told] = self._view_of(client)
+            if len(self._aggregates) > MOST_LISTS:
+                self._aggregates.popitem(last=False)
+        self._aggregates.move_to_end(told)
+        return found
+
+    def _view_of(self, client: Asker) -> Aggregate:
+        def catalog_of(name: str) -> Catalog:
+            ours, own = self.catalog_of(name), self.catalog_for(name, client)
+            return ours if own is ours else Catalog({**ours.lists, **own.lists})
+
+        if all(
+            listing is self.catalog_of(name).get(kind)
+            for name in self.aggregate.servers()
+            for kind, listing in self.catalog_for(name, client).lists.items()
+        ):
+            return self.aggregate
+        found = Aggregate(catalog_of, self.aggregate)
+        found.configure(self.entries)
+        return found
+
+    def configure_aggregate(self) -> None:
+        """Take the entries into the aggregate, in their order."""
+        self.aggregate.configure(self.entries)
+        self._aggregates.clear()
+
+    def forget_lists(self, name: str) -> None:
+        """A list of this server is another one now, for somebody."""
+        for kind in Kind:
+            self.aggregate.forget(name, kind)
+        self._aggregates.clear()
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""
@@ -359,7 +423,12 @@ class Tables:
     def _known(self, entry: Entry) -> Known:
         """Return what is known of a launch, from its last process or from the disk."""
         return self.memory.get(entry.launch) or Known(
-            entry.introduction, entry.catalog, entry.verdict, entry.has_asked, entry.capabilities
+            entry.introduction,
+            entry.catalog,
+            entry.verdict,
+            entry.has_asked,
+            entry.capabilities,
+            entry.of_clients,
         )
 
     def _remember(self, upstream: Upstream) -> None:
@@ -383,15 +452,15 @@ class Tables:
         who.leave = lambda: upstream.requests.wait_no_more(ready)
         upstream.requests.when_ready(ready)
 
-    def when_listed(self, who: Waiting, upstream: Upstream, kind: Kind, act: ListWaiter) -> None:
+    def when_listed(self, who: Waiting, lists: Lists, kind: Kind, act: ListWaiter) -> None:
         """Go on with a request once a process has listed, unless it is over."""
 
         def listed(listing: Listing | None, failure: Failure | None) -> None:
             who.leave = None
             act(listing, failure)
 
-        who.leave = lambda: upstream.lists.wait_no_more(kind, listed)
-        upstream.lists.listing(kind, listed)
+        who.leave = lambda: lists.wait_no_more(kind, listed)
+        lists.listing(kind, listed)
 
     # -- answers --------------------------------------------------------------------------------
 

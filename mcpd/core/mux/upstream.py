@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeGuard
 
-from msgspec import MsgspecError, Raw, json
+from msgspec import Raw
 
-from mcpd.core.catalog.model import Catalog, Kind, Listing
+from mcpd.core.catalog.model import Catalog, Item, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.asker import Asker
-from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import ourselves
+from mcpd.core.mux.client_lists import ClientLists, canonical, key_of
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.mux.effects import Effects, Timer
 from mcpd.core.mux.entries import Entry
@@ -42,8 +41,13 @@ class Audience(Told["Upstream"], Protocol):
     def heard_lists(self, upstream: Upstream) -> None:
         """Remember what the server has listed, before anybody who waits for it is answered."""
 
-    def heard_change(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
-        """A list is another one now; ``everybody``: also for those who wait for it."""
+    def heard_change(
+        self, upstream: Upstream, kind: Kind, *, everybody: bool, lists: Lists | None = None
+    ) -> None:
+        """A list is another one now; ``everybody``: also for those who do not wait for it.
+
+        ``lists`` are those of which it is one, ``None`` for the lists of all clients.
+        """
 
     def heard_ready(self, upstream: Upstream) -> None:
         """The process is ready, and its lists can be read."""
@@ -65,15 +69,12 @@ ROOTS_MOST: Final = 10.0
 """Seconds that requests wait for that at most."""
 
 
-MOST_LISTS: Final = 8
-"""How many kinds of clients a modern server's lists are kept for."""
-
-
 class Known(NamedTuple):
     """What is known of a launch, whether a process of it runs or not.
 
     ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
-    that said so, as JSON; what it lists may depend on them.
+    that said so, as JSON; what it lists may depend on them. ``of_clients`` is what a modern one
+    listed with others, by these (see ``key_of``).
     """
 
     introduction: Introduction | None
@@ -81,6 +82,15 @@ class Known(NamedTuple):
     verdict: Verdict | None = None
     has_asked: bool = False
     capabilities: bytes = b"{}"
+    of_clients: Mapping[str, Catalog] = {}
+
+    def catalog_for(self, entry: Entry, client: Asker) -> Catalog:
+        """Return what was listed for a client, as far as that is known."""
+        if self.introduction is None or self.introduction.era is not Era.MODERN:
+            return self.catalog
+        key = key_of(entry, client)
+        ours = ourselves.asker_for(entry, None, "").capabilities
+        return self.catalog if key == canonical(ours) else self.of_clients.get(key, Catalog())
 
 
 class Phase(Enum):
@@ -127,7 +137,7 @@ class Upstream:
         self.turns = requests.gate = Turns(effects, requests)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
         self.lists = Lists(effects, requests, lists, self)
-        self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
+        self._client_lists = ClientLists(effects, requests, self, self.lists)
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(effects, requests, self._take_introduction)
         self._feeds = Feeds(effects, requests, self)
@@ -136,6 +146,8 @@ class Upstream:
         self._fx = effects
         self._audience = audience
         self._client = client
+        if client is None:
+            requests.ours = ourselves.asker_for(entry, None, effects.settings.version)
         self._start_steps = 0  # answers that are owed before the process is ready
         self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
         self._roots_timer: Timer | None = None
@@ -158,26 +170,37 @@ class Upstream:
         """Whether the process serves one client alone, or control calls."""
         return self._client is not None
 
-    def lists_for(self, client: Asker) -> Lists:
-        """Return what the server lists for a client.
+    def lists_for(self, client: Asker | None) -> Lists:
+        """Return what the server lists for a client; ``None`` is us.
 
-        A modern server can list by what each request declares, so clients whose extensions are
-        others than ours have lists of their own: those of the last ``MOST_LISTS`` are kept.
+        A modern server can list by what each request declares, so clients that declare something
+        else than we do have lists of their own, which may have to be read first.
         """
-        told = client.capabilities
-        if not self.is_modern or self.is_private:
-            return self.lists
-        if _extensions(told) == _extensions(self.requests.ours.capabilities):
-            return self.lists
-        found = self._lists_of.get(told)
-        if found is None:
-            host = _ListsOfClients(self)
-            asker = Asker(Era.LEGACY, told, client.info)  # its envelope is written by us
-            found = self._lists_of[told] = Lists(self._fx, self.requests, Catalog(), host, asker)
-            if len(self._lists_of) > MOST_LISTS:
-                self._lists_of.popitem(last=False)
-        self._lists_of.move_to_end(told)
-        return found
+        return self._client_lists.of(client) if self._has_own_lists(client) else self.lists
+
+    def known_lists_for(self, client: Asker | None) -> Lists | None:
+        """Return what the server lists for a client if it was ever asked for that."""
+        return self._client_lists.get(client) if self._has_own_lists(client) else self.lists
+
+    def lists_shown(self, client: Asker, kind: Kind) -> Lists:
+        """Return the lists that a client is shown, or was before this daemon: ours if no others."""
+        own = self.known_lists_for(client)
+        return self.lists if own is None or own.catalog.get(kind) is None else own
+
+    def catalog_for(self, client: Asker | None) -> Catalog:
+        """Return what the server last listed for a client."""
+        lists = self.known_lists_for(client)
+        return Catalog() if lists is None else lists.catalog
+
+    def _has_own_lists(self, client: Asker | None) -> TypeGuard[Asker]:
+        known = self.introduction
+        if client is None or self.is_private or known is None or known.era is not Era.MODERN:
+            return False
+        return key_of(self.entry, client) != canonical(self.requests.ours.capabilities)
+
+    def tool(self, name: str) -> Item | None:
+        """Return a tool that the server has listed for anybody."""
+        return self.catalog.tool(name) or self._client_lists.tool(name)
 
     @property
     def is_ready(self) -> bool:
@@ -215,20 +238,18 @@ class Upstream:
         owed_since = self.requests.owed_since()
         return None if owed_since is None else self._fx.now - max(owed_since, self.heard_at)
 
-    def hints(self, kind: Kind) -> tuple[int, str]:
-        """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list."""
-        return self.lists.hints(kind, self._fx.now)
-
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
         verdict, told = self._handshake.verdict, self.requests.ours.capabilities
-        return Known(self.introduction, self.catalog, verdict, self.has_asked, told)
+        of_clients = self._client_lists.known()
+        return Known(self.introduction, self.catalog, verdict, self.has_asked, told, of_clients)
 
     def recall(self, known: Known) -> None:
         """Take over what an earlier process of the same launch said."""
         self.introduction = known.introduction
         if not self.is_private:
             self.lists.catalog = known.catalog
+            self._client_lists.recall(known.of_clients)
         self._handshake.verdict = known.verdict
         self.has_asked = self.turns.has_asked = known.has_asked
 
@@ -237,7 +258,7 @@ class Upstream:
         if self._client is None or self.catalog.lists or self.phase is not Phase.DOWN:
             return
         ours = ourselves.asker_for(self.entry, self._client(), self._fx.settings.version)
-        if _declared(known.capabilities) == _declared(ours.capabilities):
+        if canonical(known.capabilities) == canonical(ours.capabilities):
             self.lists.catalog = known.catalog
 
     def mark_asked(self) -> None:
@@ -327,12 +348,10 @@ class Upstream:
             failure,
             is_planned=is_planned,
             comes_back=comes_back,
-            tool=self.catalog.tool,
+            tool=self.tool,
         )
         self.lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
-        for lists in self._lists_of.values():
-            lists.lose(failure, is_planned=is_planned, comes_back=False)
-        self._lists_of.clear()
+        self._client_lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
         if not comes_back:
             self.subscriptions.fail(failure)
 
@@ -345,6 +364,7 @@ class Upstream:
         if self.is_modern:
             self._follow_lists(introduction)  # before they are read, so that no change is lost
         else:
+            self._client_lists.clear()
             self.notify(b'"notifications/initialized"')
             for level in self.requests.levels():  # the process before may have been a modern one
                 self.log_at_least(level)
@@ -375,7 +395,8 @@ class Upstream:
         self.requests.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
-                self._audience.heard_change(self, kind, everybody=kind in self._before)
+                is_other = kind in self._before
+                self._audience.heard_change(self, kind, everybody=is_other, lists=self.lists)
         self._before = {}
         self.lists.opened()
         self._audience.heard_ready(self)
@@ -388,17 +409,44 @@ class Upstream:
             said, entry = self.introduction, self.entry
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
-            told = self.requests.ours.capabilities
+            known = self.known()
             self._fx.emit(
                 KeepCatalog(
-                    entry.name, entry.launch, said, self.catalog, self.has_asked, offer, told
+                    entry.name,
+                    entry.launch,
+                    said,
+                    known.catalog,
+                    known.has_asked,
+                    offer,
+                    known.capabilities,
+                    known.of_clients,
                 )
             )
 
-    def lists_changed(self, kind: Kind) -> None:
+    def have_read(self, lists: Lists) -> None:
+        """One of these lists of a running process is another one now than the one we kept."""
+        if lists is not self.lists:
+            self._client_lists.bound()
+        self.keep_lists()
+
+    def lists_changed(self, kind: Kind, lists: Lists) -> None:
         """A list has been read again, and it is another one, or the server said so."""
-        self._lists_of.clear()  # what is being read there still comes to those who wait
+        for others in (self.lists, *self._client_lists):
+            if others is not lists:
+                others.outdate(kind)
         self._audience.heard_change(self, kind, everybody=True)
+
+    def lists_differ(self, kind: Kind, lists: Lists) -> None:
+        """A list of the process before is another one of this."""
+        self._audience.heard_change(self, kind, everybody=True, lists=lists)
+
+    def verify_lists(self, used: Collection[Lists]) -> None:
+        """A new process may list something else: look, for those clients that are there."""
+        for lists in self._client_lists:
+            if lists in used:
+                lists.verify()
+            else:
+                lists.outdate_all()
 
     # -- log level and subscriptions ------------------------------------------------------------
 
@@ -495,7 +543,9 @@ class Upstream:
     def feed_reopened(self, listen: modern.Listen) -> None:
         """For a time the server told of no changes: look for some."""
         wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
-        self.lists.compare(kind for kind in Kind if wanted[kind.capability])
+        kinds = [kind for kind in Kind if wanted[kind.capability]]
+        for lists in (self.lists, *self._client_lists):
+            lists.compare(kinds)
 
     def warn_seldom(self, text: str) -> None:
         """Say that the server does something odd, once a second at most."""
@@ -511,31 +561,3 @@ class Upstream:
 def most_verbose(levels: list[str]) -> str | None:
     """Return the level that shows everything that any of these does."""
     return min(levels, key=LEVELS.index, default=None)
-
-
-class _ListsOfClients:
-    """The server whose lists are read for clients with capabilities of their own."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        self.has = upstream.has
-        self.tells_changes = upstream.tells_changes
-        self.warn = upstream.warn
-        self.lists_changed = upstream.lists_changed
-
-    def keep_lists(self) -> None:
-        """Keep nothing on disk: these lists are few clients' alone."""
-
-
-def _extensions(capabilities: bytes) -> object:
-    """Return the extensions that are declared, but for tasks, on which no list depends."""
-    found = _declared(capabilities).get("extensions")
-    return {k: v for k, v in found.items() if k != TASKS} if isinstance(found, dict) else {}
-
-
-def _declared(capabilities: bytes) -> dict[str, Any]:
-    """Read capabilities, so that they can be compared whatever the order of the members."""
-    try:
-        found = json.decode(capabilities)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
