@@ -69,8 +69,8 @@ def gated(params: dict[str, Any]) -> list[str]:
     declared = params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
     extensions = declared.pop("extensions", {})
     names = sorted(re.sub(r"\W", "_", name) for name in [*declared, *extensions])
-    more = ["sampling" in declared and "words"] if os.path.exists(opt.more) else []
-    return ["plain", *names, *filter(None, more)]
+    more = ["words"] if "sampling" in declared and os.path.exists(opt.more) else []
+    return ["plain", *names, *more]
 
 
 def entries(method: str, params: dict[str, Any]) -> list[dict[str, Any]]:

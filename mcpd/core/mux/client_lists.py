@@ -21,7 +21,7 @@ from mcpd.core.mux.requests import Requests
 MOST_LISTS: Final = 16
 """How many sets of capabilities a server's lists are kept for, besides our own."""
 
-LISTS_BYTES: Final = 64 * 1024 * 1024
+LISTS_BYTES: Final = 8 * 1024 * 1024
 """How long all these lists together may be; those that are the same as ours do not count."""
 
 

@@ -295,7 +295,7 @@ class Lists:
             self._host.warn(f"{why}; the previous list stays")
         elif self._ours is not None:
             instead = self._ours.catalog.get(kind) or paging.listing()
-            self._host.warn(f"{why}; a client is given another's list")
+            self._host.warn(f"{why}; a client is given the list of others")
         else:
             self._take_listing(kind, paging.listing())
             self._host.warn(f"{why}; what was read so far is kept")

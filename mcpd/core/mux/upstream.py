@@ -69,6 +69,10 @@ ROOTS_MOST: Final = 10.0
 """Seconds that requests wait for that at most."""
 
 
+KEEP_AFTER: Final = 2.0
+"""Seconds after which lists of clients are put on disk: many come at once, in many turns."""
+
+
 class Known(NamedTuple):
     """What is known of a launch, whether a process of it runs or not.
 
@@ -151,6 +155,7 @@ class Upstream:
         self._start_steps = 0  # answers that are owed before the process is ready
         self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
         self._roots_timer: Timer | None = None
+        self._keep_timer: Timer | None = None
         self._roots_by = 0.0  # when requests wait for roots no more
         self._before: dict[Kind, Listing] = {}
         self._warned_at = -math.inf
@@ -337,6 +342,8 @@ class Upstream:
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
         self.requests.is_ready = False  # whoever gets a turn now waits for the next process
         self._audience.heard_end(self)
+        if self._keep_timer is not None:
+            self.keep_lists()
         self.phase = Phase.DOWN
         self._start_steps = 0
         self._roots_asked.clear()
@@ -404,6 +411,9 @@ class Upstream:
 
     def keep_lists(self) -> None:
         """Have what the server said known to everybody, and put on disk."""
+        if self._keep_timer is not None:
+            self._keep_timer.cancel()
+            self._keep_timer = None
         if self.introduction is not None:
             self._audience.heard_lists(self)
             said, entry = self.introduction, self.entry
@@ -425,9 +435,13 @@ class Upstream:
 
     def have_read(self, lists: Lists) -> None:
         """One of these lists of a running process is another one now than the one we kept."""
-        if lists is not self.lists:
-            self._client_lists.bound()
-        self.keep_lists()
+        if lists is self.lists:
+            self.keep_lists()
+            return
+        self._client_lists.bound()
+        self._audience.heard_lists(self)
+        if self._keep_timer is None:
+            self._keep_timer = self._fx.after(KEEP_AFTER, self.keep_lists)
 
     def lists_changed(self, kind: Kind, lists: Lists) -> None:
         """A list has been read again, and it is another one, or the server said so."""
