@@ -176,6 +176,7 @@ class Registry:
             introduction=known.introduction,
             catalog=known.catalog,
             capabilities=known.capabilities,
+            of_clients=known.of_clients,
             has_asked=known.has_asked,
             verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )

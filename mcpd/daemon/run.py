@@ -569,6 +569,7 @@ class Daemon:
                     stamp,
                     command.offer,
                     command.capabilities,
+                    command.of_clients,
                 )
                 redactor = self._registry.redactor(server.name)
                 self._cache.keep(server.name, server.cache_key, said, redactor)
