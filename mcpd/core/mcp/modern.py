@@ -192,6 +192,20 @@ def has_tasks(introduction: Introduction) -> bool:
     return introduction.era is Era.MODERN and TASKS in (object_of(extensions) or {})
 
 
+def without_tasks(client_info: ClientInfo) -> ClientInfo:
+    """Return who asks where a task could not be found again: through the aggregate."""
+    if TASKS.encode() not in client_info.capabilities:
+        return client_info
+    members = object_of(client_info.capabilities) or {}
+    extensions = object_of(members.get("extensions", Raw(b"{}"))) or {}
+    extensions.pop(TASKS, None)
+    if extensions:
+        members["extensions"] = Raw(object_from(extensions))
+    else:
+        members.pop("extensions", None)
+    return msgspec.structs.replace(client_info, capabilities=object_from(members))
+
+
 # -- results ---------------------------------------------------------------------------------------
 
 

@@ -180,7 +180,8 @@ class Admission:
 
     def _check(self, leg: UpstreamRequest, upstream: Upstream) -> bool:
         """Have a call's arguments checked, if the schema is known; tell whether they are."""
-        item = upstream.catalog.tool(leg.tool or "")
+        name = leg.tool or ""
+        item = upstream.catalog_for(leg.client_info).tool(name) or upstream.catalog.tool(name)
         schema = item.input_schema() if item is not None else None
         found = None if leg.params is None else envelope.params_of(leg.params)
         request = leg.recipient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mcpd.core.catalog import merge
-from mcpd.core.catalog.model import Catalog, Kind
+from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.catalog.naming import qualify, sanitise
 from mcpd.core.mux.entries import Entry
 from mcpd.core.wire import envelope
@@ -17,8 +17,10 @@ CatalogOf = Callable[[str], Catalog]
 class Aggregate:
     """Many servers' lists as one; everything is worked out anew only where something changed."""
 
-    def __init__(self, catalog_of: CatalogOf) -> None:
+    def __init__(self, catalog_of: CatalogOf, ours: Aggregate | None = None) -> None:
+        """``ours`` is the view of ourselves, for that of a client: what is the same is shared."""
         self._catalog_of = catalog_of
+        self._ours = ours
         self._entries: dict[str, Entry] = {}
         self._parts: dict[tuple[str, Kind], merge.Part] = {}
         self._pages: dict[Kind, bytes] = {}
@@ -43,8 +45,14 @@ class Aggregate:
         if kind in (Kind.RESOURCES, Kind.TEMPLATES):
             self._owners = None
 
+    def listing(self, server: str, kind: Kind) -> Listing | None:
+        """Return a list of a server as it is part of this."""
+        return self._catalog_of(server).get(kind)
+
     def page(self, kind: Kind) -> bytes:
         """Return the result of a list request."""
+        if self._ours is not None:  # there are many of these: it is not kept
+            return merge.aggregate_page(kind, self._parts_of(kind))
         if kind not in self._pages:
             self._pages[kind] = merge.aggregate_page(kind, self._parts_of(kind))
         return self._pages[kind]
@@ -103,9 +111,11 @@ class Aggregate:
         known = self._parts.get((server, kind))
         if known is not None:
             return known
-        listing = self._catalog_of(server).get(kind)
+        listing = self.listing(server, kind)
         if listing is None:
             return None
+        if self._ours is not None and listing is self._ours.listing(server, kind):
+            return self._ours._part(server, kind)
         names: dict[str, str] = {}
         if kind in (Kind.TOOLS, Kind.PROMPTS):
             everything = [item.identity for item in listing.items]

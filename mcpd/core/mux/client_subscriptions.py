@@ -164,7 +164,7 @@ class ClientSubscriptions:
             self._acknowledge(listener)
 
     def _follow_owners(self, session: Session, listener: ClientSubscription) -> None:
-        owners = self._list_requests.owners(listener.wanted.uris)
+        owners = self._list_requests.owners(session, listener, listener.wanted.uris)
         followed: dict[Topic, Entry] = {
             uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
         }

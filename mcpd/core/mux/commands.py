@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import Raw
 
@@ -178,6 +180,8 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     """What of ``initialize`` a legacy server accepted."""
     capabilities: bytes = b"{}"
     """What was declared to the process, as JSON."""
+    of_clients: Mapping[str, Catalog] = {}
+    """What it listed for clients that declare something else, by what these declare."""
 
 
 class Tell(msgspec.Struct, frozen=True):

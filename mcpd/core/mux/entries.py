@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
@@ -86,6 +87,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog = Catalog()
     capabilities: bytes = b"{}"
     """What was declared to the process that listed this, as JSON."""
+    of_clients: Mapping[str, Catalog] = {}
+    """What it listed for clients that declare something else, by what these declare."""
     introduction: Introduction | None = None
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.client_info import ClientInfo
-from mcpd.core.mux import progress
+from mcpd.core.mux import own_info, progress
 from mcpd.core.mux.admission import Admission
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.failures import not_found
@@ -81,7 +79,7 @@ class Forwarding:
         """
         if self._send_by_name(request, kind, qualified):
             return
-        aggregate = self._state.aggregate
+        aggregate = self._state.aggregate_of(request)
         failed: list[Failure] = []
 
         def gathered(request: ClientRequest) -> None:
@@ -90,7 +88,8 @@ class Forwarding:
             if failed:
                 request.refuse(failed[0])
                 return
-            near = self._state.ctx.suggest(qualified, aggregate.names(kind))
+            names = self._state.aggregate_of(request).names(kind)
+            near = self._state.ctx.suggest(qualified, names)
             request.refuse(not_found(None, qualified, near, kind))
 
         candidates = aggregate.candidates(qualified)
@@ -100,7 +99,7 @@ class Forwarding:
 
     def _send_by_name(self, request: ClientRequest, kind: Kind, qualified: str) -> bool:
         """Send a request on if a server is known for its name; tell whether one is."""
-        route = self._state.aggregate.route(kind, qualified)
+        route = self._state.aggregate_of(request).route(kind, qualified)
         if route is None or request.params is None:
             return False
         server, name = route
@@ -136,7 +135,7 @@ class Forwarding:
             self._list_requests.by_uri(request, uri, self._read_at, template=True)
             return
         name = envelope.text(ref.get("name", UNSET)) or ""
-        is_unknown = self._state.aggregate.route(kind, name) is None
+        is_unknown = self._state.aggregate_of(request).route(kind, name) is None
         gather = self._list_requests.gather
         gather(request.session, request, (kind,), self._complete_prompt, is_fresh=is_unknown)
 
@@ -145,7 +144,11 @@ class Forwarding:
         return (envelope.object_of(raw) if raw is not UNSET else None) or {}
 
     def _complete_prompt(self, request: ClientRequest) -> None:
-        aggregate, params, raw = self._state.aggregate, request.params, request.found.ref
+        aggregate, params, raw = (
+            self._state.aggregate_of(request),
+            request.params,
+            request.found.ref,
+        )
         qualified = envelope.text(self._reference(request).get("name", UNSET)) or ""
         route = aggregate.route(Kind.PROMPTS, qualified)
         if route is None or params is None or raw is UNSET:
@@ -203,12 +206,15 @@ class Forwarding:
         session = request.session
         client_info, token = request.client_info, request.token
         if client_info is None:
-            client_info = session.client_info
+            client_info = own_info.allowed(entry, session.client_info)
             if request.found.meta is not UNSET:
                 token = token_of(request.found.meta)
-        elif session.server is None and (able := _without_tasks(client_info)) is not client_info:
-            client_info = able
-            params = Raw(modern.with_envelope(params, client_info))
+        else:
+            able = client_info if session.server is not None else modern.without_tasks(client_info)
+            able = own_info.allowed(entry, able)
+            if able is not client_info:
+                client_info = able
+                params = Raw(modern.with_envelope(params, client_info))
         if token is not None and len(token) > envelope.ID_BYTES:
             why = f"progressToken has more than {envelope.ID_BYTES} bytes"
             request.reject(codes.INVALID_PARAMS, why)
@@ -263,14 +269,3 @@ def token_of(meta: Raw) -> bytes | None:
     if raw is None or bytes(raw) == b"null":
         return None
     return bytes(raw)  # whatever it is: upstream it could be taken for one of ours
-
-
-def _without_tasks(client_info: ClientInfo) -> ClientInfo:
-    """Return who asks through the aggregate, where a task could not be found again."""
-    if modern.TASKS.encode() not in client_info.capabilities:
-        return client_info
-    members = envelope.object_of(client_info.capabilities) or {}
-    extensions = envelope.object_of(members.get("extensions", Raw(b"{}"))) or {}
-    extensions.pop(modern.TASKS, None)
-    members["extensions"] = Raw(envelope.object_from(extensions))
-    return msgspec.structs.replace(client_info, capabilities=envelope.object_from(members))

@@ -13,10 +13,11 @@ from msgspec import UNSET
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mux.context import Timer
 from mcpd.core.mux.entries import Entry
 from mcpd.core.mux.initialize import aggregate_info
-from mcpd.core.mux.lists import ListWaiter
+from mcpd.core.mux.lists import Lists, ListWaiter
 from mcpd.core.mux.session import ClientRequest, Session
 from mcpd.core.mux.slots import Slots
 from mcpd.core.mux.state import MuxState
@@ -53,8 +54,9 @@ class Gathering(Generic[R]):
         self._then = then
         self._failures = failures
         self._is_fresh = is_fresh
+        self._client = self._state.client_of(session, request)
         self._missing: set[tuple[str, Kind]] = set()
-        self._waits: dict[tuple[str, Kind], tuple[Upstream, ListWaiter]] = {}
+        self._waits: dict[tuple[str, Kind], tuple[Lists, ListWaiter]] = {}
         self._timer: Timer | None = None
         self._is_asked = False
         self._is_done = False
@@ -73,37 +75,43 @@ class Gathering(Generic[R]):
 
     def _ask(self, part: tuple[str, Kind]) -> None:
         (server, kind), state = part, self._state
-        entry = self._list_requests.unlisted(server, kind)
+        entry = self._list_requests.unlisted(server, kind, self._client)
         if entry is not None:
             self._missing.add(part)
             upstream = self._session.upstreams.get(server) or self._slots.control_upstream(
                 entry, self._session.workspace
             )
-            waiter = partial(self._arrived, part, upstream)
-            self._waits[part] = (upstream, waiter)
-            upstream.lists.listing(kind, waiter)
+            lists = upstream.lists_for(self._client)
+            waiter = partial(self._arrived, part, upstream, lists)
+            self._waits[part] = (lists, waiter)
+            lists.listing(kind, waiter)
             return
         lister = state.lister(self._session, server) if self._is_fresh else None
         if lister is not None:
             self._missing.add(part)
-            lister.lists.fresh(kind, partial(self._refreshed, part))
+            lister.lists_for(self._client).fresh(kind, partial(self._refreshed, part))
 
     def _arrived(
         self,
         part: tuple[str, Kind],
         upstream: Upstream,
+        lists: Lists,
         listing: Listing | None,
         failure: Failure | None,
     ) -> None:
         self._missing.discard(part)
         self._waits.pop(part, None)
+        is_there = not self._is_done and (
+            self._state.sessions.get(self._session.id) is self._session
+        )
         if failure is not None:
-            is_there = self._state.sessions.get(self._session.id) is self._session
-            if is_there and not self._is_done and self._state.has_left(upstream):
+            if is_there and self._state.has_left(upstream):
                 for kind in self._kinds:  # what the one that took its place lists counts
                     self._ask((part[0], kind))
             elif self._failures is not None:
                 self._failures.append(failure)
+        elif is_there and upstream.lists_for(self._client) is not lists:
+            self._ask(part)  # only now it is known that the client has lists of its own
         self._settle()
 
     def _refreshed(self, part: tuple[str, Kind]) -> None:
@@ -125,8 +133,8 @@ class Gathering(Generic[R]):
         self._is_done = True
         if self._timer is not None:
             self._timer.cancel()
-        for (_, kind), (upstream, waiter) in self._waits.items():
-            upstream.lists.wait_no_more(kind, waiter)
+        for (_, kind), (lists, waiter) in self._waits.items():
+            lists.wait_no_more(kind, waiter)
         self._waits.clear()
 
 
@@ -159,23 +167,49 @@ class ListRequests:
             request.reject(codes.METHOD_NOT_FOUND, why)
             return
         is_held = isinstance(usable, Failure)
-        known = self._known(session, entry.name, kind, is_held=is_held)
+        client = self._state.client_of(request.session, request)
+        known = self._known(session, entry.name, kind, client, is_held=is_held)
         if known is not None:
             self._reply_known(request, entry, known, is_held=is_held)
         elif isinstance(usable, Failure):
             request.refuse(usable)
         else:
-            upstream = self._slots.upstream_for(session, usable)
-            Waiting(self._state, request, upstream, self._listed, self.answer).for_list(kind)
+            self._ask(request, self._slots.upstream_for(session, usable), kind)
 
-    def _listed(self, request: ClientRequest, upstream: Upstream) -> None:
-        listing = upstream.catalog.get(_KINDS[request.method.kind or ""])
+    def _ask(self, request: ClientRequest, upstream: Upstream, kind: Kind) -> None:
+        """Answer a list request once a process has listed for this client."""
+        lists = upstream.lists_for(self._state.client_of(request.session, request))
+        listed = partial(self._listed, lists)
+        refuse = partial(self._not_listed, upstream)
+        Waiting(self._state, request, upstream, listed, self.answer, refuse).for_list(kind, lists)
+
+    def _listed(self, lists: Lists, request: ClientRequest, upstream: Upstream) -> None:
+        if upstream.lists_for(self._state.client_of(request.session, request)) is not lists:
+            self.answer(request)  # only now it is known that it has others
+            return
+        kind = _KINDS[request.method.kind or ""]
+        listing = lists.catalog.get(kind)
+        if listing is None:  # it could not be read for this client
+            listing = upstream.catalog.get(kind)
         entry = self._state.entries.get(request.session.server or "", upstream.entry)
         if listing is not None:
             self._reply_known(request, entry, listing, is_held=False)
 
-    def _known(self, session: Session, server: str, kind: Kind, *, is_held: bool) -> Listing | None:
-        """Return a list as far as it is known: of one client's own process, as it lists for that.
+    def _not_listed(self, upstream: Upstream, request: ClientRequest, failure: Failure) -> None:
+        """Answer with what was listed for us, if it is known, or with the failure."""
+        kind = _KINDS[request.method.kind or ""]
+        ours = None if upstream.is_private else upstream.catalog.get(kind)
+        if ours is None:
+            request.refuse(failure)
+            return
+        entry = self._state.entries.get(request.session.server or "", upstream.entry)
+        request.session.incomplete.add(kind)
+        self._reply_list(request, entry, kind, ours, _NO_HINTS)
+
+    def _known(
+        self, session: Session, server: str, kind: Kind, client: ClientInfo | None, *, is_held: bool
+    ) -> Listing | None:
+        """Return a list as far as it is known for a client.
 
         A server that ``is_held`` cannot be asked, so what it listed for others must do.
         """
@@ -183,10 +217,14 @@ class ListRequests:
         known = None
         if current is not None:
             self._state.recall_lists(current)
-            known = current.catalog.get(kind)
+            known = current.catalog_for(client).get(kind)
             if current.is_private and not is_held:
                 return known
-        return self._state.catalog_of(server).get(kind) if known is None else known
+        if known is None:
+            known = self._state.catalog_for(server, client).get(kind)
+        if known is None and is_held:
+            known = self._state.catalog_of(server).get(kind)
+        return known
 
     def _reply_known(
         self, request: ClientRequest, entry: Entry, known: Listing, *, is_held: bool
@@ -194,14 +232,11 @@ class ListRequests:
         """Answer with a list that is known, as fresh as it is to be had now."""
         kind, session = _KINDS[request.method.kind or ""], request.session
         upstream = self._state.lister(session, entry.name)
-        lists = (
-            None
-            if upstream is None
-            else upstream.lists_for(request.client_info or session.client_info)
-        )
+        client = self._state.client_of(session, request)
+        lists = None if upstream is None else upstream.lists_for(client)
 
         def reply(*_: object) -> None:
-            now = self._known(session, entry.name, kind, is_held=is_held)
+            now = self._known(session, entry.name, kind, client, is_held=is_held)
             own = None if lists is None else lists.catalog.get(kind)
             listing = next(each for each in (own, now, known) if each is not None)
             hints = _NO_HINTS if lists is None else lists.hints(kind, self._state.ctx.now)
@@ -236,24 +271,29 @@ class ListRequests:
     def _reply_aggregate_list(self, request: ClientRequest) -> None:
         session, kind = request.session, _KINDS[request.method.kind or ""]
         servers = self._state.aggregate.servers()
-        if any(self.unlisted(server, kind) is not None for server in servers):
+        client = self._state.client_of(request.session, request)
+        if any(self.unlisted(server, kind, client) is not None for server in servers):
             session.incomplete.add(kind)
-        page = self._state.aggregate.page(kind)
+        page = self._state.aggregate_for(client).page(kind)
         if request.client_info is not None:
-            hints = [self._hints(session, server, kind) for server in servers] or [_NO_HINTS]
+            known = [self._hints(session, server, kind, client) for server in servers]
+            hints = known or [_NO_HINTS]
             ttl_ms = min(ttl for ttl, _ in hints)
             is_private = any(scope == "private" for _, scope in hints)
             scope = "private" if is_private else "public"
             page = modern.list_page(page, aggregate_info(self._state), ttl_ms, scope)
         request.reply(page)
 
-    def _hints(self, session: Session, server: str, kind: Kind) -> tuple[int, str]:
+    def _hints(
+        self, session: Session, server: str, kind: Kind, client: ClientInfo | None
+    ) -> tuple[int, str]:
         """Return for how many milliseconds a list may be kept, and by whom."""
         entry = self._state.entries.get(server)  # it may have been removed meanwhile
         upstream = session.upstreams.get(server)
         if upstream is None and entry is not None:
             upstream = self._state.upstreams.get(SlotId(entry.launch))
-        return _NO_HINTS if upstream is None else upstream.hints(kind)
+        lists = None if upstream is None else upstream.known_lists_for(client)
+        return _NO_HINTS if lists is None else lists.hints(kind, self._state.ctx.now)
 
     def gather(
         self,
@@ -275,10 +315,13 @@ class ListRequests:
         gathering = Gathering(self, session, request, kinds, then, failures, is_fresh=is_fresh)
         gathering.begin(names, has_limit=servers is None)
 
-    def unlisted(self, server: str, kind: Kind) -> Entry | None:
-        """Return the entry of a server that may list something, and has not done it yet."""
-        entry = self._state.entry(server)
-        if isinstance(entry, Failure) or self._state.catalog_of(server).get(kind) is not None:
+    def unlisted(self, server: str, kind: Kind, client: ClientInfo | None = None) -> Entry | None:
+        """Return the entry of a server that may list something, and has not done it for a client.
+
+        Without one it is whether it has for us.
+        """
+        entry, known = self._state.entry(server), self._state.catalog_for(server, client)
+        if isinstance(entry, Failure) or known.get(kind) is not None:
             return None
         return entry if self.has(server, kind.capability) else None
 
@@ -305,12 +348,16 @@ class ListRequests:
         if uri is None:
             request.reject(codes.INVALID_PARAMS, "uri must be a string")
             return
-        aggregate = self._state.aggregate
-        owner_of = aggregate.template_owner if template else aggregate.owner
+        state = self._state
+        client = state.client_of(request.session, request)
+
+        def owner() -> str | None:
+            aggregate = state.aggregate_for(client)
+            return aggregate.template_owner(uri) if template else aggregate.owner(uri)
 
         def find(request: ClientRequest) -> None:
-            server = owner_of(uri)
-            entry = None if server is None else self._state.entry(server)
+            server = owner()
+            entry = None if server is None else state.entry(server)
             if server is None or entry is None:
                 self._refuse_unknown(request, uri)
             elif not isinstance(entry, Failure):
@@ -320,10 +367,10 @@ class ListRequests:
             else:
                 request.refuse(entry)
 
-        if not template and self._is_owned(uri):
+        if not template and self._is_owned(uri, client):
             find(request)
         else:
-            is_unknown = owner_of(uri) is None
+            is_unknown = owner() is None
             self.gather(request.session, request, _RESOURCES, find, is_fresh=is_unknown)
 
     def _refuse_unknown(self, request: ClientRequest, uri: str) -> None:
@@ -338,16 +385,18 @@ class ListRequests:
         self, session: Session, request: R, uris: tuple[str, ...], then: Callable[[R], None]
     ) -> None:
         """Go on once the servers that resources belong to can be found with ``owners``."""
-        if all(self._is_owned(uri) for uri in uris):
+        client = self._state.client_of(session, request)
+        if all(self._is_owned(uri, client) for uri in uris):
             then(request)
         else:
             self.gather(session, request, _RESOURCES, then, is_fresh=True)
 
-    def owners(self, uris: tuple[str, ...]) -> dict[str, Entry]:
+    def owners(self, session: Session, request: object, uris: tuple[str, ...]) -> dict[str, Entry]:
         """Return the servers that resources belong to; one without a server is left out."""
+        aggregate = self._state.aggregate_for(self._state.client_of(session, request))
         found: dict[str, Entry] = {}
         for uri in uris:
-            server = self._state.aggregate.owner(uri)
+            server = aggregate.owner(uri)
             entry = None if server is None else self._state.entry(server)
             if isinstance(entry, Entry):
                 found[uri] = entry
@@ -357,12 +406,12 @@ class ListRequests:
         catalog = self._state.catalog_of(server)
         return any(catalog.get(kind) is not None for kind in kinds)
 
-    def _is_owned(self, uri: str) -> bool:
+    def _is_owned(self, uri: str, client: ClientInfo | None) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""
         for server in self._state.aggregate.servers():
-            known = self._state.catalog_of(server).get(Kind.RESOURCES)
+            known = self._state.catalog_for(server, client).get(Kind.RESOURCES)
             if known is not None and known.get(uri) is not None:
                 return True
-            if self.unlisted(server, Kind.RESOURCES) is not None:
+            if self.unlisted(server, Kind.RESOURCES, client) is not None:
                 return False
         return False

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
 from mcpd.core.catalog.paging import Hints, Paging
 from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.mcp import codes
-from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.calls import Calls
@@ -37,11 +36,14 @@ class ListHost(Protocol):
     def tells_changes(self, kind: Kind) -> bool:
         """Tell whether the server says so when a list changes."""
 
-    def keep_lists(self) -> None:
-        """Lists of a running process are others now: put them on disk."""
+    def have_read(self, lists: Lists) -> None:
+        """One of these lists of a running process is another one now than the one we kept."""
 
-    def lists_changed(self, kind: Kind) -> None:
+    def lists_changed(self, kind: Kind, lists: Lists) -> None:
         """A list has been read again, and it is another one, or the server said so."""
+
+    def lists_differ(self, kind: Kind, lists: Lists) -> None:
+        """A list of the process before is another one of this."""
 
     def warn(self, text: str) -> None:
         """The server did something odd."""
@@ -52,7 +54,8 @@ class _Reading:
 
     ``before`` is our copy when it was begun. ``waiters`` wait for the list, each with whether it
     may be read once more for them by the next process. Everybody is told of the list if it
-    ``is_announced``, or ``is_compared`` and differs.
+    ``is_announced``, or ``is_compared`` and differs; those whose list it is, if it ``is_verified``
+    and differs. It ``is_outdated`` if everybody was told of another one meanwhile.
     """
 
     def __init__(self, began_at: float, before: Listing | None) -> None:
@@ -61,6 +64,8 @@ class _Reading:
         self.waiters: dict[ListWaiter, bool] = {}
         self.is_compared = False
         self.is_announced = False
+        self.is_verified = False
+        self.is_outdated = False
 
 
 class Lists:
@@ -72,11 +77,15 @@ class Lists:
         calls: Calls,
         catalog: Catalog,
         host: ListHost,
-        client_info: ClientInfo | None = None,
+        capabilities: bytes | None = None,
+        ours: Lists | None = None,
     ) -> None:
-        """``client_info`` is whose capabilities a modern server is told; ``None`` is us."""
+        """``capabilities`` are what a modern server is told, as JSON, and ``ours`` what it lists
+        for us; each ``None`` for our own lists.
+        """
         self.catalog = catalog
-        self._client_info = client_info
+        self._capabilities = capabilities
+        self._ours = ours
         self._ctx = ctx
         self._calls = calls
         self._host = host
@@ -92,6 +101,33 @@ class Lists:
         """Lists that changed before the process was ready."""
         self._refresh_at: dict[Kind, float] = {}
         self._refresh_timers: dict[Kind, Timer] = {}
+        self._outdated: set[Kind] = set()
+        """Lists that everybody was told to be others, and that were not read since."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the lists are together; those that are the same as ours do not count."""
+        ours = Catalog() if self._ours is None else self._ours.catalog
+        own = (each for kind, each in self.catalog.lists.items() if each is not ours.get(kind))
+        return sum(len(listing.page()) for listing in own)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a list is being read, or somebody waits for one."""
+        return bool(self._reading) or any(self._waiting.values())
+
+    def outdate(self, kind: Kind) -> None:
+        """Note that everybody was told that a list is another one: read it when next asked."""
+        if kind in self._reading:
+            self._reading[kind].is_outdated = True
+        elif self.catalog.get(kind) is not None:
+            self._outdated.add(kind)
+            self._began_at.pop(kind, None)
+
+    def outdate_all(self) -> None:
+        """The process that listed this is gone: read it when next asked."""
+        for kind in self.catalog.lists:
+            self.outdate(kind)
 
     def hints(self, kind: Kind, now: float) -> tuple[int, str]:
         """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list.
@@ -169,11 +205,13 @@ class Lists:
         """
         if not self._calls.is_ready or not self._host.has(kind.capability):
             return False
-        if kind in self._reading or self.catalog.get(kind) is None:
+        if kind in self._reading:
             return True
         now = self._ctx.now
         if now < self._began_at.get(kind, -_REFRESH_EVERY) + _REFRESH_EVERY:
             return False
+        if kind in self._outdated or self.catalog.get(kind) is None:
+            return True
         hints, read_at = self._hints.get(kind, (Hints(), now))
         if hints.ttl_ms:
             return not hints.less(now - read_at).ttl_ms
@@ -193,17 +231,20 @@ class Lists:
         *,
         is_compared: bool = False,
         is_announced: bool = False,
+        is_verified: bool = False,
     ) -> None:
         reading = self._reading.get(kind)
         is_new = reading is None
         if reading is None:
             self._began_at[kind] = self._ctx.now
-            reading = _Reading(self._ctx.now, self.catalog.get(kind))
+            known = None if kind in self._outdated else self.catalog.get(kind)
+            reading = _Reading(self._ctx.now, known)
             self._reading[kind] = reading
         if waiter is not None:
             reading.waiters[waiter[0]] = waiter[1]
         reading.is_compared |= is_compared
         reading.is_announced |= is_announced
+        reading.is_verified |= is_verified
         if not is_new:
             return
         if self._host.has(kind.capability):
@@ -233,7 +274,10 @@ class Lists:
             self._take_listing(kind, paging.listing(), paging.hints)
             self._end_reading(kind)
 
-        self._calls.ask(_LISTS[kind], params, take, client_info=self._client_info)
+        client_info = None
+        if self._capabilities is not None:
+            client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
+        self._calls.ask(_LISTS[kind], params, take, client_info=client_info)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
@@ -246,32 +290,45 @@ class Lists:
             self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
 
     def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:
-        if self.catalog.get(kind) is None:
+        instead: Listing | None = None
+        if self.catalog.get(kind) is not None:
+            self._host.warn(f"{why}; the previous list stays")
+        elif self._ours is not None:
+            instead = self._ours.catalog.get(kind) or paging.listing()
+            self._host.warn(f"{why}; a client is given the list of others")
+        else:
             self._take_listing(kind, paging.listing())
             self._host.warn(f"{why}; what was read so far is kept")
-        else:
-            self._host.warn(f"{why}; the previous list stays")
-        self._end_reading(kind)
+        self._end_reading(kind, instead)
 
-    def _end_reading(self, kind: Kind) -> None:
+    def _end_reading(self, kind: Kind, instead: Listing | None = None) -> None:
+        """Give a list to those who wait for it; ``instead`` is given where there is none."""
         reading = self._reading.pop(kind)
+        if reading.is_outdated:
+            self.outdate(kind)
+            for again in reading.waiters.items():
+                self._read(kind, again)
+            return
         listing = self.catalog.get(kind)
         for waiter in reading.waiters:
-            waiter(listing, None)
+            waiter(instead if listing is None else listing, None)
         is_other = reading.before is not None and listing != reading.before
         if reading.is_announced or (reading.is_compared and is_other):
-            self._host.lists_changed(kind)
+            self._host.lists_changed(kind, self)
+        elif reading.is_verified and is_other:
+            self._host.lists_differ(kind, self)
 
     def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
         self._hints[kind] = (hints or Hints(), self._ctx.now)
+        self._outdated.discard(kind)
         if self.catalog.get(kind) == listing:
             return
-        self.catalog = self.catalog.replaced(kind, listing)
-        if self._client_info is not None:
-            return
-        self._ctx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
+        ours = None if self._ours is None else self._ours.catalog.get(kind)
+        self.catalog = self.catalog.replaced(kind, ours if ours == listing else listing)
+        if self._ours is None:
+            self._ctx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
         if self._calls.is_ready:
-            self._host.keep_lists()
+            self._host.have_read(self)
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
         """The server said so: read these again soon, a burst as one, once a second at most."""
@@ -288,7 +345,7 @@ class Lists:
                     self._early.add(kind)
                     return
                 if self.catalog.get(kind) is None:
-                    self._host.lists_changed(kind)
+                    self._host.lists_changed(kind, self)
                 else:
                     self._read(kind, is_announced=True)
 
@@ -304,6 +361,11 @@ class Lists:
         for kind in kinds:
             if self.catalog.get(kind) is not None:
                 self._read(kind, is_compared=True)
+
+    def verify(self) -> None:
+        """Read what an earlier process listed, and tell those whose lists these are."""
+        for kind in self.catalog.lists:
+            self._read(kind, is_verified=True)
 
     def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """The process is gone: nothing that is being read will come from it.

@@ -370,7 +370,7 @@ class Mux:
     def _configure(self, entries: Iterable[Entry]) -> None:
         state = self._state
         before, state.entries = state.entries, {entry.name: entry for entry in entries}
-        state.aggregate.configure(state.entries)
+        state.configure_aggregate()
         for name in list(state.held):
             old, new = before.get(name), state.entries.get(name)
             if old is None or new is None or old.launch != new.launch:

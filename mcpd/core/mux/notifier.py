@@ -9,8 +9,11 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind, Listing
 from mcpd.core.facts import Failure, ServerLogged
+from mcpd.core.mcp import modern
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mux import progress
+from mcpd.core.mux.lists import Lists
 from mcpd.core.mux.parked_calls import ParkedCalls
 from mcpd.core.mux.questions import Questions
 from mcpd.core.mux.session import Session
@@ -36,46 +39,66 @@ class Notifier:
         state = self._state
         state.memory[upstream.entry.launch] = upstream.known()
         for name in self._names_of(upstream):
-            for kind in Kind:
-                state.aggregate.forget(name, kind)
+            state.forget_lists(name)
 
-    def list_changed(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
-        """A list is another one; without ``everybody`` only the aggregate had none before."""
-        state = self._state
-        names = self._names_of(upstream)
-        for session in state.sessions.values():
-            own = session.server is not None
-            if (own and everybody and self._is_own(session, upstream)) or (
-                not own
-                and (everybody or kind in session.incomplete)
-                and session.is_session
-                and self._is_in_aggregate(session, upstream, names)
+    def list_changed(
+        self, upstream: Upstream, kind: Kind, *, everybody: bool, lists: Lists | None = None
+    ) -> None:
+        """A list is another one; without ``everybody`` only for those who were answered without.
+
+        ``lists`` are those of which it is one, ``None`` for the lists of all clients.
+        """
+        for session in self._reached(upstream):
+            if (everybody or kind in session.incomplete) and (
+                lists is None or upstream.lists_shown(self._client(session), kind) is lists
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
 
-    def process_ready(self, upstream: Upstream) -> None:
-        """Read what sessions of the aggregate were answered without, to tell them of it.
-
-        Of a process only the tools are read at its start.
-        """
-        state = self._state
+    def _reached(self, upstream: Upstream) -> list[Session]:
+        """Return the sessions that are shown the lists of a process."""
         names = self._names_of(upstream)
-        missing = {
-            kind
-            for session in state.sessions.values()
-            for kind in session.incomplete
-            if self._is_in_aggregate(session, upstream, names)
-        }
-        for kind in Kind:
-            if kind in missing and upstream.catalog.get(kind) is None:
-                upstream.lists.read(kind, partial(self._announce, upstream, kind))
+        return [
+            session
+            for session in self._state.sessions.values()
+            if (
+                self._is_own(session, upstream)
+                if session.server is not None
+                else session.is_session and self._is_in_aggregate(session, upstream, names)
+            )
+        ]
+
+    def _client(self, session: Session) -> ClientInfo:
+        """Return who a session's client is, as servers are told."""
+        speaker = session.speaker()
+        return speaker if session.server is not None else modern.without_tasks(speaker)
+
+    def process_ready(self, upstream: Upstream) -> None:
+        """Read what sessions were answered without, or may be told otherwise, to tell them of it.
+
+        Of a process only the tools are read at its start, and as they are listed for us.
+        """
+        reached = [(session, self._client(session)) for session in self._reached(upstream)]
+        upstream.verify_lists(
+            {lists for _, client in reached if (lists := upstream.known_lists_for(client))}
+        )
+        for session, client in reached:
+            for kind in Kind:
+                if kind in session.incomplete:
+                    lists = upstream.lists_for(client)
+                    if lists.catalog.get(kind) is None:
+                        lists.read(kind, partial(self._announce, upstream, kind, lists))
 
     def _announce(
-        self, upstream: Upstream, kind: Kind, listing: Listing | None, failure: Failure | None
+        self,
+        upstream: Upstream,
+        kind: Kind,
+        lists: Lists,
+        listing: Listing | None,
+        failure: Failure | None,
     ) -> None:
         if listing is not None and len(listing):
-            self.list_changed(upstream, kind, everybody=False)
+            self.list_changed(upstream, kind, everybody=False, lists=lists)
 
     def tell_change(self, session: Session, kind: Kind) -> None:
         """Send one notice, and one to each listen, not more than one each quarter of a second."""

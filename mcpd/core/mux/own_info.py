@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.mcp import legacy
+from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
 from mcpd.core.mcp.offer import Capabilities, Offer, reduced
@@ -50,10 +50,8 @@ def client_info_for(entry: Entry, client: ClientInfo | None, version: str) -> Cl
         if extensions:
             declared["extensions"] = msgspec.json.encode(extensions)
     else:
-        declared = dict(object_of(client.capabilities) or {})
+        declared = dict(object_of(modern.without_tasks(client).capabilities) or {})
         declared.pop("roots", None)
-        if "extensions" in declared:
-            declared["extensions"] = splice.without(declared["extensions"], (TASKS,))
     if entry.interactive is Interactive.OFF:
         for name in _QUESTIONS:
             declared.pop(name, None)
@@ -61,6 +59,14 @@ def client_info_for(entry: Entry, client: ClientInfo | None, version: str) -> Cl
         declared["roots"] = b"{}"
     info = None if client is None else client.info
     return ClientInfo(Era.LEGACY, object_from(declared), info or _info(version))
+
+
+def allowed(entry: Entry, client_info: ClientInfo) -> ClientInfo:
+    """Return who asks as a process is told: with ``interactive = "off"`` it can ask nothing."""
+    if entry.interactive is not Interactive.OFF:
+        return client_info
+    declared = splice.without(client_info.capabilities, _QUESTIONS)
+    return msgspec.structs.replace(client_info, capabilities=declared)
 
 
 def control_client_info(version: str) -> ClientInfo:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from mcpd.core.catalog.model import Catalog
+from collections import OrderedDict
+
+from mcpd.core.catalog.model import Catalog, Kind
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
+from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mux.aggregate import Aggregate
+from mcpd.core.mux.client_lists import MOST_LISTS
 from mcpd.core.mux.context import Context, Timer
 from mcpd.core.mux.entries import Entry, Sharing
-from mcpd.core.mux.session import Session
+from mcpd.core.mux.session import ClientRequest, Session
 from mcpd.core.mux.upstream import Known, Upstream
 from mcpd.ids import SessionId, SlotId
 
@@ -45,6 +49,9 @@ class MuxState:
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
+        """All servers' lists as we are shown them."""
+        self._aggregates: OrderedDict[bytes, Aggregate] = OrderedDict()
+        """The same as clients are shown them, by what they declare, until a list changes."""
 
     # -- servers --------------------------------------------------------------------------------
 
@@ -75,6 +82,71 @@ class MuxState:
             return shared.catalog
         known = self.memory.get(entry.launch)
         return entry.catalog if known is None else known.catalog
+
+    def catalog_for(self, name: str, client: ClientInfo | None) -> Catalog:
+        """Return what a server last listed for a client, ``None`` for us; nothing if never asked.
+
+        What a server with processes of its own for each client listed for any of them counts for
+        all.
+        """
+        entry = self.entries.get(name)
+        if entry is None or client is None or entry.sharing is not Sharing.SHARED:
+            return self.catalog_of(name)
+        shared = self.upstreams.get(SlotId(entry.launch))
+        known = self.known(entry)
+        return known.catalog_for(entry, client) if shared is None else shared.catalog_for(client)
+
+    def client_of(self, session: Session, who: object) -> ClientInfo | None:
+        """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
+        client_info = (
+            session.client_info_of(who) if isinstance(who, ClientRequest) else session.speaker()
+        )
+        if client_info is None or session.server is not None:
+            return client_info
+        return modern.without_tasks(client_info)
+
+    def aggregate_of(self, request: ClientRequest) -> Aggregate:
+        """Return all servers' lists as the client of a request is shown them."""
+        return self.aggregate_for(self.client_of(request.session, request))
+
+    def aggregate_for(self, client: ClientInfo | None) -> Aggregate:
+        """Return all servers' lists as a client is shown them, ours where its own are unknown."""
+        if client is None:
+            return self.aggregate
+        told = client.capabilities
+        found = self._aggregates.get(told)
+        if found is None:
+            found = self._aggregates[told] = self._view_of(client)
+            if len(self._aggregates) > MOST_LISTS:
+                self._aggregates.popitem(last=False)
+        self._aggregates.move_to_end(told)
+        return found
+
+    def _view_of(self, client: ClientInfo) -> Aggregate:
+        def catalog_of(name: str) -> Catalog:
+            ours, own = self.catalog_of(name), self.catalog_for(name, client)
+            return ours if own is ours else Catalog({**ours.lists, **own.lists})
+
+        if all(
+            listing is self.catalog_of(name).get(kind)
+            for name in self.aggregate.servers()
+            for kind, listing in self.catalog_for(name, client).lists.items()
+        ):
+            return self.aggregate
+        found = Aggregate(catalog_of, self.aggregate)
+        found.configure(self.entries)
+        return found
+
+    def configure_aggregate(self) -> None:
+        """Take the entries into the aggregate, in their order."""
+        self.aggregate.configure(self.entries)
+        self._aggregates.clear()
+
+    def forget_lists(self, name: str) -> None:
+        """A list of this server is another one now, for somebody."""
+        for kind in Kind:
+            self.aggregate.forget(name, kind)
+        self._aggregates.clear()
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""
@@ -152,7 +224,12 @@ class MuxState:
     def known(self, entry: Entry) -> Known:
         """Return what is known of a launch, from its last process or from the disk."""
         return self.memory.get(entry.launch) or Known(
-            entry.introduction, entry.catalog, entry.verdict, entry.has_asked, entry.capabilities
+            entry.introduction,
+            entry.catalog,
+            entry.verdict,
+            entry.has_asked,
+            entry.capabilities,
+            entry.of_clients,
         )
 
     def is_abandoned(self, upstream: Upstream) -> bool:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeGuard
 
-from msgspec import MsgspecError, Raw, json
+from msgspec import Raw
 
-from mcpd.core.catalog.model import Catalog, Kind, Listing
+from mcpd.core.catalog.model import Catalog, Item, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.client_info import ClientInfo
-from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux import own_info
 from mcpd.core.mux.calls import Calls
+from mcpd.core.mux.client_lists import ClientLists, canonical, key_of
 from mcpd.core.mux.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.mux.context import Context, Timer
 from mcpd.core.mux.entries import Entry
@@ -42,8 +41,13 @@ class Observer(Protocol):
     def lists_kept(self, upstream: Upstream) -> None:
         """Remember what the server has listed, before any client that waits is answered."""
 
-    def list_changed(self, upstream: Upstream, kind: Kind, *, everybody: bool) -> None:
-        """Report that a list differs; ``everybody``: also to clients that had one before."""
+    def list_changed(
+        self, upstream: Upstream, kind: Kind, *, everybody: bool, lists: Lists | None = None
+    ) -> None:
+        """Report that a list differs; ``everybody``: also to clients that do not wait for it.
+
+        ``lists`` are those of which it is one, ``None`` for the lists of all clients.
+        """
 
     def process_ready(self, upstream: Upstream) -> None:
         """Note that the process is ready, and that its lists can be read."""
@@ -60,15 +64,16 @@ ROOTS_MOST: Final = 10.0
 """Seconds that requests wait for that at most."""
 
 
-MOST_LISTS: Final = 8
-"""How many kinds of clients a modern server's lists are kept for."""
+KEEP_AFTER: Final = 2.0
+"""Seconds after which lists of clients are put on disk: many come at once, in many turns."""
 
 
 class Known(NamedTuple):
     """What is known of a launch, whether a process of it runs or not.
 
     ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
-    that said so, as JSON; what it lists may depend on them.
+    that said so, as JSON; what it lists may depend on them. ``of_clients`` is what a modern one
+    listed with others, by these (see ``key_of``).
     """
 
     introduction: Introduction | None
@@ -76,6 +81,15 @@ class Known(NamedTuple):
     verdict: Verdict | None = None
     has_asked: bool = False
     capabilities: bytes = b"{}"
+    of_clients: Mapping[str, Catalog] = {}
+
+    def catalog_for(self, entry: Entry, client: ClientInfo) -> Catalog:
+        """Return what was listed for a client, as far as that is known."""
+        if self.introduction is None or self.introduction.era is not Era.MODERN:
+            return self.catalog
+        key = key_of(entry, client)
+        ours = own_info.client_info_for(entry, None, "").capabilities
+        return self.catalog if key == canonical(ours) else self.of_clients.get(key, Catalog())
 
 
 class Phase(Enum):
@@ -120,16 +134,19 @@ class Upstream:
         calls.callers = own_info.control_client_info(ctx.settings.version)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
         self.lists = Lists(ctx, calls, lists, self)
-        self._lists_of: OrderedDict[bytes, Lists] = OrderedDict()
+        self._client_lists = ClientLists(ctx, calls, self, self.lists)
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(ctx, calls, self._take_introduction)
         self.listen_streams = ListenStreams(ctx, calls, self.feed_reopened)
         self._ctx = ctx
         self._observer = observer
         self._client = client
+        if client is None:
+            calls.ours = own_info.client_info_for(entry, None, ctx.settings.version)
         self._start_steps = 0  # answers that are owed before the process is ready
         self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
         self._roots_timer: Timer | None = None
+        self._keep_timer: Timer | None = None
         self._roots_by = 0.0  # when requests wait for roots no more
         self._before: dict[Kind, Listing] = {}
         self._warned_at = -math.inf
@@ -149,28 +166,37 @@ class Upstream:
         """Whether the process serves one client alone, or control calls."""
         return self._client is not None
 
-    def lists_for(self, client: ClientInfo) -> Lists:
-        """Return what the server lists for a client.
+    def lists_for(self, client: ClientInfo | None) -> Lists:
+        """Return what the server lists for a client; ``None`` is us.
 
-        A modern server can list by what each request declares, so clients whose extensions are
-        others than ours have lists of their own: those of the last ``MOST_LISTS`` are kept.
+        A modern server can list by what each request declares, so clients that declare something
+        else than we do have lists of their own, which may have to be read first.
         """
-        told = client.capabilities
-        if not self.is_modern or self.is_private:
-            return self.lists
-        if _extensions(told) == _extensions(self.calls.ours.capabilities):
-            return self.lists
-        found = self._lists_of.get(told)
-        if found is None:
-            host = _ListsOfClients(self)
-            client_info = ClientInfo(Era.LEGACY, told, client.info)  # its envelope is written by us
-            found = self._lists_of[told] = Lists(
-                self._ctx, self.calls, Catalog(), host, client_info
-            )
-            if len(self._lists_of) > MOST_LISTS:
-                self._lists_of.popitem(last=False)
-        self._lists_of.move_to_end(told)
-        return found
+        return self._client_lists.of(client) if self._has_own_lists(client) else self.lists
+
+    def known_lists_for(self, client: ClientInfo | None) -> Lists | None:
+        """Return what the server lists for a client if it was ever asked for that."""
+        return self._client_lists.get(client) if self._has_own_lists(client) else self.lists
+
+    def lists_shown(self, client: ClientInfo, kind: Kind) -> Lists:
+        """Return the lists that a client is shown, or was before this daemon: ours if no others."""
+        own = self.known_lists_for(client)
+        return self.lists if own is None or own.catalog.get(kind) is None else own
+
+    def catalog_for(self, client: ClientInfo | None) -> Catalog:
+        """Return what the server last listed for a client."""
+        lists = self.known_lists_for(client)
+        return Catalog() if lists is None else lists.catalog
+
+    def _has_own_lists(self, client: ClientInfo | None) -> TypeGuard[ClientInfo]:
+        known = self.introduction
+        if client is None or self.is_private or known is None or known.era is not Era.MODERN:
+            return False
+        return key_of(self.entry, client) != canonical(self.calls.ours.capabilities)
+
+    def tool(self, name: str) -> Item | None:
+        """Return a tool that the server has listed for anybody."""
+        return self.catalog.tool(name) or self._client_lists.tool(name)
 
     @property
     def is_ready(self) -> bool:
@@ -208,20 +234,18 @@ class Upstream:
         owed_since = self.calls.owed_since()
         return None if owed_since is None else self._ctx.now - max(owed_since, self.heard_at)
 
-    def hints(self, kind: Kind) -> tuple[int, str]:
-        """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list."""
-        return self.lists.hints(kind, self._ctx.now)
-
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
         verdict, told = self._handshake.verdict, self.calls.ours.capabilities
-        return Known(self.introduction, self.catalog, verdict, self.has_asked, told)
+        of_clients = self._client_lists.known()
+        return Known(self.introduction, self.catalog, verdict, self.has_asked, told, of_clients)
 
     def recall(self, known: Known) -> None:
         """Take over what an earlier process of the same launch said."""
         self.introduction = known.introduction
         if not self.is_private:
             self.lists.catalog = known.catalog
+            self._client_lists.recall(known.of_clients)
         self._handshake.verdict = known.verdict
         self.has_asked = self.calls.gate.has_asked = known.has_asked
 
@@ -230,7 +254,7 @@ class Upstream:
         if self._client is None or self.catalog.lists or self.phase is not Phase.DOWN:
             return
         ours = own_info.client_info_for(self.entry, self._client(), self._ctx.settings.version)
-        if _declared(known.capabilities) == _declared(ours.capabilities):
+        if canonical(known.capabilities) == canonical(ours.capabilities):
             self.lists.catalog = known.catalog
 
     def mark_asked(self) -> None:
@@ -309,6 +333,8 @@ class Upstream:
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
         self.calls.is_ready = False  # whoever gets a turn now waits for the next process
         self._observer.process_gone(self)
+        if self._keep_timer is not None:
+            self.keep_lists()
         self.phase = Phase.DOWN
         self._start_steps = 0
         self._roots_asked.clear()
@@ -320,12 +346,10 @@ class Upstream:
             failure,
             is_planned=is_planned,
             comes_back=comes_back,
-            tool=self.catalog.tool,
+            tool=self.tool,
         )
         self.lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
-        for lists in self._lists_of.values():
-            lists.lose(failure, is_planned=is_planned, comes_back=False)
-        self._lists_of.clear()
+        self._client_lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
         if not comes_back:
             self.subscriptions.fail(failure)
 
@@ -338,6 +362,7 @@ class Upstream:
         if self.is_modern:
             self._follow_lists(introduction)  # before they are read, so that no change is lost
         else:
+            self._client_lists.clear()
             self.notify(b'"notifications/initialized"')
             for level in self.calls.levels():  # the process before may have been a modern one
                 self.log_at_least(level)
@@ -368,7 +393,8 @@ class Upstream:
         self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
-                self._observer.list_changed(self, kind, everybody=kind in self._before)
+                is_other = kind in self._before
+                self._observer.list_changed(self, kind, everybody=is_other, lists=self.lists)
         self._before = {}
         self.lists.opened()
         self._observer.process_ready(self)
@@ -376,22 +402,56 @@ class Upstream:
 
     def keep_lists(self) -> None:
         """Have what the server said known to everybody, and put on disk."""
+        if self._keep_timer is not None:
+            self._keep_timer.cancel()
+            self._keep_timer = None
         if self.introduction is not None:
             self._observer.lists_kept(self)
             said, entry = self.introduction, self.entry
             verdict = self._handshake.verdict
             offer = FULL if verdict is None else verdict.offer
-            told = self.calls.ours.capabilities
+            known = self.known()
             self._ctx.emit(
                 KeepCatalog(
-                    entry.name, entry.launch, said, self.catalog, self.has_asked, offer, told
+                    entry.name,
+                    entry.launch,
+                    said,
+                    known.catalog,
+                    known.has_asked,
+                    offer,
+                    known.capabilities,
+                    known.of_clients,
                 )
             )
 
-    def lists_changed(self, kind: Kind) -> None:
+    def have_read(self, lists: Lists) -> None:
+        """One of these lists of a running process is another one now than the one we kept."""
+        if lists is self.lists:
+            self.keep_lists()
+            return
+        self._client_lists.bound()
+        self._observer.lists_kept(self)
+        if self._keep_timer is None:
+            self._keep_timer = self._ctx.after(KEEP_AFTER, self.keep_lists)
+
+    def lists_changed(self, kind: Kind, lists: Lists) -> None:
         """A list has been read again, and it is another one, or the server said so."""
-        self._lists_of.clear()  # what is being read there still comes to those who wait
+        for others in (self.lists, *self._client_lists):
+            if others is not lists:
+                others.outdate(kind)
         self._observer.list_changed(self, kind, everybody=True)
+
+    def lists_differ(self, kind: Kind, lists: Lists) -> None:
+        """A list of the process before is another one of this."""
+        self._observer.list_changed(self, kind, everybody=True, lists=lists)
+
+    def verify_lists(self, used: Collection[Lists]) -> None:
+        """A new process may list something else: look, for those clients that are there."""
+        for lists in self._client_lists:
+            if lists in used:
+                lists.verify()
+            else:
+                lists.outdate_all()
 
     # -- log level and subscriptions ------------------------------------------------------------
 
@@ -488,7 +548,9 @@ class Upstream:
     def feed_reopened(self, listen: modern.Listen) -> None:
         """For a time the server told of no changes: look for some."""
         wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
-        self.lists.compare(kind for kind in Kind if wanted[kind.capability])
+        kinds = [kind for kind in Kind if wanted[kind.capability]]
+        for lists in (self.lists, *self._client_lists):
+            lists.compare(kinds)
 
     def warn_seldom(self, text: str) -> None:
         """Say that the server does something odd, once a second at most."""
@@ -504,31 +566,3 @@ class Upstream:
 def most_verbose(levels: list[str]) -> str | None:
     """Return the level that shows everything that any of these does."""
     return min(levels, key=LEVELS.index, default=None)
-
-
-class _ListsOfClients:
-    """The server whose lists are read for clients with capabilities of their own."""
-
-    def __init__(self, upstream: Upstream) -> None:
-        self.has = upstream.has
-        self.tells_changes = upstream.tells_changes
-        self.warn = upstream.warn
-        self.lists_changed = upstream.lists_changed
-
-    def keep_lists(self) -> None:
-        """Keep nothing on disk: these lists are few clients' alone."""
-
-
-def _extensions(capabilities: bytes) -> object:
-    """Return the extensions that are declared, but for tasks, on which no list depends."""
-    found = _declared(capabilities).get("extensions")
-    return {k: v for k, v in found.items() if k != TASKS} if isinstance(found, dict) else {}
-
-
-def _declared(capabilities: bytes) -> dict[str, Any]:
-    """Read capabilities, so that they can be compared whatever the order of the members."""
-    try:
-        found = json.decode(capabilities)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

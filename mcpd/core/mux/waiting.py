@@ -36,7 +36,7 @@ class Waiting(Generic[R]):
     refused, and any other takes its next ``step``.
     """
 
-    __slots__ = ("_again", "_request", "_state", "_step", "_upstream")
+    __slots__ = ("_again", "_refuse", "_request", "_state", "_step", "_upstream")
 
     def __init__(
         self,
@@ -45,12 +45,15 @@ class Waiting(Generic[R]):
         upstream: Upstream,
         step: Callable[[R, Upstream], None],
         again: Callable[[R], None],
+        refuse: Callable[[R, Failure], None] | None = None,
     ) -> None:
+        """``refuse`` answers a request that cannot be served, if not with the failure."""
         self._state = state
         self._request = request
         self._upstream = upstream
         self._step = step
         self._again = again
+        self._refuse = refuse
 
     def __call__(self, *came: object) -> None:
         """Resume the request. What came may end with a failure."""
@@ -63,6 +66,8 @@ class Waiting(Generic[R]):
             self._step(request, self._upstream)
         elif self._state.has_left(self._upstream):
             self._again(request)
+        elif self._refuse is not None:
+            self._refuse(request, failure)
         else:
             request.refuse(failure)
 
@@ -72,9 +77,8 @@ class Waiting(Generic[R]):
         self._request.leave = partial(calls.wait_no_more, self)
         calls.when_ready(self)
 
-    def for_list(self, kind: Kind) -> None:
+    def for_list(self, kind: Kind, lists: Lists) -> None:
         """Wait until the process has listed."""
-        lists = self._upstream.lists
         self._request.leave = partial(lists.wait_no_more, kind, self)
         lists.listing(kind, self)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from mcpd import paths, privatefiles, tasks
-from mcpd.core.catalog.model import Catalog
+from mcpd.core.catalog.model import Catalog, Kind
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.versions import LEGACY
@@ -27,7 +27,8 @@ class Remembered(msgspec.Struct, frozen=True):
     """What the last process of a launch said and did.
 
     ``stamp`` is the ``program_mtime`` of its program, ``offer`` the part of ``initialize`` that it
-    accepted, ``capabilities`` what was declared to it, as JSON.
+    accepted, ``capabilities`` what was declared to it, as JSON, and ``of_clients`` what it listed
+    for clients that declare other capabilities, by those.
     """
 
     introduction: Introduction
@@ -36,6 +37,14 @@ class Remembered(msgspec.Struct, frozen=True):
     stamp: int | None = None
     offer: Offer = FULL
     capabilities: bytes = b"{}"
+    of_clients: Mapping[str, Catalog] = {}
+
+
+class _OfClient(msgspec.Struct):
+    """Lists that are others than ours, and the kinds of those that are the same."""
+
+    catalog: str
+    same: list[Kind]
 
 
 class _Kept(msgspec.Struct):
@@ -47,6 +56,7 @@ class _Kept(msgspec.Struct):
     stamp: int | None = None
     offer: Offer = FULL
     capabilities: str = "{}"
+    of_clients: dict[str, _OfClient] = {}
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -98,6 +108,7 @@ class CatalogCache:
             kept.stamp,
             kept.offer,
             kept.capabilities.encode(),
+            _of_clients(kept, catalog),
         )
 
     def keep(self, server: str, launch: str, said: Remembered, redactor: Redactor) -> None:
@@ -141,6 +152,7 @@ class CatalogCache:
             said.stamp,
             said.offer,
             said.capabilities.decode(),
+            {key: _of_client(lists, said.catalog) for key, lists in said.of_clients.items()},
         )
         data = redactor.mask_bytes(msgspec.json.encode(kept))
         try:
@@ -152,6 +164,22 @@ class CatalogCache:
         except OSError as error:
             return error
         return None
+
+
+def _of_client(catalog: Catalog, ours: Catalog) -> _OfClient:
+    own = {kind: lists for kind, lists in catalog.lists.items() if lists is not ours.get(kind)}
+    return _OfClient(Catalog(own).to_cache().decode(), [*(catalog.lists.keys() - own.keys())])
+
+
+def _of_clients(kept: _Kept, ours: Catalog) -> dict[str, Catalog]:
+    """Return what was listed for clients; what cannot be read is read from the server again."""
+    found = {}
+    for key, each in kept.of_clients.items():
+        own = Catalog.from_cache(each.catalog.encode())
+        same = {kind: listing for kind in each.same if (listing := ours.get(kind)) is not None}
+        if own is not None:
+            found[key] = Catalog({**same, **own.lists})
+    return found
 
 
 def _name(server: str) -> str:

@@ -180,6 +180,7 @@ class Registry:
                 program_mtime(server.backend),
                 command.offer,
                 command.capabilities,
+                command.of_clients,
             )
             self._cache.keep(server.name, server.cache_key, said, server.entry.redactor)
 
@@ -201,6 +202,7 @@ class Registry:
             introduction=known.introduction,
             catalog=known.catalog,
             capabilities=known.capabilities,
+            of_clients=known.of_clients,
             has_asked=known.has_asked,
             verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )

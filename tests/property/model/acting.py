@@ -64,6 +64,7 @@ class Acting(World):
         )
         if client.is_legacy:
             client.declared = without_tasks(as_modern(capabilities))
+            self.declared.append(as_modern(capabilities))
             params = {
                 "protocolVersion": version,
                 "capabilities": capabilities,
@@ -117,6 +118,7 @@ class Acting(World):
         if asker is not None:
             asked.is_modern, asked.level = True, asker[1]
             client.declared = without_tasks(asker[0])
+            self.declared.append(asker[0])
         if call is not None:
             if not call.is_modern:
                 call.level = client.level

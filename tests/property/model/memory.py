@@ -17,8 +17,9 @@ def check(mux: Mux) -> None:
         kept = {*session.requests.values(), *(each.kept for each in session.listens.values())}
         kept |= {c.kept for c in mux._parked_calls._calls.get(session.id, {}).values() if c.kept}
         kept |= {request for owner, request in checks if owner is session}
-        batches = {r.batch for r in session.requests.values() if r.batch is not None}
-        size = sum(each.kept_bytes for each in kept) + sum(b._kept_bytes for b in batches)
+        batches = {session.batch, *(r.batch for r in session.requests.values())}
+        size = sum(each.kept_bytes for each in kept)
+        size += sum(batch._kept_bytes for batch in batches if batch is not None)
         size += sum(uri.__sizeof__() for uri in session.subscribed)
         share = session.share
         if is_settled:  # else a subscription may be on its way whose request was given up

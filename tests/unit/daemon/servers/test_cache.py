@@ -48,6 +48,22 @@ async def test_a_catalog_is_read_back_byte_for_byte(tmp_path: Path) -> None:
     assert (found.has_asked, found.stamp) == (True, 7)
 
 
+async def test_lists_of_clients_are_kept_and_those_like_ours_once(tmp_path: Path) -> None:
+    others = merge_pages([parse_page(Kind.PROMPTS, b'{"prompts":[{"name":"ask"}]}')])
+    both = catalog()
+    mine, like_ours = Catalog({**both.lists, Kind.PROMPTS: others}), Catalog(both.lists)
+    said = Remembered(INTRODUCTION, both, of_clients={'{"roots":{}}': mine, "{}": like_ours})
+    cache = CatalogCache(str(tmp_path))
+    cache.keep("a", "key", said, Redactor(()))
+    await cache.flush()
+    assert the_file(tmp_path).read_bytes().count(b"hunter22") == 1
+    found = CatalogCache(str(tmp_path)).load("a", "key")
+    assert found is not None
+    assert found.of_clients == said.of_clients
+    ours = found.catalog.get(Kind.TOOLS)
+    assert all(lists.get(Kind.TOOLS) is ours for lists in found.of_clients.values())
+
+
 async def test_the_file_is_private_and_has_a_harmless_name(tmp_path: Path) -> None:
     await keep(tmp_path, name="../../x")
     assert the_file(tmp_path).name == "%2E%2E%2F%2E%2E%2Fx.json"
