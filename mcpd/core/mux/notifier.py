@@ -37,7 +37,7 @@ class Notifier:
     def lists_kept(self, upstream: Upstream) -> None:
         """Remember what a process listed: it stands for all processes of its launch."""
         state = self._state
-        state.memory[upstream.entry.launch] = upstream.known()
+        state.remember(upstream)
         for name in self._names_of(upstream):
             state.forget_lists(name)
 

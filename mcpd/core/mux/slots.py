@@ -175,10 +175,9 @@ class Slots:
         return upstream
 
     def _remember(self, upstream: Upstream) -> None:
-        name, launch = upstream.entry.name, upstream.entry.launch
+        name = upstream.entry.name
         if upstream.introduction is not None:
-            self._state.memory.pop(launch, None)  # the newest is the last
-            self._state.memory[launch] = upstream.known()
+            self._state.remember(upstream)
         calls, errors = upstream.calls.take_counts()
         past = self._state.past_calls.get(name, (0, 0))
         self._state.past_calls[name] = (past[0] + calls, past[1] + errors)

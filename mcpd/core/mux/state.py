@@ -45,7 +45,7 @@ class MuxState:
         """Slots that nobody comes to any more, while what is in flight there has its time."""
         self.keys: dict[SlotId, str | None] = {}
         self.memory: dict[str, Known] = {}
-        """What the last process of a launch said and listed."""
+        """What the last process of a launch said, and what was listed last."""
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
@@ -81,7 +81,7 @@ class MuxState:
         if shared is not None:
             return shared.catalog
         known = self.memory.get(entry.launch)
-        return entry.catalog if known is None else known.catalog
+        return entry.catalog if known is None else known.newest
 
     def catalog_for(self, name: str, client: ClientInfo | None) -> Catalog:
         """Return what a server last listed for a client, ``None`` for us; nothing if never asked.
@@ -231,6 +231,15 @@ class MuxState:
             entry.capabilities,
             entry.of_clients,
         )
+
+    def remember(self, upstream: Upstream) -> None:
+        """Keep what a process said and listed: it stands for all processes of its launch.
+
+        It may have read fewer lists than others before it: theirs stay known.
+        """
+        known = upstream.known().after(self.known(upstream.entry))
+        self.memory.pop(upstream.entry.launch, None)  # the newest is the last
+        self.memory[upstream.entry.launch] = known
 
     def is_abandoned(self, upstream: Upstream) -> bool:
         """Tell whether it was the process of a session that has another one now, or none."""

@@ -73,7 +73,8 @@ class Known(NamedTuple):
 
     ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
     that said so, as JSON; what it lists may depend on them. ``of_clients`` is what a modern one
-    listed with others, by these (see ``key_of``).
+    listed with others, by these (see ``key_of``). ``others`` are lists that it has not read, of
+    processes that were told other capabilities.
     """
 
     introduction: Introduction | None
@@ -82,6 +83,28 @@ class Known(NamedTuple):
     has_asked: bool = False
     capabilities: bytes = b"{}"
     of_clients: Mapping[str, Catalog] = {}
+    others: Catalog = Catalog()
+
+    @property
+    def newest(self) -> Catalog:
+        """Return the newest list of each kind, whichever process read it."""
+        if not self.others.lists:
+            return self.catalog
+        return Catalog({**self.others.lists, **self.catalog.lists})
+
+    def after(self, before: Known) -> Known:
+        """Return this with those lists of ``before`` that have not been read since."""
+        introduction, read = self.introduction, self.catalog.lists
+        missing = {
+            kind: listing
+            for kind, listing in before.newest.lists.items()
+            if kind not in read and (introduction is None or introduction.has(kind.capability))
+        }
+        if canonical(before.capabilities) != canonical(self.capabilities):
+            return self._replace(others=Catalog(missing))
+        own = {kind: missing[kind] for kind in before.catalog.lists if kind in missing}
+        others = {kind: listing for kind, listing in missing.items() if kind not in own}
+        return self._replace(catalog=Catalog({**own, **read}), others=Catalog(others))
 
     def catalog_for(self, entry: Entry, client: ClientInfo) -> Catalog:
         """Return what was listed for a client, as far as that is known."""
