@@ -40,7 +40,7 @@ class Hearers:
     def heard_lists(self, upstream: Upstream) -> None:
         """Remember what a process listed: it stands for all processes of its launch."""
         tables = self._tables
-        tables.memory[upstream.entry.launch] = upstream.known()
+        tables.remember_lists(upstream)
         for name in self._names_of(upstream):
             for kind in Kind:
                 tables.aggregate.forget(name, kind)

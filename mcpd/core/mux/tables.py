@@ -67,7 +67,7 @@ class Tables:
         """Places that nobody comes to any more, while what is in flight there has its time."""
         self.keys: dict[SlotId, str | None] = {}
         self.memory: dict[str, Known] = {}
-        """What the last process of a launch said and listed."""
+        """What the last process of a launch said, and what was listed last."""
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
@@ -101,7 +101,7 @@ class Tables:
         if shared is not None:
             return shared.catalog
         known = self.memory.get(entry.launch)
-        return entry.catalog if known is None else known.catalog
+        return entry.catalog if known is None else known.shown
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""
@@ -362,11 +362,19 @@ class Tables:
             entry.introduction, entry.catalog, entry.verdict, entry.has_asked, entry.capabilities
         )
 
+    def remember_lists(self, upstream: Upstream) -> None:
+        """Keep what a process said and listed: it stands for all processes of its launch.
+
+        It may have read fewer lists than others before it: theirs stay known.
+        """
+        known = upstream.known().after(self._known(upstream.entry))
+        self.memory.pop(upstream.entry.launch, None)  # the newest is the last
+        self.memory[upstream.entry.launch] = known
+
     def _remember(self, upstream: Upstream) -> None:
-        name, launch = upstream.entry.name, upstream.entry.launch
+        name = upstream.entry.name
         if upstream.introduction is not None:
-            self.memory.pop(launch, None)  # the newest is the last
-            self.memory[launch] = upstream.known()
+            self.remember_lists(upstream)
         calls, errors = upstream.requests.take_counts()
         past = self.past_calls.get(name, (0, 0))
         self.past_calls[name] = (past[0] + calls, past[1] + errors)

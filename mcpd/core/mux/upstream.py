@@ -73,7 +73,8 @@ class Known(NamedTuple):
     """What is known of a launch, whether a process of it runs or not.
 
     ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
-    that said so, as JSON; what it lists may depend on them.
+    that said so, as JSON; what it lists may depend on them. ``others`` are lists that it has not
+    read, of processes that were told other capabilities.
     """
 
     introduction: Introduction | None
@@ -81,6 +82,28 @@ class Known(NamedTuple):
     verdict: Verdict | None = None
     has_asked: bool = False
     capabilities: bytes = b"{}"
+    others: Catalog = Catalog()
+
+    @property
+    def shown(self) -> Catalog:
+        """Return the newest list of each kind, whichever process read it."""
+        if not self.others.lists:
+            return self.catalog
+        return Catalog({**self.others.lists, **self.catalog.lists})
+
+    def after(self, before: Known) -> Known:
+        """Return this with those lists of ``before`` that have not been read since."""
+        said, read = self.introduction, self.catalog.lists
+        missing = {
+            kind: listing
+            for kind, listing in before.shown.lists.items()
+            if kind not in read and (said is None or said.has(kind.capability))
+        }
+        if _declared(before.capabilities) != _declared(self.capabilities):
+            return self._replace(others=Catalog(missing))
+        own = {kind: missing[kind] for kind in before.catalog.lists if kind in missing}
+        others = {kind: listing for kind, listing in missing.items() if kind not in own}
+        return self._replace(catalog=Catalog({**own, **read}), others=Catalog(others))
 
 
 class Phase(Enum):
