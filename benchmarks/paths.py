@@ -222,7 +222,7 @@ def table(*, shows_calls: bool) -> None:
 
 def time_calls() -> None:
     """Print how much CPU time the mux takes for a call, in its best rounds of many short ones."""
-    from mcpd.core.mux import events
+    from mcpd.core.interface import events
     from tests.unit.core.mux.world import World
 
     world = World()

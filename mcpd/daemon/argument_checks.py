@@ -8,8 +8,8 @@ import subprocess
 from collections.abc import Callable
 
 from mcpd import tasks
-from mcpd.core.mux.commands import Validate
-from mcpd.core.mux.events import Validated, Violation
+from mcpd.core.interface.commands import Validate
+from mcpd.core.interface.events import Validated, Violation
 from mcpd.schemas.channel import Process
 from mcpd.schemas.validator import Unchecked, Validator
 from mcpd.supervise.process import Child

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcpd import tasks
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux.commands import Command
-from mcpd.core.mux.events import Event, FrameFromServer, Tick, WriteRefused
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface.commands import Command
+from mcpd.core.interface.events import Event, FrameFromServer, Tick, WriteRefused
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.daemon.clock import Clock

@@ -11,14 +11,14 @@ from msgspec import Raw
 
 from mcpd import tasks
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.mux.client_messages import NO_SESSION
-from mcpd.core.mux.events import (
+from mcpd.core.interface.events import (
     Admitted,
     FrameFromSession,
     InputEnded,
     SessionClosed,
     SessionOpened,
 )
+from mcpd.core.mux.client_messages import NO_SESSION
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.events import Draining, Farewell
+from mcpd.core.interface.events import Draining, Farewell
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
 from mcpd.upstreams.supervisor import Supervisor

@@ -17,9 +17,9 @@ from mcpd.api.status import Status
 from mcpd.api.version import API
 from mcpd.config.entry import masked
 from mcpd.core.facts import Failure
+from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, Locate, ReadResource
+from mcpd.core.interface.failures import with_details
 from mcpd.core.mcp import codes
-from mcpd.core.mux.events import CallTool, GetPrompt, ListItems, Locate, ReadResource
-from mcpd.core.mux.failures import with_details
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
 from mcpd.daemon.reload import Reloader

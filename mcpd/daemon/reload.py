@@ -11,7 +11,7 @@ from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
-from mcpd.core.mux.events import EntriesChanged
+from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
 from mcpd.daemon.servers.control import ServerControl

@@ -13,8 +13,8 @@ from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import ServerReady, ServerStopped, SessionClosed
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux.entries import Settings
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.clock import Clock

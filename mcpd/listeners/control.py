@@ -11,8 +11,8 @@ import msgspec
 from mcpd import tasks
 from mcpd.api.requests import AttachParams, Client
 from mcpd.core.facts import Failure
-from mcpd.core.mux.commands import Control
-from mcpd.core.mux.events import Attach, ControlDone
+from mcpd.core.interface.commands import Control
+from mcpd.core.interface.events import Attach, ControlDone
 from mcpd.ids import SessionId
 from mcpd.listeners.requests import Answer, ControlRequests, ForMux, Json, Request, read
 from mcpd.listeners.workspace import workspace_of

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from mcpd.api.requests import PARAMS_BYTES, CallParams, Params, PromptParams, ReadParams
 from mcpd.core.facts import Failure
-from mcpd.core.mux.events import CallTool, GetPrompt, ListItems, ReadResource
+from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource
 from mcpd.core.wire.envelope import object_of
 from mcpd.ids import SessionId
 from mcpd.principal import Principal, Right

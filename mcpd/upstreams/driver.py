@@ -10,10 +10,10 @@ from typing import Any, Final, Protocol, assert_never
 from mcpd import tasks
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
+from mcpd.core.interface.events import ProbeRead, ServerDown, ServerUp
 from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mcp.versions import era_of
-from mcpd.core.mux.events import ProbeRead, ServerDown, ServerUp
 from mcpd.ids import SlotId
 from mcpd.redact import Redactor
 from mcpd.upstreams.failures import is_clean_exit, masked

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mcpd.core.facts import Fact, Failure
+from mcpd.core.interface.commands import OpenSlot
+from mcpd.core.interface.events import ServerDown
 from mcpd.core.lifecycle.machine import Wish, crash_loop
 from mcpd.core.lifecycle.patience import Patiences
 from mcpd.core.lifecycle.states import State
-from mcpd.core.mux.commands import OpenSlot
-from mcpd.core.mux.events import ServerDown
 from mcpd.ids import SlotId
 from mcpd.upstreams.driver import Driver, Events, Servers
 from mcpd.upstreams.failures import no_workspace

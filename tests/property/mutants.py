@@ -16,15 +16,15 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import run_state_machine_as_test
 
+from mcpd.core.mcp import translation
 from mcpd.core.mcp.client_info import ClientInfo
-from mcpd.core.mux import translation
-from mcpd.core.mux.call_gate import CallGate
-from mcpd.core.mux.calls import Calls
-from mcpd.core.mux.inflight import End, Inflight, Outcome, UpstreamRequest
-from mcpd.core.mux.parked_calls import ParkedCalls
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.requests_to_clients import RequestsToClients
-from mcpd.core.mux.session import ClientRequest
+from mcpd.core.questions.parked_calls import ParkedCalls
+from mcpd.core.questions.questions import Questions
+from mcpd.core.questions.requests_to_clients import RequestsToClients
+from mcpd.core.requests.call_gate import CallGate
+from mcpd.core.requests.calls import Calls
+from mcpd.core.requests.inflight import End, Inflight, Outcome, UpstreamRequest
+from mcpd.core.state.session import ClientRequest
 from tests.property.model.machine import Machine
 
 EXAMPLES: Final = 1500

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mux.inflight import Inflight, Recipient, UpstreamRequest
-from mcpd.core.mux.queue import FairQueue
+from mcpd.core.requests.inflight import Inflight, Recipient, UpstreamRequest
+from mcpd.core.requests.queue import FairQueue
 
 CALL = CLIENT_REQUESTS["tools/call"]
 

@@ -8,10 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern, translation
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import translation
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_of
 

@@ -29,12 +29,12 @@ from msgspec import structs
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId

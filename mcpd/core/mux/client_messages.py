@@ -6,26 +6,26 @@ from typing import Final
 
 from msgspec import UNSET
 
+from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
+from mcpd.core.downstream.request_router import RequestRouter
+from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import Failure, FrameRejected
-from mcpd.core.mcp import codes
-from mcpd.core.mcp.versions import HAS_BATCHES
-from mcpd.core.mux.batch import Batch
-from mcpd.core.mux.client_subscriptions import DRAINING, ClientSubscriptions
-from mcpd.core.mux.commands import (
+from mcpd.core.interface.commands import (
     CloseSession,
     Control,
     ControlCancelled,
     SessionElements,
     ToSession,
 )
-from mcpd.core.mux.failures import no_room, too_large, too_many
-from mcpd.core.mux.inflight import End, Outcome
-from mcpd.core.mux.parked_calls import ParkedCalls
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.request_router import RequestRouter
-from mcpd.core.mux.session import ClientRequest, Session
-from mcpd.core.mux.session_settings import SessionSettings
-from mcpd.core.mux.state import MuxState
+from mcpd.core.interface.failures import no_room, too_large, too_many
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.versions import HAS_BATCHES
+from mcpd.core.questions.parked_calls import ParkedCalls
+from mcpd.core.questions.questions import Questions
+from mcpd.core.requests.inflight import End, Outcome
+from mcpd.core.state.batch import Batch
+from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.state import MuxState
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.principal import Right

@@ -6,36 +6,36 @@ from collections.abc import Callable, Iterable
 from typing import assert_never
 
 from mcpd.core.catalog.model import Kind
+from mcpd.core.downstream.admission import Admission
+from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
+from mcpd.core.downstream.control import ControlRequests
+from mcpd.core.downstream.forwarding import Forwarding
+from mcpd.core.downstream.lingering import Lingering
+from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.recovery import Recovery
+from mcpd.core.downstream.request_router import RequestRouter
+from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import Failure, ServerWarning, SessionClosed
-from mcpd.core.mux import events
-from mcpd.core.mux.admission import Admission
-from mcpd.core.mux.client_messages import ClientMessages
-from mcpd.core.mux.client_subscriptions import DRAINING, ClientSubscriptions
-from mcpd.core.mux.commands import (
+from mcpd.core.interface import events
+from mcpd.core.interface.commands import (
     Command,
     ToSession,
 )
-from mcpd.core.mux.context import Context
-from mcpd.core.mux.control import ControlRequests
-from mcpd.core.mux.entries import Entry, Settings
-from mcpd.core.mux.forwarding import Forwarding
-from mcpd.core.mux.input_rounds import InputRounds
-from mcpd.core.mux.lingering import Lingering
-from mcpd.core.mux.list_requests import ListRequests
+from mcpd.core.interface.context import Context
+from mcpd.core.interface.entries import Entry, Settings
+from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.notifier import Notifier
-from mcpd.core.mux.parked_calls import ParkedCalls
-from mcpd.core.mux.question import OpenQuestions
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.recovery import Recovery
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
-from mcpd.core.mux.request_router import RequestRouter
-from mcpd.core.mux.roots import Roots
 from mcpd.core.mux.server_messages import ServerMessages
-from mcpd.core.mux.session import ClientRequest, Session
-from mcpd.core.mux.session_settings import SessionSettings
-from mcpd.core.mux.slots import Slots
-from mcpd.core.mux.state import MuxState
-from mcpd.core.mux.upstream import Upstream
+from mcpd.core.questions.input_rounds import InputRounds
+from mcpd.core.questions.parked_calls import ParkedCalls
+from mcpd.core.questions.question import OpenQuestions
+from mcpd.core.questions.questions import Questions
+from mcpd.core.questions.roots import Roots
+from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.slots import Slots
+from mcpd.core.state.state import MuxState
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId, SlotId

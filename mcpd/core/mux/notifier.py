@@ -12,14 +12,14 @@ from mcpd.core.facts import Failure, ServerLogged
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import LEVELS
-from mcpd.core.mux import progress
-from mcpd.core.mux.lists import Lists
-from mcpd.core.mux.parked_calls import ParkedCalls
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.session import Session
-from mcpd.core.mux.state import MuxState
-from mcpd.core.mux.subscriptions import Topic
-from mcpd.core.mux.upstream import Upstream
+from mcpd.core.questions.parked_calls import ParkedCalls
+from mcpd.core.questions.questions import Questions
+from mcpd.core.requests import progress
+from mcpd.core.state.session import Session
+from mcpd.core.state.state import MuxState
+from mcpd.core.upstream.lists import Lists
+from mcpd.core.upstream.subscriptions import Topic
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 

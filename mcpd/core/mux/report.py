@@ -6,8 +6,8 @@ import msgspec
 
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux.call_gate import TurnsReport
-from mcpd.core.mux.state import MuxState
+from mcpd.core.requests.call_gate import TurnsReport
+from mcpd.core.state.state import MuxState
 from mcpd.ids import SessionId, SlotId
 
 

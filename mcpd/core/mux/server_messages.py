@@ -9,21 +9,21 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import ServerNoise
+from mcpd.core.interface.commands import ServerElements
+from mcpd.core.interface.context import Context
+from mcpd.core.interface.failures import invalid_answer, too_large
 from mcpd.core.mcp import codes, modern, questions
 from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
-from mcpd.core.mux import progress
-from mcpd.core.mux.commands import ServerElements
-from mcpd.core.mux.context import Context
-from mcpd.core.mux.failures import invalid_answer, too_large
-from mcpd.core.mux.inflight import End, Outcome, failed
-from mcpd.core.mux.input_rounds import InputRounds
-from mcpd.core.mux.noise import LSP, NO_ID, SPREAD
 from mcpd.core.mux.notifier import Notifier
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.roots import Roots
-from mcpd.core.mux.subscriptions import Task
-from mcpd.core.mux.upstream import Upstream
-from mcpd.core.mux.wire_ids import wire_id_of
+from mcpd.core.questions.input_rounds import InputRounds
+from mcpd.core.questions.questions import Questions
+from mcpd.core.questions.roots import Roots
+from mcpd.core.requests import progress
+from mcpd.core.requests.inflight import End, Outcome, failed
+from mcpd.core.requests.noise import LSP, NO_ID, SPREAD
+from mcpd.core.requests.wire_ids import wire_id_of
+from mcpd.core.upstream.subscriptions import Task
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Frame, Oversized
 

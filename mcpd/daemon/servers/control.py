@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.events import Hold, Reserve
+from mcpd.core.interface.events import Hold, Reserve
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server

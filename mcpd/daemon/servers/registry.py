@@ -10,9 +10,9 @@ import msgspec
 from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
+from mcpd.core.interface.commands import KeepCatalog
+from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
-from mcpd.core.mux.commands import KeepCatalog
-from mcpd.core.mux.entries import Entry
 from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
 from mcpd.daemon.servers.server import Server, assemble
 from mcpd.ids import SlotId

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from mcpd.api.requests import AttachParams
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
 from mcpd.daemon.handlers import METHODS
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.control import ATTACH

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Interactive
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId

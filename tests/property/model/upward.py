@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.ids import SlotId
 from tests.property.model.ground import TALLY, Ground, nonce_of

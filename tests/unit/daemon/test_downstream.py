@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.mux.events import FrameFromSession, SessionClosed, SessionOpened
+from mcpd.core.interface.events import FrameFromSession, SessionClosed, SessionOpened
 from mcpd.daemon.downstream import Listener, Listeners, Outbox, Sessions
 from mcpd.ids import SessionId
 from tests.support.memoryupstream import MemoryOutbox

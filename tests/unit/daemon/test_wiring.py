@@ -14,8 +14,8 @@ import pytest
 from mcpd.api.requests import StatusParams
 from mcpd.config.entry import ServerEntry
 from mcpd.core.facts import Failure
+from mcpd.core.interface.entries import Entry
 from mcpd.core.lifecycle.states import State
-from mcpd.core.mux.entries import Entry
 from mcpd.daemon.servers.server import Server
 from mcpd.daemon.wiring import Daemon
 from mcpd.logfiles.daemonlog import DaemonLog

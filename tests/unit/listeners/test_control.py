@@ -11,8 +11,8 @@ import pytest
 
 from mcpd.api import requests as api
 from mcpd.core.facts import Failure
-from mcpd.core.mux import events
-from mcpd.core.mux.commands import Control
+from mcpd.core.interface import events
+from mcpd.core.interface.commands import Control
 from mcpd.ids import SessionId
 from mcpd.listeners import control
 from mcpd.listeners.control import ControlServer

@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.era_detection import EraDetection, Refuse
+from mcpd.core.upstream.era_detection import EraDetection, Refuse
 from mcpd.redact import Redactor
 from tests.unit.core.mux.world import World
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Settings
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Right

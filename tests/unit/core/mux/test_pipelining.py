@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from mcpd.core.facts import Failure
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import Command, ToServer, ToSession
+from mcpd.core.interface.entries import Entry, Settings
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.commands import Command, ToServer, ToSession
-from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
 from tests.support.transcript import USER

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux.inflight import Outcome, Recipient, UpstreamRequest
+from mcpd.core.interface import commands as cmd
+from mcpd.core.requests.inflight import Outcome, Recipient, UpstreamRequest
 from tests.support.transcript import Conversation
 
 

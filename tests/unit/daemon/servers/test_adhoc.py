@@ -10,8 +10,8 @@ import pytest
 from mcpd.config.entry import entry_from_json
 from mcpd.config.load import Loaded
 from mcpd.core.facts import Failure
-from mcpd.core.mux.entries import Settings
-from mcpd.core.mux.events import EntriesChanged
+from mcpd.core.interface.entries import Settings
+from mcpd.core.interface.events import EntriesChanged
 from mcpd.core.mux.mux import Mux
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.daemon.servers import adhoc

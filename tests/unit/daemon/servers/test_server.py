@@ -9,8 +9,8 @@ import pytest
 
 from mcpd.config.entry import entry_from_json
 from mcpd.config.load import load
+from mcpd.core.interface.entries import Interactive, Sharing
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux.entries import Interactive, Sharing
 from mcpd.daemon.servers.server import Server, assemble
 
 BASE = {"PATH": "/bin", "HOME": "/home/ada", "TERM": "xterm"}
