@@ -132,7 +132,7 @@ class ControlServer:
             key=request.key,
             server=server,
             client=_name_of(params.client),
-            pid=None if params.client is None else params.client.pid,
+            client_pid=None if params.client is None else params.client.pid,
             workspace=workspace_of(params.roots, params.cwd),
             roots=params.roots,
             may_control=params.control,

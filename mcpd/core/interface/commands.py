@@ -16,14 +16,22 @@ from mcpd.principal import Principal
 
 
 class ToSession(msgspec.Struct, frozen=True, gc=False):
-    """Write to a client. A notification is what a slow one loses first.
+    """Write to a client.
 
-    ``data`` is a line, or the parts of a large one.
+    ``data`` is a line, or the parts of a large one. ``request`` is the key of the client's request
+    that the message belongs to: as its response if ``is_response``, otherwise as its progress, a
+    log message or a question of it; empty for a message that belongs to no request. A slow client
+    loses messages that are marked ``is_notification`` first.
+
+    Streamable HTTP (2025-11-25, basic/transports) sends each message on one stream: on that of the
+    request that it belongs to, or on the one that the client opened for everything else.
     """
 
     session: SessionId
     data: bytes | tuple[bytes | Raw, ...]
     is_notification: bool = False
+    request: bytes = b""
+    is_response: bool = False
 
 
 class ToServer(msgspec.Struct, frozen=True, gc=False):

@@ -121,7 +121,7 @@ class Attach(msgspec.Struct, frozen=True):
     workspace: str | None
     roots: tuple[str, ...]
     may_control: bool
-    pid: int | None = None
+    client_pid: int | None = None
     """The process that attached, as it says itself."""
     wants_farewell: bool = False
     """Whether it is to be told, when the daemon ends, that all that was read is answered."""

@@ -284,7 +284,7 @@ class Mux:
                 request.refuse(entry)
                 return
         session.server = event.server
-        session.client, session.pid = event.client, event.pid
+        session.client, session.client_pid = event.client, event.client_pid
         session.workspace = event.workspace
         session.roots = event.roots
         if not event.may_control:

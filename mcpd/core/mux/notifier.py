@@ -144,7 +144,7 @@ class Notifier:
                 name = session.uses(upstream)
                 is_named = session.server is None and name is not None
                 told = _from(name, params) if is_named and name is not None else params
-                session.notify_always("notifications/message", told)
+                session.notify_always("notifications/message", told, _request_of(upstream, session))
 
     def _hears_logs(self, ident: int) -> bool:
         """Tell whether a session hears of what is logged for no request."""
@@ -198,6 +198,12 @@ class Notifier:
             return False  # it has a process of its own, and this is another
         entries = self._state.entries
         return any(entries[name].is_listed for name in names)
+
+
+def _request_of(upstream: Upstream, session: Session) -> bytes:
+    """Return the key of the only request of a session in flight at a process, or nothing."""
+    in_flight = upstream.calls.sent_of(session.id)
+    return next(iter(in_flight)).key if len(in_flight) == 1 else b""
 
 
 def _reaches(level: str, least: str) -> bool:

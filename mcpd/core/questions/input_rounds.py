@@ -273,6 +273,7 @@ class InputRounds:
             translation.question_for_legacy(method, params, key),
             heard,
             timeout=loop.upstream.entry.question_timeout,
+            request=loop.leg.key,
         )
         loop.asked.append(asked)
 

@@ -237,6 +237,7 @@ class Questions:
             question.params,
             partial(self._answered, question),
             timeout=upstream.entry.question_timeout,
+            request=_request_of(question),
             on_progress=partial(upstream.notify, b'"notifications/progress"'),
         )
         question.retract = partial(self.to_clients.withdraw, asked)
@@ -250,6 +251,11 @@ class Questions:
         """Return the least number of open questions that any of these calls may have caused."""
         is_parked, reasons = self._parked_calls.is_parked, upstream.calls.timeouts.reasons
         return min(reasons(each) - is_parked(each) for each in callers)
+
+
+def _request_of(question: Question) -> bytes:
+    """Return the key of the only request that can have caused a question, or nothing."""
+    return question.callers[0].key if len(question.callers) == 1 else b""
 
 
 def _causes(upstream: Upstream, need: str, *, is_held: bool) -> list[UpstreamRequest]:

@@ -38,12 +38,17 @@ _UNREADABLE: Final = Raw(
 
 
 class RequestToClient:
-    """One request that a session owes an answer to. ``token`` is the asker's progress token."""
+    """One request that a session has not answered yet.
 
-    __slots__ = ("is_sent", "number", "on_progress", "session", "then", "timer", "token")
+    ``request`` is the key of the client's request that caused it, empty where several may have.
+    ``token`` is the server's progress token.
+    """
 
-    def __init__(self, session: SessionId, number: int, then: Heard) -> None:
+    __slots__ = ("is_sent", "number", "on_progress", "request", "session", "then", "timer", "token")
+
+    def __init__(self, session: SessionId, number: int, then: Heard, request: bytes) -> None:
         self.session = session
+        self.request = request
         self.number = number
         self.then = then
         self.is_sent = False
@@ -74,15 +79,18 @@ class RequestsToClients:
         then: Heard,
         *,
         timeout: float,
+        request: bytes = b"",
         on_progress: Callable[[bytes], None] | None = None,
     ) -> RequestToClient:
         """Send a session a request; ``timeout`` is in seconds, 0 for none.
+
+        ``request`` is the key of the client's request that caused it, empty where several may have.
 
         A progress token in it is replaced by one of ours; ``on_progress`` gets the parameters of
         each notification of the client's, with the asker's own token in them.
         """
         number = next(self._numbers)
-        asked = RequestToClient(session.id, number, then)
+        asked = RequestToClient(session.id, number, then, request)
         if session.has_ended:
             self._open.setdefault(session.id, {})[number] = asked
             asked.timer = self._ctx.after(0, lambda: self._refuse(asked))
@@ -95,7 +103,7 @@ class RequestsToClients:
         if timeout > 0:
             asked.timer = self._ctx.after(timeout, lambda: self._expire(asked))
         line = envelope.request(number, envelope.quote(method), params)
-        self._ctx.emit(ToSession(session.id, line))
+        self._ctx.emit(ToSession(session.id, line, request=request))
         return asked
 
     def withdraw(self, asked: RequestToClient) -> None:
@@ -104,7 +112,8 @@ class RequestsToClients:
             return
         params = msgspec.json.encode({"requestId": asked.number})
         line = envelope.notification(b'"notifications/cancelled"', params)
-        self._ctx.emit(ToSession(asked.session, line, is_notification=True))
+        request = asked.request
+        self._ctx.emit(ToSession(asked.session, line, is_notification=True, request=request))
 
     def hear_answer(self, session: Session, message: envelope.Message) -> None:
         """Pass on an answer, if this session owes one, or say that it cannot be read."""

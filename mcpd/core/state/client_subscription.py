@@ -105,7 +105,8 @@ class ClientSubscription:
         self.is_acknowledged = True
         params = modern.acknowledged(self.ident, self.honoured)
         line = envelope.notification(envelope.quote(_ACKNOWLEDGED), params)
-        self._ctx.emit(ToSession(self.session, line))  # a slow client loses others, not this
+        # a slow client loses others, not this
+        self._ctx.emit(ToSession(self.session, line, request=self.key))
         changes, self.missed_changes = self.missed_changes, {}
         for kind in changes:
             self.tell_change(kind)
@@ -121,4 +122,4 @@ class ClientSubscription:
 
     def _notify(self, method: str, params: bytes) -> None:
         line = envelope.notification(envelope.quote(method), params)
-        self._ctx.emit(ToSession(self.session, line, is_notification=True))
+        self._ctx.emit(ToSession(self.session, line, is_notification=True, request=self.key))

@@ -122,7 +122,7 @@ class ClientRequest(Kept, Recipient):
             if self.batch is None:
                 session = self.session
                 line = envelope.result_parts(self.ident, outcome.result)
-                session.ctx.commands.append(ToSession(session.id, line))
+                session.ctx.commands.append(ToSession(session.id, line, False, self.key, True))
             else:
                 self._send(envelope.result(self.ident, outcome.result))
         elif outcome.error is not None:
@@ -136,15 +136,15 @@ class ClientRequest(Kept, Recipient):
             if leg.wants_progress and not self.is_over:
                 said = progress.without(params, "progressToken")
                 told = progress.with_member(said, "id", self.ident)
-                self.session.notify_always("mcpd/progress", told)
+                self.session.notify_always("mcpd/progress", told, self.key)
         elif leg.token is not None and (leg.is_modern or self.session.is_initialized):
             told = progress.restored(params, leg.token)
-            self.session.notify_always("notifications/progress", told)
+            self.session.notify_always("notifications/progress", told, self.key)
 
     def _send(self, line: bytes) -> None:
         session = self.session
         if self.batch is None:
-            session.ctx.commands.append(ToSession(session.id, line))
+            session.ctx.commands.append(ToSession(session.id, line, False, self.key, True))
             return
         if not self.batch.has_room(line):
             failure = with_details(no_room(session.share, len(line)), outcome_unknown=True)
@@ -216,7 +216,7 @@ class Session:
         """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None
         """Name and version of its client: as it introduced itself, until then as it attached."""
-        self.pid: int | None = None
+        self.client_pid: int | None = None
         """The process that attached: the bridge, or the client itself."""
         self.has_introduced_itself = False
         self.workspace: str | None = None
@@ -264,10 +264,10 @@ class Session:
 
     @property
     def label(self) -> str | None:
-        """Return its client's name for people, with the pid of the process that is behind it."""
+        """Return its client's name for people, with its pid."""
         if self.client is None:
             return None
-        return self.client if self.pid is None else f"{self.client} (pid {self.pid})"
+        return self.client if self.client_pid is None else f"{self.client} (pid {self.client_pid})"
 
     def speaker(self) -> ClientInfo:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""
@@ -314,10 +314,13 @@ class Session:
         if self.is_initialized:
             self.notify_always(method, params)
 
-    def notify_always(self, method: str, params: Raw | bytes | None) -> None:
-        """Send its client a notification that one of its requests has asked for."""
+    def notify_always(self, method: str, params: Raw | bytes | None, request: bytes = b"") -> None:
+        """Send its client a notification that one of its requests has asked for.
+
+        ``request`` is the key of that request, empty where it may be one of several.
+        """
         line = envelope.notification(envelope.quote(method), params)
-        self.ctx.emit(ToSession(self.id, line, is_notification=True))
+        self.ctx.emit(ToSession(self.id, line, is_notification=True, request=request))
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""
