@@ -44,14 +44,14 @@ Json = dict[str, Any]
 def profiled() -> None:
     """Run the daemon, and write the functions of each dispatch beside the label's file."""
     from mcpd import cli
-    from mcpd.daemon.perform import Performer
+    from mcpd.daemon.dispatcher import Dispatcher
 
     label = Path(os.environ[LABEL])
     root = str(HERE.parent) + "/"
-    original = Performer.dispatch
+    original = Dispatcher.dispatch
     depth = 0
 
-    def dispatch(self: Performer, event: Any) -> None:
+    def dispatch(self: Dispatcher, event: Any) -> None:
         nonlocal depth
         name = "" if depth else label.read_text()
         if depth or not name:
@@ -75,7 +75,7 @@ def profiled() -> None:
         with open(f"{label}.calls", "a") as file:
             file.write(line + "\n")
 
-    Performer.dispatch = dispatch  # type: ignore[method-assign]
+    Dispatcher.dispatch = dispatch  # type: ignore[method-assign]
     cli.main()
 
 
