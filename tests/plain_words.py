@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 WORDS = re.compile(
-    r"\b(?:anew|afresh|likewise|whoever|whomever|whither|whence|thence|thereof|meanwhile|lest"
+    r"\b(?:anew|afresh|likewise|whoever|whomever|whither|whence|thence|thereof|lest"
     r"|hears?\s+of|of\s+no\s+use|whatever\s+becomes|as\s+well\s+as\s+it|save\s+that"
     r"|(?:is|are|was|were)\s+to\s+be)\b",
     re.IGNORECASE,
@@ -22,20 +22,8 @@ WORDS = re.compile(
 CHECKED = ("mcpd/**/*.py", "mcpctl/**/*.py", "docs/**/*.md", "README.md", "CHANGELOG.md")
 
 TO_DO = (
-    "CHANGELOG.md",
     "docs/adr/",
-    "docs/architecture.md",
-    "docs/errors.md",
-    "docs/limits.md",
-    "docs/protocol.md",
-    "docs/revisions.md",
-    "mcpctl/",
-    "mcpd/bridge/",
-    "mcpd/client/",
     "mcpd/core/",
-    "mcpd/daemon/",
-    "mcpd/listeners/",
-    "mcpd/observe/",
     "mcpd/upstreams/",
 )
 """Paths, or beginnings of paths, that are not checked yet."""

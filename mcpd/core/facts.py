@@ -10,7 +10,7 @@ from mcpd.ids import SessionId, SlotId
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a request could not be served, as it will be told to whoever asked.
+    """Why a request could not be served, as its sender will be told.
 
     ``kind`` is one of the product's error kinds, ``details`` further members of the error's data.
     """

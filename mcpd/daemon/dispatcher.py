@@ -68,7 +68,7 @@ class Dispatcher:
                 cmd.Idle: lambda c: supervisor.idle(c.slot),
                 cmd.Ready: lambda c: supervisor.ready(c.slot, c.version),
                 cmd.Probing: lambda c: supervisor.probing(c.slot, is_on=c.is_on),
-                cmd.Afresh: lambda c: supervisor.start_over(c.slot, c.reason),
+                cmd.StartOver: lambda c: supervisor.start_over(c.slot, c.reason),
                 cmd.StartRefused: lambda c: supervisor.refuse_start(c.slot, c.failure),
                 cmd.Answered: lambda c: supervisor.answered(c.slot),
             }

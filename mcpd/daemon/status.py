@@ -220,7 +220,7 @@ def _state_of(slot: Slot) -> State:
 
 
 def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
-    """Return whose turn it is to be asked questions, and which sessions wait for one.
+    """Return which session has the turn to be asked questions, and which sessions wait for it.
 
     With a process for each session none of them waits, so the first turn stands for all.
     """

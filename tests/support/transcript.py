@@ -445,7 +445,7 @@ class Conversation:
                 return ("close-slot", str(command.slot), command.reason)
             case cmd.Probing():
                 return ("probing", self._name(command.slot), "on" if command.is_on else "off")
-            case cmd.Afresh():
+            case cmd.StartOver():
                 return ("afresh", self._name(command.slot), command.reason)
             case cmd.StartRefused():
                 name = self._name(command.slot)

@@ -127,7 +127,7 @@ class Probing(msgspec.Struct, frozen=True):
     is_on: bool
 
 
-class Afresh(msgspec.Struct, frozen=True):
+class StartOver(msgspec.Struct, frozen=True):
     """Kill the process, which is still starting, and spawn another in the same attempt.
 
     ``ServerDown`` (planned, coming back) and ``ServerUp`` follow.
@@ -211,7 +211,7 @@ Command = (
     | Idle
     | Ready
     | Probing
-    | Afresh
+    | StartOver
     | StartRefused
     | Answered
     | Control

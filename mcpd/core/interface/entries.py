@@ -51,7 +51,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: Failure | None = None
     sharing: Sharing = Sharing.SHARED
     of_workspace: bool = False
-    """Whether it can be started for a workspace alone, whoever shares it there."""
+    """Whether it has a process for each workspace, shared by the sessions there."""
     filter: Filter = Filter.ALL
     call_timeout: float = 0.0
     call_timeout_max: float = 86400.0
@@ -64,7 +64,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     asks_for_roots: bool = False
     """``roots = "session"``: the server is told the roots of the session whose process it is."""
     era: Era | None = None
-    """The era that the configuration names; ``None`` where it is to be found out."""
+    """The era that the configuration names; ``None`` where mcpd finds it out."""
     extensions: tuple[str, ...] = ()
     """Extensions that are declared to a legacy process of several clients."""
     verdict: Verdict | None = None

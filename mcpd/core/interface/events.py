@@ -39,7 +39,7 @@ class InputEnded(msgspec.Struct, frozen=True):
 
 
 class SessionClosed(msgspec.Struct, frozen=True):
-    """A connection has ended, whoever ended it."""
+    """A connection has ended, on whichever side."""
 
     session: SessionId
     reason: str
@@ -124,7 +124,7 @@ class Attach(msgspec.Struct, frozen=True):
     client_pid: int | None = None
     """The process that attached, as it says itself."""
     wants_farewell: bool = False
-    """Whether it is to be told, when the daemon ends, that all that was read is answered."""
+    """Whether it wants a notification, when the daemon ends, that all that was read is answered."""
 
 
 class Locate(msgspec.Struct, frozen=True):

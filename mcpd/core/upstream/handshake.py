@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.interface.commands import Afresh, Probing, StartRefused
+from mcpd.core.interface.commands import Probing, StartOver, StartRefused
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.introduction import Introduction
@@ -129,7 +129,7 @@ class Handshake:
                 self._ask(move)
             case Again():
                 self._is_ending = True
-                self._ctx.emit(Afresh(self._calls.slot, move.reason))
+                self._ctx.emit(StartOver(self._calls.slot, move.reason))
             case Use():
                 self._end()
                 self._introduced(move.introduction)

@@ -14,7 +14,7 @@ from mcpd.upstreams.run import Frames
 from mcpd.upstreams.stdio.ends import TELLS_UNREAD, StderrEnd, StdinEnd, StdoutEnd, unread_in
 
 FLUSH_S = 0.2
-"""Seconds for what was written to be read once stdin is to be closed."""
+"""Seconds that a server has for reading what was written, before its stdin is closed."""
 
 HIGH_WATER_BYTES = 64 * 1024
 """Bytes that the transport buffers. Lines after that are queued here, where a cancellation

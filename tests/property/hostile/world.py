@@ -116,7 +116,7 @@ class Hostile(Conversation):
                 return [ev.ServerDown(command.slot, failure, True, False)]
             case cmd.Want():
                 self.wanted.append(command.slot)
-            case cmd.Afresh():
+            case cmd.StartOver():
                 self.wanted.append(command.slot)
                 failure = Failure("server_stopped", "stopped", None, True)
                 return [ev.ServerDown(command.slot, failure, True, True)]

@@ -44,7 +44,7 @@ class World(Downward, Upward):
                 self.probing[command.slot] = False
             case cmd.Probing():
                 self.probing.pop(command.slot, None)
-            case cmd.Afresh():
+            case cmd.StartOver():
                 self.start_afresh(command.slot)
             case cmd.StartRefused():
                 self.forget_process(command.slot)
