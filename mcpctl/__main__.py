@@ -1,4 +1,4 @@
-"""Where ``mcpctl`` begins: the bridge goes its own, short way; all else is the command line."""
+"""The entry point of ``mcpctl``, which loads either the bridge or the command line."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import os
 import sys
 
 WITH_VALUE = ("--socket", "--config")
-"""Global options of ``mcpctl`` that the bridge takes too."""
+"""Global options of ``mcpctl`` that ``connect`` accepts as well."""
 
 
 def main() -> None:
     """Run ``mcpctl`` with the arguments of this process, and exit."""
     argv = sys.argv[1:]
-    bridge = bridge_arguments(argv)
-    if bridge is not None and "_MCPCTL_COMPLETE" not in os.environ:
-        from mcpd import shim
+    words = bridge_arguments(argv)
+    if words is not None and "_MCPCTL_COMPLETE" not in os.environ:
+        from mcpd import bridge
 
-        sys.exit(shim.main(bridge))
+        sys.exit(bridge.main(words))
     try:
         from mcpctl import cli
 
         status = cli.main(argv)
-    except KeyboardInterrupt:  # while it was loading
+    except KeyboardInterrupt:  # while loading
         status = 130
     sys.exit(status)
 
 
 def bridge_arguments(argv: list[str]) -> list[str] | None:
-    """Return the arguments of ``connect``, global options first; ``None`` for another command.
+    """Return the arguments of ``connect``, global options first, or ``None`` for other commands.
 
-    One bridge runs per session for hours: it must not load what the command line needs.
+    A bridge runs as long as its client, so it must not load what the command line needs.
     """
     at = 0
     while at < len(argv) and argv[at].startswith("-"):

@@ -1,4 +1,4 @@
-"""``KEY=VALUE`` words into a tool's arguments, by the types of its schema."""
+"""Converting ``KEY=VALUE`` words to a tool's arguments, by the types of its schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _QUOTES_HINT = ' (it has typographic quotes, and JSON wants straight ones, ")'
 _PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 ReadFile = Callable[[str], str]
-"""Returns a file's text."""
+"""A function that returns the text of a file."""
 
 
 class Word(NamedTuple):
@@ -31,7 +31,7 @@ class Word(NamedTuple):
 
 
 def parse_word(word: str) -> Word:
-    """Split a word at its first ``=``; raises ``RequestFailed`` where there is none."""
+    """Split a word at its first ``=``; raise ``RequestFailed`` if it has none."""
     key, equals, text = word.partition("=")
     is_json = key.endswith(":")
     key = key[:-1] if is_json else key
@@ -43,17 +43,17 @@ def parse_word(word: str) -> Word:
 
 
 def need_schema(words: Sequence[Word]) -> bool:
-    """Tell whether the types of ``words`` depend on a schema."""
+    """Return whether converting ``words`` needs the schema."""
     return any(not word.is_json for word in words)
 
 
 def collect(
     words: Sequence[Word], schema: Any, read_file: ReadFile, start: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return ``start`` with the arguments that ``words`` say.
+    """Return ``start`` with the arguments in ``words`` added.
 
-    ``schema`` is the tool's, or ``None``: then all values are texts. A key that is given twice
-    is a list where the schema wants one, else an error. Raises ``RequestFailed``.
+    ``schema`` is the tool's; without one, all values are strings. A key that occurs twice gives an
+    array if the schema allows one. Raises ``RequestFailed``, also for any other repeated key.
     """
     arguments = dict(start or {})
     lists: set[str] = set()
@@ -75,11 +75,11 @@ def collect(
     return arguments
 
 
-def whole(value: Any, words: Sequence[Word], schema: Any) -> Any:
-    """Return the value of ``--args`` that is no object, if the tool's schema names its type.
+def non_object(value: Any, words: Sequence[Word], schema: Any) -> Any:
+    """Return a value of ``--args`` that is not an object, if the tool's schema allows its type.
 
-    MCP has objects alone, and some tools want something else. Raises ``RequestFailed`` for any
-    other tool, and for ``words``, which cannot be added to it.
+    MCP allows objects alone, but some tools take other types. Raises ``RequestFailed`` for all
+    other tools, and if there are ``words``, which cannot be added to such a value.
     """
     wanted = _types(_resolve(schema, schema))
     if not any(_is_of(value, name) for name in wanted):
@@ -101,9 +101,9 @@ def _value(word: Word, schema: Any, read_file: ReadFile) -> Any:
 
 
 def _typed(text: str, key: str, wanted: dict[str, Any]) -> Any:
-    """Return ``text`` as the first type that ``wanted`` allows and that it fits.
+    """Return ``text`` as the first type that the schema ``wanted`` allows and that fits.
 
-    A schema that allows texts gets a text: ``KEY:=JSON`` is for those who want another type.
+    A schema that allows strings gets a string; ``KEY:=JSON`` passes another type.
     """
     types = _types(wanted)
     if "array" in types and not text.lstrip().startswith("["):
@@ -124,15 +124,15 @@ def _typed(text: str, key: str, wanted: dict[str, Any]) -> Any:
 
 
 def _path(key: str) -> str:
-    """Write where an argument is as the daemon does."""
+    """Return the path of an argument as the daemon writes it."""
     return key if _PLAIN_NAME.fullmatch(key) else f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
 def _property(schema: Any, key: str) -> dict[str, Any]:
-    """Return the schema of one argument, with the whole one as ``$root`` for references.
+    """Return the schema of one argument, with the whole schema as ``$root`` for references.
 
-    It is that of the first part of the schema that knows the argument: the schema itself, or one
-    that it is put together from.
+    It comes from the first part of the schema that has the argument: the schema itself, or a part
+    in ``allOf``, ``anyOf`` or ``oneOf``.
     """
     return next(_known(_resolve(schema, schema), key, MAX_DEPTH), {})
 
@@ -161,7 +161,7 @@ def _resolve(schema: Any, root: Any) -> dict[str, Any]:
 
 
 def _types(schema: dict[str, Any]) -> list[str]:
-    """Return the types that ``schema`` names, in its alternatives too; none: any."""
+    """Return the types that ``schema`` and its alternatives name; an empty list means any."""
     named = schema.get("type")
     if isinstance(named, str):
         return [named]
@@ -196,7 +196,7 @@ def _is_of(value: Any, name: str) -> bool:
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Return a JSON value; ``where`` it came from is named in the ``RequestFailed`` it raises."""
+    """Return a JSON value; ``where`` names its source in the ``RequestFailed`` for invalid JSON."""
     try:
         return json.loads(text)
     except ValueError as error:

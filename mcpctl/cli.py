@@ -1,4 +1,4 @@
-"""The command line: which commands there are, and the last handler before the exit status."""
+"""The command line: the commands, and how an error ends as a message and an exit status."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from mcpctl import exits, failures, render
+from mcpctl import failures, render
 from mcpctl.context import App
-from mcpd import __version__
+from mcpd import __version__, exits
 from mcpd.errors import McpdError
 
 COMMANDS = {
@@ -38,20 +38,20 @@ COMMANDS = {
     "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }
-"""Where each command lives; its function there is called ``COMMAND_command``."""
+"""The module of each command, in which its function is called ``COMMAND_command``."""
 
 ON_COMMANDS = ("--json", "--no-start")
-"""Options of every command, and none of ``mcpctl``."""
+"""Options of every command, but not of ``mcpctl`` itself."""
 
 COMPLETE = "_MCPCTL_COMPLETE"
-"""Set by a shell that wants to complete a command line."""
+"""Environment variable that a shell sets to have a command line completed."""
 
 
 class Commands(click.Group):
-    """The commands, each loaded when it is wanted: a call must not pay for the others."""
+    """The commands, each imported when it is used, so that a call does not load the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return them in the order of ``--help``."""
+        """Return the names in the order of ``--help``."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -63,7 +63,7 @@ class Commands(click.Group):
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before the command; say so where one is to stand behind it."""
+        """Parse the options before the command; explain where an option of a command goes."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -77,7 +77,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that ``args`` begin with, or say which ones look like it."""
+        """Find the command that ``args`` begin with, or suggest similar ones."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -96,7 +96,7 @@ class Commands(click.Group):
 @click.option(
     "--config",
     metavar="FILE",
-    help="The configuration for a daemon that is started.  [env: MCPD_CONFIG]",
+    help="The configuration for a daemon that this command starts.  [env: MCPD_CONFIG]",
 )
 @click.version_option(__version__, "--version", message="mcpctl %(version)s")
 @click.pass_context
@@ -149,7 +149,7 @@ def _complain(
     socket: str | None = None,
     wrong: click.ClickException | None = None,
 ) -> int:
-    """Say what went wrong, in the form that was asked for."""
+    """Report an error, as text or as JSON, and return the exit status."""
     try:
         if "--json" in argv:
             sys.stdout.write(render.document(failures.document(error, socket), None, sys.stdout))
@@ -165,14 +165,14 @@ def _complain(
 
 
 def _quietly() -> int:
-    """End after a reader of ours went away: that is no error, and Python must not complain."""
+    """Return 0 after a reader closed the pipe; keep Python from reporting that at its exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     return exits.DONE
 
 
 def _never_fail_to_print() -> None:
-    """Spell out what the terminal's encoding lacks; a lone surrogate stays valid JSON so."""
+    """Escape characters that the encoding of stdout lacks; JSON stays valid that way."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

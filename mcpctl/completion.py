@@ -1,4 +1,4 @@
-"""Names for the shell to complete, from a daemon that runs; nothing where none does, at once."""
+"""Names for shell completion, from the running daemon; none, without delay, if none runs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import click
 from mcpd import paths
 from mcpd.errors import McpdError
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 
 
 def servers(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return servers that begin so."""
+    """Return the servers whose names begin with ``incomplete``."""
     return [name for name in _servers(context) if name.startswith(incomplete)]
 
 
 def call(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-    """Return what may come next in ``call``: a server, a tool, an argument."""
+    """Return completions for ``call``: servers, tools or arguments."""
     given = context.params.get("words") or ()
     if not given:
         return _first_word(context, incomplete)
@@ -47,7 +47,7 @@ def _arguments(tool: dict[str, Any], incomplete: str) -> list[str]:
 
 
 def _names(items: list[dict[str, Any]]) -> list[str]:
-    """Return the names that a shell can take: each stands on a line of its own."""
+    """Return the names without line breaks, since the shell reads one name a line."""
     return [item["name"] for item in items if item["name"].isprintable()]
 
 
@@ -66,9 +66,7 @@ def _ask(
 
     try:
         with Control.open(paths.socket_path(context.find_root().params.get("socket"))) as control:
-            found: list[dict[str, Any]] = control.request(method, params, timeout=PATIENCE_S)[
-                member
-            ]
+            found: list[dict[str, Any]] = control.request(method, params, timeout=TIMEOUT_S)[member]
             return found
-    except McpdError:  # a shell that completes is no place to complain
+    except McpdError:  # an error message would disturb the command line
         return []

@@ -1,4 +1,4 @@
-"""What tools, resources and prompts give, as text; what has none is named on stderr."""
+"""Printing the content of tools, resources and prompts; what is not text is named on stderr."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mcpctl import exits, render
+from mcpctl import render
+from mcpd import exits
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.client.control import Answer
 
 NO_CONTENT = ("_meta", "isError", "content", "structuredContent", "resultType")
-"""Members of a tool's result that are nothing to print where it has no content."""
+"""Members of a tool's result that are not printed when it has no content."""
 
 KINDS = {str: "a string", int: "a number", float: "a number", bool: "a boolean", list: "an array"}
 
 
 def show_result(app: App, name: str, answer: Answer) -> int:
-    """Print a tool's result and return the exit status; stderr says what it lacks."""
+    """Print a tool's result and return the exit status; report on stderr what is missing."""
     result = answer.value
     is_error = isinstance(result, dict) and result.get("isError") is True
-    status = exits.REPORTED if is_error else exits.DONE
+    status = exits.FAILED if is_error else exits.DONE
     if app.as_json:
-        app.document(result, answer.text)
+        app.print_document(result, answer.text)
         return status
     shown = _result(app, name, result)
     if is_error:
@@ -32,43 +33,43 @@ def show_result(app: App, name: str, answer: Answer) -> int:
         app.note(f"{name} reported an error" + (f": {said}" if said else " without a text"))
         return status
     for text in shown:
-        app.say(text)
+        app.print(text)
     return status
 
 
 def show_resource(app: App, uri: str, answer: Answer) -> None:
-    """Print a resource as it is: nothing added in a pipe."""
+    """Print a resource, unchanged where stdout is not a terminal."""
     if app.as_json:
-        app.document(answer.value, answer.text)
+        app.print_document(answer.value, answer.text)
         return
     for item in _objects(app, uri, answer.value, "contents"):
         if isinstance(item.get("text"), str):
             text = item["text"]
             is_open = render.is_terminal(sys.stdout) and not text.endswith("\n")
-            app.say(text, end="\n" if is_open else "")
+            app.print(text, end="\n" if is_open else "")
         else:
             _show_blob(app, item)
 
 
 def show_prompt(app: App, name: str, answer: Answer) -> None:
-    """Print a prompt's messages, each with its role where there are several."""
+    """Print a prompt's messages, with their roles if there are several."""
     if app.as_json:
-        app.document(answer.value, answer.text)
+        app.print_document(answer.value, answer.text)
         return
     found = _objects(app, name, answer.value, "messages")
     for message in found:
         if len(found) > 1:
             role = message.get("role")
-            app.line(f"[{role if isinstance(role, str) else 'no role'}]")
+            app.print_line(f"[{role if isinstance(role, str) else 'no role'}]")
         item = message.get("content")
         for one in item if isinstance(item, list) else [item]:
             text = _text(app, one)
             if text is not None:
-                app.say(text)
+                app.print(text)
 
 
 def _result(app: App, name: str, result: Any) -> list[str]:
-    """Return the texts of a tool's result; where it has none, what else there is in it."""
+    """Return the texts of a tool's result, or its other members as JSON if it has none."""
     if not isinstance(result, dict):
         return _no_object(app, name, result)
     items = result.get("content")
@@ -88,7 +89,7 @@ def _result(app: App, name: str, result: Any) -> list[str]:
 
 
 def _no_object(app: App, name: str, result: Any) -> list[str]:
-    """Return what a server answered where the protocol wants an object, and say so."""
+    """Return a result that is not an object, as text; report that on stderr."""
     kind = "null" if result is None else KINDS[type(result)]
     app.note(f"the result of {name} is {kind}, where MCP wants an object")
     if result is None:
@@ -97,10 +98,10 @@ def _no_object(app: App, name: str, result: Any) -> list[str]:
 
 
 def _objects(app: App, name: str, result: Any, member: str) -> list[dict[str, Any]]:
-    """Return a member's objects; say so where there are none, or something else."""
+    """Return the objects in a member of a result; report on stderr if there are none."""
     if not isinstance(result, dict):
         for text in _no_object(app, name, result):
-            app.say(text)
+            app.print(text)
         return []
     found = result.get(member)
     objects = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
@@ -114,7 +115,7 @@ def _json(value: Any) -> str:
 
 
 def _text(app: App, item: Any) -> str | None:
-    """Return the text of a content item; ``None``, and a note, where it has none."""
+    """Return the text of a content item, or ``None``, with a note on stderr, if it has none."""
     if not isinstance(item, dict):
         app.note("not shown: content that is no object; --json prints it")
         return None
@@ -130,7 +131,7 @@ def _text(app: App, item: Any) -> str | None:
 
 
 def _kind(*items: dict[str, Any]) -> str:
-    """Return what an item says that it is, its MIME type before its type."""
+    """Return the MIME type of an item, or its type."""
     told = [item.get(member) for member in ("mimeType", "type") for item in items]
     names = [name for name in told if isinstance(name, str) and name]
     return render.one_line(names[0]) if names else "content without a type"

@@ -1,4 +1,4 @@
-"""What every command needs: which socket, what output, and a connection when it wants one."""
+"""What every command needs: the socket, the output, and a connection to the daemon."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcpctl import render
-from mcpd import launch, paths
+from mcpd import paths
+from mcpd.daemon_start.hints import with_socket
 
 if TYPE_CHECKING:
     from mcpd.client.control import Control
@@ -20,17 +21,17 @@ class App:
     """One run of ``mcpctl``."""
 
     def __init__(self, socket: str | None, config: str | None) -> None:
-        self.asked_socket = socket
+        self.socket_option = socket
         self.socket = paths.socket_path(socket)
         self.is_socket_named = socket is not None
-        """Whether the command line says which, and not the environment or nobody."""
+        """Whether the command line has ``--socket``."""
         self.config = config
         self.as_json = False
         self.may_start = False
         self.status_line = render.StatusLine(sys.stderr)
 
     def connect(self, *, start: bool | None = None) -> Control:
-        """Return a connection; it starts a daemon if the command does and the user lets it."""
+        """Return a connection; ``start`` a daemon if none runs (default: ``may_start``)."""
         from mcpd.client.control import Control
 
         try:
@@ -47,7 +48,7 @@ class App:
         return control
 
     def compare_config(self, control: Control) -> None:
-        """Say so where the daemon does not read the file that the command line names."""
+        """Note on stderr if the daemon does not read the file of ``--config``."""
         if self.config is None or "config" not in control.hello:
             return
         asked, read = os.path.abspath(self.config), control.hello["config"]
@@ -62,15 +63,15 @@ class App:
         typed = shlex.join(["mcpctl", *socket, "--config", asked, "restart", "--daemon"])
         self.note(f"{told}; to have it read that: {typed}")
 
-    def addressed(self, text: str) -> str:
-        """Return a text whose commands go to the socket that the command line names."""
-        return launch.addressed(text, self.asked_socket)
+    def with_socket(self, text: str) -> str:
+        """Return ``text`` with the ``--socket`` of this command line in its commands."""
+        return with_socket(text, self.socket_option)
 
     @contextmanager
     def waiting(self, text: str | Callable[[], str]) -> Iterator[Callable[[float], None] | None]:
-        """Show ``text`` and the time while a request runs; what it gives is an ``on_wait``.
+        """Show ``text`` and the time waited on a terminal while a request runs.
 
-        It gives ``None``, so that nobody wakes up for it, where nobody looks.
+        Yields the request's ``on_wait``; ``None`` if stderr is not a terminal.
         """
         if not self.status_line.is_on:
             yield None
@@ -86,36 +87,36 @@ class App:
         finally:
             self.status_line.clear()
 
-    def say(self, text: str, *, end: str = "\n") -> None:
-        """Print what was asked for; on a terminal nothing in it controls that terminal."""
+    def print(self, text: str, *, end: str = "\n") -> None:
+        """Print output; on a terminal, escape its control characters."""
         sys.stdout.write((render.escaped(text) if render.is_terminal(sys.stdout) else text) + end)
 
-    def line(self, text: str) -> None:
-        """Print one line of ours, whatever a server has put into it."""
-        self.say(render.one_line(text))
+    def print_line(self, text: str) -> None:
+        """Print one line, with any line breaks in it replaced by spaces."""
+        self.print(render.one_line(text))
 
-    def heading(self, text: str, colour: str) -> None:
-        """Print a line that others belong to."""
+    def print_heading(self, text: str, colour: str) -> None:
+        """Print a heading in a colour."""
         is_coloured = render.has_colour(sys.stdout)
         sys.stdout.write(
             f"{render.COLOURS[colour]}{text}{render.RESET}\n" if is_coloured else f"{text}\n"
         )
 
     def note(self, *lines: str) -> None:
-        """Tell the person something that is not what was asked for."""
+        """Write a message to stderr."""
         sys.stderr.write(f"mcpctl: {render.message(lines, sys.stderr)}\n")
 
-    def document(self, value: Any, text: str | None = None) -> None:
-        """Print one JSON document; ``text`` is how its sender spelled it."""
+    def print_document(self, value: Any, text: str | None = None) -> None:
+        """Print one JSON document; ``text`` is the document as its sender wrote it."""
         sys.stdout.write(render.document(value, text, sys.stdout))
 
-    def item(self, value: Any) -> None:
+    def print_item(self, value: Any) -> None:
         """Print one line of a stream of JSON documents."""
         import json
 
         sys.stdout.write(json.dumps(value) + "\n")
         sys.stdout.flush()
 
-    def table(self, header: list[str], rows: list[list[render.Cell]]) -> None:
+    def print_table(self, header: list[str], rows: list[list[render.Cell]]) -> None:
         """Print a table."""
         sys.stdout.write(render.table(header, rows, sys.stdout))

@@ -1,4 +1,4 @@
-"""What is said about an error: one line of what happened, then the details that help."""
+"""Errors as text and as JSON: what happened, then details and what to type next."""
 
 from __future__ import annotations
 
@@ -7,41 +7,41 @@ from contextlib import contextmanager
 from typing import Any
 
 from mcpctl import render
-from mcpd import launch
 from mcpd.client import hints
-from mcpd.errors import UNSAID, DaemonUnavailable, McpdError, RequestFailed
+from mcpd.daemon_start.hints import with_socket
+from mcpd.errors import NO_MESSAGE, DaemonUnavailable, McpdError, RequestFailed
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 URL_NEEDED = -32042
-"""A server wants something done at a URL first (2025-11-25, client/elicitation)."""
+"""The server requires the user to visit a URL first (2025-11-25, client/elicitation)."""
 
 
 def lines(error: McpdError, socket: str | None = None) -> list[str]:
-    """Return the lines for a person, the first without an indent.
+    """Return the lines of the message for people, the first without an indent.
 
-    ``socket`` is the one that the command line names, for what is to be typed next.
+    ``socket`` is the value of ``--socket``, which the commands in hints repeat.
     """
     told = [error.message]
     data = None
     if isinstance(error, RequestFailed):
         data = error.data
         if error.reporter is not None:
-            said = error.message if error.message == UNSAID else f"an error: {error.message}"
+            said = error.message if error.message == NO_MESSAGE else f"an error: {error.message}"
             told = [f"{error.reporter} reported {said}"]
     if isinstance(data, dict):
         hint = data.get("hint")
         if isinstance(hint, str):  # some say it in their message
-            told[0] = told[0].replace(hint, launch.addressed(hint, socket))
+            told[0] = told[0].replace(hint, with_socket(hint, socket))
         told += [*_links(error), *_details(data, error.message, socket)]
     advice = [line for line in hints.advice(error) if line not in error.message]
-    told += [f"  {launch.addressed(line, socket)}" for line in advice]
+    told += [f"  {with_socket(line, socket)}" for line in advice]
     return told
 
 
 @contextmanager
 def reported_by(name: str | None) -> Iterator[None]:
-    """Have ``lines`` name who sent an error that is none of the daemon's, as far as it is known."""
+    """Make ``lines`` name the server or tool whose own error the block raises."""
     try:
         yield
     except RequestFailed as error:
@@ -51,7 +51,7 @@ def reported_by(name: str | None) -> Iterator[None]:
 
 
 def document(error: McpdError, socket: str | None = None) -> dict[str, Any]:
-    """Return the JSON document: the daemon's error as it came, or ours in the same form."""
+    """Return an error as JSON: the daemon's unchanged, or mcpctl's own in the same form."""
     if isinstance(error, RequestFailed):
         body: dict[str, Any] = {"code": error.code, "message": error.message}
         return {"error": body if error.data is None else {**body, "data": error.data}}
@@ -59,18 +59,18 @@ def document(error: McpdError, socket: str | None = None) -> dict[str, Any]:
     data: dict[str, Any] = {"kind": error.slug, "retryable": is_retryable}
     advice = hints.advice(error)
     if advice:
-        data["hint"] = launch.addressed(advice[0], socket)
+        data["hint"] = with_socket(advice[0], socket)
     body = {"message": error.message, "data": {**data, **error.details}}
     return {"error": {"code": INTERNAL_ERROR, **body}}
 
 
 def usage(message: str, kind: str = "invalid_arguments", **data: Any) -> RequestFailed:
-    """Return an error for a command line that cannot be carried out, as the daemon would say it."""
+    """Return the error for a wrong command line, in the form of the daemon's errors."""
     return RequestFailed(INVALID_PARAMS, message, {"kind": kind, "retryable": False, **data})
 
 
 def _links(error: McpdError) -> list[str]:
-    """Return a line for each URL that a server wants to be visited, with what it says of it."""
+    """Return a line for each URL that the server asks to visit, with its message."""
     if not (isinstance(error, RequestFailed) and error.code == URL_NEEDED):
         return []
     wanted = error.data.get("elicitations") if isinstance(error.data, dict) else None
@@ -107,8 +107,8 @@ def _details(data: dict[str, Any], message: str, socket: str | None) -> list[str
         told.append("  the last lines of its stderr:")
         told += [f"    {line}" for line in tail]
     if data.get("outcome_unknown"):
-        told.append("  whether the call had its effect is unknown: look before you repeat it")
+        told.append("  it is unknown whether the call took effect: check before you repeat it")
     hint = data.get("hint")
     if isinstance(hint, str) and hint not in message:
-        told.append(f"  {launch.addressed(hint, socket)}")
+        told.append(f"  {with_socket(hint, socket)}")
     return told

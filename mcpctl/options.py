@@ -1,4 +1,4 @@
-"""Options that commands share, and the decorator that makes a function one of them."""
+"""Options that commands share, and the decorator that makes a function a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 def seconds(text: str) -> float:
-    """Read a number of seconds above 0: of none at all nobody can say what it should mean."""
+    """Parse a number of seconds above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -27,14 +27,14 @@ def seconds(text: str) -> float:
     return value
 
 
-NO_START = "Start no daemon: where none runs, end with 3."
+NO_START = "Start no daemon: exit with 3 if none runs."
 
 
 class WithArguments(click.Command):
-    """A command that takes ``KEY=VALUE``: one written as an option is told how it is written."""
+    """A command that takes ``KEY=VALUE`` and explains this if an argument is given as an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; raise ``UsageError`` with the word that may be meant."""
+        """Parse the command line; raise ``UsageError`` with the word that may be meant."""
         given = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -95,7 +95,7 @@ def command(
             click.Option(
                 ["--no-start"],
                 is_flag=True,
-                hidden=not starts,  # taken everywhere, so that scripts need not know which start
+                hidden=not starts,  # accepted by all, so that scripts can always pass it
                 help=no_start_help,
             ),
         ]
@@ -105,20 +105,20 @@ def command(
 
 
 def servers(function: Function) -> Function:
-    """Take any number of server names."""
+    """Add an argument for any number of server names."""
     return click.argument(
         "servers", nargs=-1, metavar="[SERVER]...", shell_complete=completion.servers
     )(function)
 
 
 def server(function: Function) -> Function:
-    """Take a server name, or none."""
+    """Add an argument for an optional server name."""
     return click.argument(
         "server", required=False, metavar="[SERVER]", shell_complete=completion.servers
     )(function)
 
 
-all_servers = click.option("--all", "is_all", is_flag=True, help="All that are enabled.")
+all_servers = click.option("--all", "is_all", is_flag=True, help="All enabled servers.")
 schema = click.option("--schema", is_flag=True, help="Show what arguments each one takes.")
 search = click.option(
     "--search", metavar="TEXT", help="Only those with TEXT in their name or description."
@@ -129,6 +129,6 @@ lines = click.option(
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
-    help="How many of the last lines.",
+    help="Number of last lines to print.",
 )
-follow = click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
+follow = click.option("-f", "--follow", is_flag=True, help="Keep printing new entries.")

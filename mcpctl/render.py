@@ -1,4 +1,4 @@
-"""Text for people: tables that fit, sizes and times, and what must not reach a terminal."""
+"""Text for people: tables that fit, sizes and durations, and escaping for terminals."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ GAP = "  "
 MIN_COLUMN = 16
 SIZE_STEP = 1024
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories of what controls a terminal, or reorders, hides or breaks a text."""
+"""Unicode categories of characters that control a terminal or reorder, hide or break text."""
 
 JOINERS = "\u200c\u200d"
-"""Of these categories, and part of how Persian, Hindi and emoji are written."""
+"""Characters of these categories that Persian, Hindi and emoji need."""
 
 CONTINUED = "    "
-"""Begins each further line of a text that is not ours."""
+"""Indent of each further line of text that a server wrote."""
 
 BREAKS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
-"""Line breaks that JSON allows in a string as they are."""
+"""Line breaks that JSON allows unescaped in a string, and their escapes."""
 
 Cell = str | tuple[str, str]
 """A text, or a text and the name of its colour."""
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Tell whether a person is likely to look at ``stream``."""
+    """Return whether ``stream`` is a terminal."""
     try:
         return stream.isatty()
     except ValueError:  # closed
@@ -38,14 +38,14 @@ def is_terminal(stream: IO[str]) -> bool:
 
 
 def has_colour(stream: IO[str]) -> bool:
-    """Tell whether ``stream`` takes colours: a terminal, and nobody said no."""
+    """Return whether to use colours: on a terminal, unless the environment forbids it."""
     return (
         is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     )
 
 
 def width_of(stream: IO[str]) -> int | None:
-    """Return how many columns lines on ``stream`` may take; ``None``: any number."""
+    """Return the width of ``stream`` in columns, ``None`` if it is not limited."""
     told = os.environ.get("COLUMNS", "")
     if told.isdecimal() and int(told) > 0:
         return int(told)
@@ -58,7 +58,7 @@ def width_of(stream: IO[str]) -> int | None:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` with control characters spelled out, but for line ends and tabs.
+    """Return ``text`` with control characters escaped, except line ends and tabs.
 
     A server must not move the cursor, retitle the window or paint over what stands there.
     """
@@ -68,14 +68,14 @@ def escaped(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return ``text`` as one line, whatever breaks it: each break becomes a blank."""
+    """Return ``text`` as one line, with a space for each line break."""
     return text if text.isprintable() else " ".join(text.splitlines())
 
 
 def message(lines: Sequence[str], stream: IO[str]) -> str:
-    """Return lines for people, of which none begins within a text that a server wrote.
+    """Return ``lines`` as one text, with the rest of a line that contains a line break indented.
 
-    What follows a line break in one of ``lines`` is indented.
+    So no text of a server can look like a line of mcpctl.
     """
     text = "\n".join(
         line if line.isprintable() else f"\n{CONTINUED}".join(line.splitlines()) for line in lines
@@ -84,7 +84,7 @@ def message(lines: Sequence[str], stream: IO[str]) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration in the two units that matter: ``4 s``, ``3 min 5 s``, ``2 d 4 h``."""
+    """Return a duration in its two largest units: ``4 s``, ``3 min 5 s``, ``2 d 4 h``."""
     if seconds is None:
         return "-"
     whole = int(seconds)
@@ -113,7 +113,7 @@ def size(count: int | None) -> str:
 
 
 def moment(stamp: str) -> str:
-    """Return an instant of the daemon's as a person has it: ``14:02:11 (2 min 3 s ago)``."""
+    """Return a time as local time and how long ago it was: ``14:02:11 (2 min 3 s ago)``."""
     from datetime import UTC, datetime  # few tables have one
 
     then = datetime.fromisoformat(stamp).astimezone()
@@ -123,15 +123,15 @@ def moment(stamp: str) -> str:
 
 
 def era(name: str | None, revision: str | None) -> str:
-    """Return what a server speaks, as far as that is known: ``legacy 2025-11-25``."""
+    """Return era and revision of a server, as far as they are known: ``legacy 2025-11-25``."""
     return " ".join(filter(None, [name, revision])) or "-"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]) -> str:
-    """Return lines of aligned columns; what does not fit is cut from the last one.
+    """Return lines of aligned columns that fit ``stream``, by cutting the last column.
 
-    Where even that is too wide, columns that say nothing (0 and - alone) are left out, and then
-    lines are left as they are: nothing is lost.
+    If that is not enough, columns with nothing but 0 and - are left out; lines that are still too
+    long stay as they are.
     """
     plain = [[_text(cell, stream) for cell in row] for row in rows]
     widths = [max(map(columns, column)) for column in zip(header, *plain, strict=True)]
@@ -152,7 +152,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Cell]], stream: IO[str]
 
 
 def paragraph(text: str, stream: IO[str], indent: str) -> str:
-    """Return ``text`` with line breaks between words where a terminal would make them anywhere.
+    """Return ``text`` wrapped between words to the width of a terminal.
 
     Each line begins with ``indent``, those after the first with two blanks more.
     """
@@ -175,15 +175,15 @@ def paragraph(text: str, stream: IO[str], indent: str) -> str:
     return "\n".join(wrapped)
 
 
-def lacking(
+def columns_to_hide(
     header: Sequence[str],
     rows: Sequence[Sequence[Cell]],
     stream: IO[str],
-    spare: Sequence[str],
+    hideable: Sequence[str],
 ) -> list[str]:
-    """Return which of the columns in ``spare`` are to be left out for the others to fit whole.
+    """Return the columns of ``hideable`` to leave out so that the others fit whole.
 
-    The first of them goes first, but none before those that say nothing (see ``table``).
+    They are left out in the order of ``hideable``, after the empty ones (see ``table``).
     """
     room = width_of(stream)
     if room is None:
@@ -196,7 +196,7 @@ def lacking(
         for at in range(len(header))
         if at in (0, len(header) - 1) or any(row[at] not in ("", "0", "-") for row in plain)
     ]
-    for name in spare:
+    for name in hideable:
         if sum(widths[at] + len(GAP) for at in at_all) - len(GAP) <= room:
             break
         if header.index(name) in at_all:
@@ -205,7 +205,7 @@ def lacking(
     return left_out
 
 
-def without(
+def hide_columns(
     header: Sequence[str], rows: Sequence[Sequence[Cell]], names: Sequence[str]
 ) -> tuple[list[str], list[list[Cell]]]:
     """Return a table without the columns of these names."""
@@ -214,7 +214,7 @@ def without(
 
 
 def _that_fit(widths: Sequence[int], rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return which columns are shown: the first, the last, and what says something or fits."""
+    """Return the columns to show: the first, the last, and those that fit or are not empty."""
     kept = list(range(len(widths)))
     last = min(widths[-1], MIN_COLUMN)
     for at in reversed(range(1, len(widths) - 1)):
@@ -233,7 +233,7 @@ def columns(text: str) -> int:
 
 
 def cut(text: str, room: int) -> str:
-    """Return ``text``, or as much of it as fits into ``room`` columns with an ellipsis."""
+    """Return ``text``, cut at its end to ``room`` columns, with an ellipsis."""
     if columns(text) <= room:
         return text
     kept = ""
@@ -245,14 +245,14 @@ def cut(text: str, room: int) -> str:
 
 
 def cut_head(text: str, room: int) -> str:
-    """Return ``text``, or as much of its end as fits likewise."""
+    """Return ``text``, cut at its beginning to ``room`` columns, with an ellipsis."""
     return cut(text[::-1], room)[::-1]
 
 
 def document(value: Any, text: str | None, stream: IO[str]) -> str:
     """Return a JSON document: indented on a terminal, else on one line.
 
-    ``text`` is how ``value`` was spelled by who sent it; a pipe gets that.
+    ``text`` is ``value`` as its sender wrote it, which is printed to pipes and files.
     """
     if is_terminal(stream):
         text = json.dumps(value, indent=2)
@@ -262,12 +262,12 @@ def document(value: Any, text: str | None, stream: IO[str]) -> str:
 
 
 def indented_json(value: Any) -> str:
-    """Return a JSON value over several lines, none of which begins within a string."""
+    """Return a JSON value over several lines, with no line break within a string."""
     return json.dumps(value, indent=2, ensure_ascii=False).translate(BREAKS)
 
 
 class StatusLine:
-    """One line on a terminal that is written over until there is something to say."""
+    """A line on a terminal that shows progress and is overwritten by the output."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -283,7 +283,7 @@ class StatusLine:
             self._is_shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._is_shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -1,8 +1,8 @@
-"""``mcpd``: flags, and what a daemon must do before anything heavy is imported.
+"""The program ``mcpd``: its options, and the start of a daemon up to the listening socket.
 
-Stage one uses the standard library's light half alone: from the first instant the umask is ours
-and no signal leaves half a daemon behind, and the socket listens before the imports that take
-most of the start-up time, so that whoever starts us waits for nothing else.
+Only light modules of the standard library are imported here. The umask and the signal handlers are
+set first, and the socket listens before the imports that take most of the start-up time, so that
+clients can connect early.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from mcpd.service.notify import Notifier
 
 MANAGER = "MCPD_SERVICE"
-"""Set by the agent that ``mcpctl service install`` writes for launchd."""
+"""Set by the launchd agent that ``mcpctl service install`` writes."""
 
 TAG = "MCPD_INSTANCE"
-"""What marks a server's processes; a daemon that is started from inside of one must not have it."""
+"""Marks the processes of a server; a daemon started from inside a server must not have it."""
 
 LEVELS = ("debug", "info", "warning", "error")
 
 OK, USAGE, INTERNAL, CANNOT_BE_PRIVATE, ANOTHER_RUNS, BAD_CONFIG = 0, 2, 70, 73, 75, 78
-"""Exit statuses; those above 64 are those of ``sysexits.h`` where it has one."""
+"""Exit statuses; those above 64 follow ``sysexits.h``."""
 
 HELP = """\
 Usage: mcpd [--config FILE] [--socket PATH] [--log-level LEVEL] [--check]
@@ -49,7 +49,7 @@ Runs every configured MCP server once, for any number of clients, in the foregro
 
 
 class Options:
-    """The command line, read."""
+    """The parsed command line."""
 
     def __init__(self) -> None:
         self.config: str | None = None
@@ -59,32 +59,32 @@ class Options:
 
 
 class Early:
-    """What was found at the start and is needed later, and the signals that came meanwhile."""
+    """State from the start of the program for the daemon, and the signals received so far."""
 
     def __init__(self, options: Options, umask: int, nofile_soft: int) -> None:
         self.options = options
         self.umask = umask
-        """Of whoever started us, in octal terms: what servers get."""
+        """The umask that we were started with; servers inherit it."""
         self.nofile_soft = nofile_soft
-        """Likewise the soft limit on open files."""
+        """The soft limit on open files that we were started with; servers inherit it."""
         self.signals: list[int] = []
-        """SIGTERM, SIGINT and SIGHUP in the order in which they came."""
+        """SIGTERM, SIGINT and SIGHUP in the order in which they were received."""
         self.notifier: Notifier
-        """The way to the service manager, if one started us."""
+        """Sends notifications to the service manager, if one started us."""
 
     def note(self, signum: int, _frame: FrameType | None) -> None:
-        """Remember a signal until somebody can act on it."""
+        """Record a signal until the daemon can handle it."""
         self.signals.append(signum)
 
     @property
     def must_end(self) -> bool:
-        """Whether one of them says that there shall be no daemon."""
+        """Whether SIGTERM or SIGINT was received."""
         return signal.SIGTERM in self.signals or signal.SIGINT in self.signals
 
 
 def main() -> None:
     """Run the program; never returns."""
-    _open_standard()
+    _open_standard_streams()
     manager = os.environ.pop(MANAGER, "")
     try:
         status = _run(sys.argv[1:])
@@ -96,10 +96,10 @@ def main() -> None:
     sys.exit(status)
 
 
-def _open_standard() -> None:
-    """Have descriptors 0, 1 and 2 be something harmless where whoever started us closed them.
+def _open_standard_streams() -> None:
+    """Open descriptors 0, 1 and 2 on ``/dev/null`` if they are closed.
 
-    Else the lock, the socket and the loop's own would get these numbers, and the log with them.
+    Otherwise the lock or the socket would get one of these numbers, and the log would go there.
     """
     fd = os.open(os.devnull, os.O_RDWR)
     while fd <= 2:
@@ -110,13 +110,13 @@ def _open_standard() -> None:
 
 
 def _give_up(status: int) -> int:
-    """Return the status for a manager that would start us again and again."""
+    """Return the exit status for launchd, which restarts a daemon that ends with another than 0."""
     from mcpd.service import giveup
 
-    told = giveup.judge(status, paths.state_dir())
-    if told != status:
+    final = giveup.judge(status, paths.state_dir())
+    if final != status:
         _say(f"status {status} for the last time: ending with 0", "mcpctl service status")
-    return told
+    return final
 
 
 def _run(argv: list[str]) -> int:
@@ -133,21 +133,21 @@ def _run(argv: list[str]) -> int:
     if options.check:
         return _check(options)
     early = Early(options, umask, _raise_nofile())
-    _be_a_daemon(early)
+    _set_up_process(early)
     from mcpd.service import activation, bind, notify
 
     early.notifier = notify.Notifier.take(os.environ)
     passed = activation.take(os.environ)
     path = paths.socket_path(options.socket) if passed is None else passed[1]
     try:
-        lock = _become_the_one(path)
+        lock = _acquire_lock(path)
         listener = bind.bind_socket(path, lock) if passed is None else passed[0]
     except AlreadyRunning as error:
-        from mcpd import launch
+        from mcpd.daemon_start.hints import with_socket
 
-        _say(error.message, error.hint and launch.addressed(error.hint, options.socket))
+        _say(error.message, error.hint and with_socket(error.hint, options.socket))
         return ANOTHER_RUNS
-    # A socket of the service manager's has no identity for us: it is not ours to remove.
+    # A socket of the service manager has no identity here: it must not be removed.
     identity = bind.identity_of(path) if passed is None else None
     try:
         if early.must_end:
@@ -160,14 +160,14 @@ def _run(argv: list[str]) -> int:
 
 
 def _exec_without_tag(umask: int) -> None:
-    """Begin again without the tag: what is in the environment now shows until we end."""
+    """Execute this program again without the tag; ``/proc`` shows the environment of the exec."""
     os.umask(umask)
     env = {name: value for name, value in os.environ.items() if name != TAG}
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], env)
 
 
 def _read(argv: list[str]) -> Options | None:
-    """Read the command line; ``None`` when it asked for a text that is printed already."""
+    """Parse the command line; return ``None`` after printing the help or the version."""
     options = Options()
     words = list(argv)
     while words:
@@ -205,13 +205,13 @@ def _check(options: Options) -> int:
     return status
 
 
-def _be_a_daemon(early: Early) -> None:
-    """Take the signals, make relative paths absolute and sit down in ``/``."""
+def _set_up_process(early: Early) -> None:
+    """Install signal handlers, make relative paths absolute and change to ``/``."""
     for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(signum, early.note)
     for signum in signal.valid_signals():
-        # What is ignored (nohup, a shell's `&`) would be ignored by every server, too: a handler
-        # that does nothing has the same effect on us and ends with exec.
+        # Servers would inherit ignored signals (nohup, a shell's `&`): a handler that does nothing
+        # has the same effect here, and exec resets it.
         if signum not in (signal.SIGPIPE, signal.SIGXFSZ) and (
             signal.getsignal(signum) is signal.SIG_IGN
         ):
@@ -228,22 +228,22 @@ def _be_a_daemon(early: Early) -> None:
 
 
 def _do_nothing(_signum: int, _frame: FrameType | None) -> None:
-    """Stand where a signal was ignored."""
+    """Handle a signal that was ignored before."""
 
 
 def _raise_nofile() -> int:
-    """Raise the soft limit on open files to the hard one and return what it was."""
+    """Raise the soft limit on open files to the hard limit; return the old soft limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (ValueError, OSError):  # macOS has a hard limit that it does not accept
+    except (ValueError, OSError):  # macOS reports a hard limit that it does not accept
         return soft
     return soft
 
 
-def _become_the_one(path: str) -> DaemonLock:
+def _acquire_lock(path: str) -> DaemonLock:
     from mcpd.service import lock, privatedir
 
     privatedir.prepare(path)

@@ -1,14 +1,13 @@
-"""Every exception raised on purpose, one tree, each with a stable slug.
+"""The exceptions that mcpd raises, one tree, each with a stable slug.
 
 McpdError
-├── ConfigError          the user: a configuration that cannot be used
-├── PathRefused          the user: a directory or socket that is not private or not ours
-├── AlreadyRunning       nobody: another daemon holds the lock
-├── DaemonUnavailable    nobody just now: no daemon, or one that does not respond
-│   └── DaemonDraining   nobody just now: it is on its way out
-├── RequestFailed        the daemon answered a request of ours with an error
-├── SpawnFailed          the user: a command that cannot be started
-└── IllegalTransition    ourselves: a state machine was driven wrongly
+├── ConfigError          to be fixed by the user: a configuration that cannot be used
+├── PathRefused          to be fixed by the user: a path that is not private or not ours
+├── AlreadyRunning       no fault: another daemon holds the lock
+├── DaemonUnavailable    temporary: no daemon, or one that does not respond
+├── RequestFailed        the daemon answered a request with an error
+├── SpawnFailed          to be fixed by the user: a command that cannot be started
+└── IllegalTransition    a bug of mcpd: an invalid transition of a state machine
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ if TYPE_CHECKING:
 
 
 DOOMED = (2, 73, 78, 127)
-"""Statuses of a start that will end so each time: see ``mcpd.cli``, and 127 for no ``mcpd``."""
+"""Exit statuses that every further start would have too: see ``mcpd.cli``; 127: no ``mcpd``."""
 
 PASSING = (
     "absent", "refused", "no_socket", "gone", "unresponsive", "start_timeout", "stopping", "stuck",
 )  # fmt: skip
-"""The kinds of silence that end by themselves, or with the next client that starts a daemon."""
+"""Values of ``why`` that pass without a change by hand, or when a client starts a daemon."""
 
 
 class McpdError(Exception):
-    """Base class.
+    """Base class of all exceptions here.
 
-    ``slug`` is stable: it is the ``kind`` of an error on the socket and what scripts match on.
-    The message is for people and may change; ``hint`` says what to type next.
+    ``slug`` is stable: it is the ``kind`` of an error on the socket, and scripts match on it. The
+    message is for people and may change; ``hint`` says what to type next.
     """
 
     slug: ClassVar[str] = "internal"
@@ -62,25 +61,19 @@ class AlreadyRunning(McpdError):
 
 
 class DaemonUnavailable(McpdError):
-    """No daemon answers on the socket; ``details["why"]`` says which kind of silence it is."""
+    """No daemon answers on the socket; ``details["why"]`` is the reason."""
 
     slug = "no_daemon"
 
     @property
     def is_retryable(self) -> bool:
-        """Whether the same may succeed later, with nothing changed by hand."""
+        """Whether the same attempt may succeed later without a change by hand."""
         if self.details.get("why") == "start_failed":
             return "errno" not in self.details and self.details.get("exit_code") not in DOOMED
         return self.details.get("why") in PASSING
 
 
-class DaemonDraining(DaemonUnavailable):
-    """The daemon is on its way out and takes nothing new."""
-
-    slug = "draining"
-
-
-UNSAID = "an error without a message"
+NO_MESSAGE = "an error without a message"
 
 
 class RequestFailed(McpdError):
@@ -92,21 +85,21 @@ class RequestFailed(McpdError):
         super().__init__(message)
         self.code = code
         self.data = data
-        self.reporter: str | None = None  # the server whose own error it is, where that is known
+        self.reporter: str | None = None  # the server that reported the error, if known
 
     @classmethod
     def of(cls, error: Any) -> Self:
-        """Read an ``error`` member, whatever it is."""
+        """Return the exception for an ``error`` member, which may be invalid."""
         if not isinstance(error, dict):
-            return cls(-32603, UNSAID)
+            return cls(-32603, NO_MESSAGE)
         code, message = error.get("code"), error.get("message")
         if not isinstance(message, str) or not message.strip():
-            message = UNSAID
+            message = NO_MESSAGE
         return cls(code if isinstance(code, int) else -32603, message, error.get("data"))
 
     @property
     def kind(self) -> str | None:
-        """The product's name of the error, where it is one of ours."""
+        """The ``kind`` of an error of mcpd's own, otherwise ``None``."""
         kind = self.data.get("kind") if isinstance(self.data, dict) else None
         return kind if isinstance(kind, str) else None
 
@@ -118,6 +111,6 @@ class SpawnFailed(McpdError):
 
 
 class IllegalTransition(McpdError):
-    """A state machine was given a trigger that its state does not know: a bug of ours."""
+    """A state machine got a trigger that its state does not allow: a bug of mcpd."""
 
     slug = "internal"

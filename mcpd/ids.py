@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import NewType
 
 SessionId = NewType("SessionId", int)
-"""One downstream connection; never used twice in a daemon's life."""
+"""The id of a downstream connection; never reused while the daemon runs."""
 
 SlotId = NewType("SlotId", str)
-"""One place for a process: a server entry's launch, and the session or workspace it is for."""
-
-WireId = NewType("WireId", int)
-"""The id mcpd mints for the upstream leg of a request; never used twice in a process's life."""
+"""The id of a slot: a server's command, and the session or workspace that its process is for."""

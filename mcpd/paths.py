@@ -1,4 +1,4 @@
-"""Where the socket, its locks, the state and the configuration are."""
+"""The paths of the socket, its locks, the state directory and the configuration."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ if TYPE_CHECKING:  # typing and collections.abc cost the bridge start-up time
     from collections.abc import Mapping
 
 MAX_SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
-"""What ``sun_path`` holds beside its NUL: 104 bytes on macOS, 108 on Linux."""
+"""The size of ``sun_path`` without its NUL: 104 bytes on macOS, 108 on Linux."""
 
 MAX_FILE_NAME_BYTES = 100
 
 SOCKET_ELSEWHERE = "--socket PATH or MCPD_SOCKET"
-"""How a person has the socket and its locks somewhere else."""
+"""The option and the variable that choose the path of the socket and its locks."""
 
 STATE_ELSEWHERE = "MCPD_STATE_DIR"
-"""Likewise logs, ledgers and the rest of the state."""
+"""The variable that chooses the directory of logs, ledgers and the rest of the state."""
 
 _HASH_DIGITS = 16
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def socket_path(override: str | None = None, env: Mapping[str, str] = os.environ) -> str:
-    """Return the absolute path of the daemon's socket, never longer than ``sun_path`` holds.
+    """Return the absolute path of the daemon's socket, short enough for ``sun_path``.
 
-    ``override`` is ``--socket``; then ``MCPD_SOCKET``, ``XDG_RUNTIME_DIR``, ``/run/user/UID``
-    where that is ours, ``/tmp/mcpd-UID``. A path that is too long gives a short one in a
-    private directory, derived from it alone, so that client and daemon arrive at the same.
+    The sources, in this order, are ``override`` (``--socket``), ``MCPD_SOCKET``,
+    ``XDG_RUNTIME_DIR``, ``/run/user/UID`` if that is ours, and ``/tmp/mcpd-UID``. For a path that
+    is too long, return a short one in a private directory that is derived from it, so that client
+    and daemon get the same.
     """
     wanted = override or env.get("MCPD_SOCKET")
     if not wanted:
@@ -46,7 +47,7 @@ def socket_path(override: str | None = None, env: Mapping[str, str] = os.environ
 
 
 def is_default_directory(socket: str, env: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether ``socket`` lies in a directory that is mcpd's by its name."""
+    """Return whether ``socket`` is in one of the directories that mcpd uses by default."""
     uid = os.geteuid()
     ours = [f"/run/user/{uid}/mcpd", f"/tmp/mcpd-{uid}"]
     runtime = env.get("XDG_RUNTIME_DIR", "")
@@ -56,12 +57,12 @@ def is_default_directory(socket: str, env: Mapping[str, str] = os.environ) -> bo
 
 
 def lock_path(socket: str) -> str:
-    """Return the lock that the daemon of ``socket`` holds for its life."""
+    """Return the path of the lock that the daemon of ``socket`` holds while it runs."""
     return socket + ".lock"
 
 
 def start_lock_path(socket: str) -> str:
-    """Return the lock under which clients start a daemon for ``socket``."""
+    """Return the path of the lock that clients hold while they start a daemon for ``socket``."""
     return socket + ".start"
 
 
@@ -79,9 +80,9 @@ def config_home(env: Mapping[str, str] = os.environ) -> str:
 
 def home(env: Mapping[str, str] = os.environ) -> str:
     """Return the home directory: ``HOME``, else the user database's, else a private one."""
-    told = env.get("HOME", "")
-    if told.startswith("/"):
-        return told
+    path = env.get("HOME", "")
+    if path.startswith("/"):
+        return path
     import pwd  # only where HOME is missing: services, containers
 
     try:
@@ -91,9 +92,9 @@ def home(env: Mapping[str, str] = os.environ) -> str:
 
 
 def file_name(server_name: str) -> str:
-    """Return ``server_name`` as a file name: letters, digits, ``_``, ``-`` and ``%XX`` alone.
+    """Return ``server_name`` as a file name of letters, digits, ``_``, ``-`` and ``%XX`` only.
 
-    Over ``MAX_FILE_NAME_BYTES`` it is cut and ends in a hash of the whole name.
+    A name over ``MAX_FILE_NAME_BYTES`` is cut and ends in a hash of the whole name.
     """
     raw = server_name.encode("utf-8", "surrogatepass")
     parts = [chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in raw]
@@ -109,15 +110,14 @@ def file_name(server_name: str) -> str:
 
 
 def _xdg(env: Mapping[str, str], name: str, below_home: str) -> str:
-    told = env.get(name, "")
-    base = (
-        told if told.startswith("/") else f"{home(env)}/{below_home}"
-    )  # XDG: ignore relative ones
+    base = env.get(name, "")
+    if not base.startswith("/"):  # XDG: relative paths are ignored
+        base = f"{home(env)}/{below_home}"
     return os.path.abspath(f"{base}/mcpd")
 
 
 def _own_directory() -> str:
-    """Return the private directory that needs no environment to be found."""
+    """Return the private directory whose path does not depend on the environment."""
     uid = os.geteuid()
     try:
         is_ours = os.stat(f"/run/user/{uid}").st_uid == uid

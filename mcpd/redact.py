@@ -1,4 +1,4 @@
-"""Hiding known secrets in text, in every form in which programs write them."""
+"""Masks known secrets in text, in every form in which programs write them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import ClassVar, Final
 from msgspec import Raw
 
 MASK: Final = "***"
-"""What stands for a secret."""
+"""The text that replaces a secret."""
 
 MIN_SECRET: Final = 8
-"""Characters below which a value is not looked for: it would be found in everything."""
+"""Characters; shorter values are not masked, because they would occur in ordinary text."""
 
 _WINDOW: Final = 1024 * 1024
 """Characters searched in one call, which no other thread interrupts."""
 
 _LEVELS: Final = 2**5
-"""Backslashes that stand for one: JSON within a string of JSON, five times over at most. A catalog
-on disk has two of these levels."""
+"""Backslashes that one can become: JSON within a string of JSON, nested five times at most. A
+catalog on disk has two of these levels."""
 
 _ESCAPED: Final = _LEVELS + 8
-"""Characters that one character takes at most, with a few to spare."""
+"""An upper bound of the characters that one escaped character takes."""
 
 _BACKSLASH: Final = rf"(?:\\{{1,{_LEVELS}}}+u005[cC]|\\|%(?:25){{0,2}}5[cC])"
 _SHORT: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a"}
@@ -47,18 +47,18 @@ _RARE_FIRST: Final = "QXZJKYVWqzxjkGUHBFPyvwMLONDRSCTIEAbgfpmhu9876543dlcnrsoita
 class Redactor:
     """Replaces every occurrence of known secrets by ``***``.
 
-    A secret is found as it is, line by line, and as it is written in JSON (also within a string
-    of JSON), in URLs, in HTML, by ``repr``, by a shell and in base64, where it may also be a part
-    of what was encoded. Where occurrences overlap, all that belongs to any of them is replaced.
+    A secret is found as it is, line by line, and escaped as in JSON (also within a string of JSON),
+    in URLs, in HTML, by ``repr``, by a shell and in base64, also as a part of longer encoded data.
+    Overlapping occurrences are replaced together.
 
-    Invariant: text that holds no part of a secret is read once, however many secrets there are.
+    Invariant: text without any part of a secret is read once, regardless of the number of secrets.
     """
 
     NONE: ClassVar[Redactor]
-    """Knows no secret and hides nothing."""
+    """A redactor without secrets."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        """Take the values to hide; those shorter than ``MIN_SECRET`` are ignored."""
+        """Create a redactor of these values; those shorter than ``MIN_SECRET`` are ignored."""
         parts = {part for secret in secrets for part in _parts(secret)}
         self.secrets: Final = frozenset(part for part in parts if len(part) >= MIN_SECRET)
 
@@ -70,11 +70,11 @@ class Redactor:
 
     @cached_property
     def reach(self) -> int:
-        """Characters, or bytes, that the longest form of a secret may take; 0 without secrets."""
+        """The length of the longest form of a secret in characters or bytes; 0 without secrets."""
         return max((_longest_form(secret) for secret in self.secrets), default=0)
 
     def mask(self, text: str) -> str:
-        """Return ``text`` without the secrets. Cut text after it is masked, and never before."""
+        """Return ``text`` with the secrets masked. Cut a text only after masking it."""
         if not self.secrets or not self._may_hold_one(text):
             return text
         spans = sorted(
@@ -93,24 +93,24 @@ class Redactor:
         return "".join(parts)
 
     def mask_bytes(self, data: bytes) -> bytes:
-        """Return UTF-8 without the secrets; bytes that are no UTF-8 stay as they are."""
+        """Return UTF-8 with the secrets masked; invalid bytes stay as they are."""
         text = data.decode("utf-8", "surrogateescape")
         masked = self.mask(text)
         return data if masked is text else masked.encode("utf-8", "surrogateescape")
 
     def mask_cut(self, text: str) -> str:
-        """Return the beginning of a longer text without the secrets.
+        """Return the beginning of a longer text with the secrets masked.
 
-        What could be the beginning of a secret that the cut has divided is left out: the last
-        ``reach`` characters.
+        The last ``reach`` characters are dropped: they could be the beginning of a secret whose end
+        was cut off.
         """
         masked = self.mask(text)
         return masked[: max(0, len(masked) - self.reach)]
 
     def excerpt(self, data: Raw | bytes | bytearray, limit: int) -> str:
-        """Return the first ``limit`` characters of UTF-8 without the secrets.
+        """Return the first ``limit`` characters of UTF-8 with the secrets masked.
 
-        No more of ``data`` is read than that takes.
+        Only the part of ``data`` that is needed for that is read.
         """
         room = limit + 2 * self.reach
         view = memoryview(data)
@@ -139,11 +139,11 @@ Redactor.NONE = Redactor()
 class _Needle:
     """A pattern for some of the forms of one secret.
 
-    ``anchor`` is a text that all of them hold, empty if there is none.
+    ``anchor`` is a text that all of them contain, empty if there is none.
     """
 
     def __init__(self, plain: str, reach: int, source: Callable[[], str]) -> None:
-        """``reach`` is how long a form may be."""
+        """Create a needle; ``reach`` is the length of its longest form."""
         self.anchor = _anchor(plain)
         self._reach = reach
         self._source = source
@@ -153,7 +153,7 @@ class _Needle:
         return re.compile(self._source())
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where the secret begins and ends in ``text``, also where it overlaps itself."""
+        """Yield the start and end of each occurrence in ``text``; occurrences may overlap."""
         search = self._pattern.search
         for start, end in self._regions(text):
             found = search(text, start, end)
@@ -162,7 +162,7 @@ class _Needle:
                 found = search(text, found.start() + 1, end)
 
     def _regions(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield what lies around the anchors: a server may write these, and no secret."""
+        """Yield the surroundings of each anchor, outside of which no occurrence can be."""
         if not self.anchor:
             yield 0, len(text)
             return
@@ -176,7 +176,7 @@ class _Needle:
 
 
 def _parts(secret: str) -> Iterator[str]:
-    """Yield what of a secret can turn up alone: logs come in lines."""
+    """Yield the parts of a secret that can occur alone, such as its lines."""
     yield secret
     yield secret.strip()
     yield from (line.strip() for line in secret.splitlines())
@@ -208,7 +208,7 @@ def _longest_form(secret: str) -> int:
 def _encoded(data: bytes, offset: int, reach: int) -> _Needle:
     """Return the needle for the base64 of a longer text in which ``data`` has this offset.
 
-    Its first and its last character may hold bits of what stands around it.
+    The first and the last digit may contain bits of the surrounding data.
     """
     digits = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
     core = digits[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
@@ -220,9 +220,9 @@ def _encoded(data: bytes, offset: int, reach: int) -> _Needle:
 
 
 def _escaped(secret: str) -> str:
-    """Return a pattern for a secret as it is or as it is escaped, character by character.
+    """Return a pattern for a secret whose characters may each be escaped.
 
-    Every repetition is bounded or possessive, so a search takes time in proportion to the text.
+    Every repetition is bounded or possessive, so a search takes linear time.
     """
     parts = [r"(?<!\\)"] if secret.startswith("\\") else []  # in a long row of them, look once
     backslashes = 0
@@ -241,7 +241,7 @@ def _escaped(secret: str) -> str:
 
 
 def _character(char: str, backslashes: int = 0) -> str:
-    """Return a pattern for a character after so many backslashes."""
+    """Return a pattern for a character after a number of backslashes."""
     if _is_plain(char):
         return f"{_backslashes(backslashes)}{char}" if backslashes else char
     forms = "|".join(_forms(char))
@@ -252,12 +252,12 @@ def _character(char: str, backslashes: int = 0) -> str:
 
 
 def _backslashes(least: int) -> str:
-    """Return a pattern for backslashes, each of them escaped or not."""
+    """Return a pattern for backslashes, each of which may be escaped."""
     return f"{_BACKSLASH}{{{least},{_LEVELS * (least + 1) - 1}}}+"
 
 
 def _forms(char: str) -> Iterator[str]:
-    """Yield patterns for a character that is not plain, where no backslash is part of its form."""
+    """Yield patterns for the forms of a special character that have no backslash."""
     data = _utf8(char)
     percent = "".join(f"%(?:25){{0,2}}{_hex(f'{byte:02x}')}" for byte in data)
     if char == "\n":
@@ -271,12 +271,12 @@ def _forms(char: str) -> Iterator[str]:
         yield r"\+|%(?:25)?2[bB]"
     if char in _HTML:
         yield _HTML[char]
-    if _is_surrogate(char):  # what decoding and encoding make of bytes that are no UTF-8
+    if _is_surrogate(char):  # the replacements for bytes that are not UTF-8
         yield r"\ufffd{1,3}+|\?|%EF%BF%BD"
 
 
 def _letters(char: str) -> Iterator[str]:
-    """Yield patterns for what follows the backslash where a character is escaped with one."""
+    """Yield patterns for what follows the backslash of an escaped character."""
     again = f"{_BACKSLASH}{{1,{_LEVELS}}}+"
     if char in _SHORT:
         yield f"(?:r{again})?n" if char == "\n" else _SHORT[char]
@@ -299,7 +299,7 @@ def _is_surrogate(char: str) -> bool:
 
 
 def _is_plain(char: str) -> bool:
-    """Tell whether nothing that writes text escapes a character: a letter or digit of ASCII."""
+    """Return whether a character is never escaped: an ASCII letter or digit."""
     return char.isascii() and char.isalnum()
 
 
@@ -308,7 +308,7 @@ _ANY_DIGIT: Final = "[A-Za-z0-9+/_-]"
 
 
 def _anchor(plain: str) -> str:
-    """Return some letters and digits in a row, such as are found in little else."""
+    """Return a run of letters and digits of the secret that is rare in other text."""
     best, best_rank = "", (0, 0)
     for run in re.finditer(r"[A-Za-z0-9]+", plain):
         size = min(len(run[0]), _ANCHOR_MOST)
@@ -320,7 +320,7 @@ def _anchor(plain: str) -> str:
 
 
 def _any_of(words: list[str]) -> str:
-    """Return a pattern for any of some plain words in alphabetical order, each letter read once."""
+    """Return a pattern for any of these sorted plain words, with common prefixes merged."""
     if not words[0]:
         return ""
     parts = []

@@ -1,6 +1,7 @@
-"""The only caller of ``create_task``: named tasks, crashes logged, groups, work that takes turns.
+"""Tasks: the only caller of ``create_task``, which names tasks and logs their crashes.
 
-Logs through ``logging``, which asyncio has loaded anyway: structlog took 100 ms of the start.
+Also groups of tasks, and work of a peer done in slices. Logs through ``logging``, which asyncio has
+imported already.
 """
 
 from __future__ import annotations
@@ -14,14 +15,24 @@ from typing import Any, Final, TypeVar
 
 log = logging.getLogger("mcpd.tasks")
 
+FEW_LINES: Final = 32
+"""Lines of one read that are handled at once. If there are more, other peers have turns between."""
+
+SLICE_BYTES: Final = 16 * 1024
+"""Bytes handled in one step of such a turn."""
+
+REST_BYTES: Final = 64 * 1024
+"""Bytes of one read after which other peers have a turn. libuv reads up to 32 times in a row from
+one descriptor, and a large message comes as fast as it is read."""
+
 TURN_S: Final = 0.002
-"""How long one peer may keep everybody else waiting."""
+"""Seconds of work for one peer before the loop serves others."""
 
 _Result = TypeVar("_Result")
 
 
 def spawn(work: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
-    """Start ``work`` as a task on the running loop; a crash of it is logged, never lost."""
+    """Start ``work`` as a task on the running loop; log the exception if it crashes."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     _alive.add(task)
     task.add_done_callback(_ended)
@@ -39,7 +50,10 @@ def _ended(task: asyncio.Task[Any]) -> None:
 
 
 def attempt(work: Callable[..., _Result], *arguments: Any) -> _Result | None:
-    """Call ``work`` where a bug of ours must not end what others depend on; it is logged."""
+    """Call ``work`` and return its result; log an exception and return ``None`` instead.
+
+    For callbacks in which a bug must not stop what other peers depend on.
+    """
     try:
         return work(*arguments)
     except Exception as error:
@@ -48,18 +62,18 @@ def attempt(work: Callable[..., _Result], *arguments: Any) -> _Result | None:
         return None
 
 
-def attempt_each(effects: Mapping[type[Any], Callable[[Any], object]], items: list[Any]) -> None:
-    """Call for each item what its type asks for; a bug in one keeps nothing from the next."""
+def attempt_each(handlers: Mapping[type[Any], Callable[[Any], object]], items: list[Any]) -> None:
+    """Call the handler of each item's type; log an exception and go on with the next item."""
     for item in items:
         try:
-            effects[type(item)](item)
+            handlers[type(item)](item)
         except Exception as error:
             keys = {"item": type(item).__name__}
             log.error("call.crashed", exc_info=error, extra={"keys": keys})
 
 
 class Group:
-    """Tasks that end together."""
+    """Tasks that are cancelled together."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -72,7 +86,7 @@ class Group:
         return task
 
     async def close(self, *, timeout: float = 5.0) -> None:
-        """Cancel what still runs and wait for it, ``timeout`` seconds at most."""
+        """Cancel the tasks that still run, and wait up to ``timeout`` seconds for them."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -80,63 +94,64 @@ class Group:
             await asyncio.wait(tasks, timeout=timeout)
 
 
-class Turns:
-    """What one peer gives us to do, a few milliseconds at a time: others have theirs in between.
+class FairReader:
+    """Processes the input of one peer in slices of ``TURN_S``, so that it does not block others.
 
-    Invariant: steps are done in the order they came in, and while some are left ``pause`` holds.
+    Invariant: steps run in the order in which they were added, and reading from the peer is paused
+    while any are left.
     """
 
     def __init__(self, pause: Callable[[], None], resume: Callable[[], None]) -> None:
-        """``pause`` is to see to it that the peer brings nothing more until ``resume``."""
+        """Create it; ``pause`` stops reading from the peer, and ``resume`` continues."""
         self._pause = pause
         self._resume = resume
         self._work: deque[Iterator[None]] = deque()
         self._next: asyncio.Handle | None = None
-        self._is_going = False
+        self._is_running = False
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is left to do."""
+        """Whether steps are left to run."""
         return bool(self._work)
 
     def take(self, work: Iterator[None]) -> None:
-        """Do some work, one step after another, now and when it is our turn again."""
+        """Add work after everything else, and run its steps now and in later iterations."""
         self._work.append(work)
         if self._next is None:
-            self._go()
+            self._run()
 
     def first(self, work: Iterator[None]) -> None:
-        """Do some work before anything else that is left: in this turn of ours, or in the next."""
+        """Add work before everything else; it runs in this slice or in the next."""
         self._work.appendleft(work)
-        if not self._is_going:
+        if not self._is_running:
             self.rest()
 
     def rest(self) -> None:
-        """Bring nothing more before everybody else had a turn."""
+        """Pause reading until the loop has served the other peers."""
         if self._next is None:
             self._pause()
-            self._next = asyncio.get_running_loop().call_soon(self._go)
+            self._next = asyncio.get_running_loop().call_soon(self._run)
 
     def drop(self) -> None:
-        """Leave undone what is left."""
+        """Discard the steps that are left."""
         self._work.clear()
         if self._next is not None:
             self._next.cancel()
             self._end_pause()
 
-    def _go(self) -> None:
-        self._is_going = True
+    def _run(self) -> None:
+        self._is_running = True
         until = time.monotonic() + TURN_S
         while self._work and time.monotonic() < until:
             work = self._work[0]
-            # a step is None; it may have dropped all, or put other work in front
+            # next() returns None for a step; that may have dropped all work, or added some in front
             if next(work, True) and self._work and self._work[0] is work:
                 self._work.popleft()
-        self._is_going = False
+        self._is_running = False
         if self._work:
             if self._next is None:
                 self._pause()
-            self._next = asyncio.get_running_loop().call_soon(self._go)
+            self._next = asyncio.get_running_loop().call_soon(self._run)
         elif self._next is not None:
             self._end_pause()
 

@@ -22,9 +22,9 @@ def test_a_module_opens_by_saying_what_lives_in_it(path: Path) -> None:
 def test_the_bridge_loads_the_standard_library_only() -> None:
     """
     It is started once per session, and Python's own start-up is all that it may cost. Importing
-    ``mcpd.shim`` runs ``mcpd/__init__.py`` too, which no import contract counts.
+    ``mcpd.bridge`` runs ``mcpd/__init__.py`` too, which no import contract counts.
     """
-    script = "import mcpd.shim, sys; print(*sys.modules)"
+    script = "import mcpd.bridge, sys; print(*sys.modules)"
     argv = [sys.executable, "-c", script]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
@@ -36,14 +36,60 @@ def test_the_bridge_loads_the_standard_library_only() -> None:
     assert loaded.isdisjoint({"asyncio", "logging", "argparse"})
 
 
-def test_the_bridge_knows_only_the_base() -> None:
+def imported(path: Path) -> set[str]:
+    """Return the modules that a module imports, wherever in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def names(path: Path) -> set[str]:
+    """Return the names and attributes that occur in a module."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                found.add(name)
+            case ast.keyword(arg=str(name)):
+                found.add(name)
+    return found
+
+
+@pytest.mark.parametrize("package", ["core", "listeners"])
+def test_what_decides_and_what_accepts_knows_no_processes(package: str) -> None:
     """
-    What it may load of ours is written out, so that a new import is a decision.
+    A server may be something else than a process of ours.
     """
-    script = "import mcpd.shim, sys; print(*(m for m in sys.modules if m.startswith('mcpd')))"
-    argv = [sys.executable, "-c", script]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
-    allowed = {"mcpd", "mcpd.paths", "mcpd.launch", "mcpd.presence", "mcpd.errors"}
-    allowed |= {"mcpd.api", "mcpd.api.version"}  # a number, and what another one means
-    others = {name for name in done.stdout.split() if not name.startswith("mcpd.shim")}
-    assert others <= allowed
+    modules = (ROOT / "mcpd" / package).rglob("*.py")
+    assert not [
+        (path.name, name)
+        for path in modules
+        for name in imported(path)
+        if name.startswith("mcpd.supervise")
+    ]
+
+
+def test_of_the_upstreams_stdio_alone_knows_processes() -> None:
+    upstreams = ROOT / "mcpd" / "upstreams"
+    processes = ("mcpd.supervise", "mcpd.upstreams.stdio")
+    for path in upstreams.glob("*.py"):
+        assert not [name for name in imported(path) if name.startswith(processes)], path.name
+        assert not names(path) & {"child", "stderr", "stdin", "stdout", "ledger"}, path.name
+
+
+def test_the_core_knows_pids_only_in_facts() -> None:
+    """
+    They are those of servers that are processes. The one that a client says is its own is a
+    ``client_pid``.
+    """
+    core = ROOT / "mcpd" / "core"
+    found = {
+        str(path.relative_to(core))
+        for path in core.rglob("*.py")
+        if names(path) & {"pid", "pids", "pgid"}
+    }
+    assert found == {"facts.py"}

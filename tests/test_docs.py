@@ -13,12 +13,11 @@ from types import ModuleType
 import msgspec
 import pytest
 
-from mcpctl import exits
-from mcpd import cli
+from mcpd import cli, exits
 from mcpd.api import status
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.daemon_start.environment import EPHEMERAL_PATTERNS
 from mcpd.doctor.check.daemon import UNREACHABLE
-from mcpd.launch import EPHEMERAL_PATTERNS
 from tests.size import clients, servers
 from tests.size.rows import ROWS
 
@@ -119,7 +118,10 @@ def row_of(page: str, title: str, name: str) -> list[str]:
     return row[1].split(" | ")
 
 
-LINES = said("log.log", "self._log", "log.info", "log.warning", "log.error")
+LEVELS = ("debug", "info", "warning", "error")
+LINES = said(
+    *(f"{logger}.{level}" for logger in ("log", "logger") for level in LEVELS), "write_directly"
+)
 EVENTS = said("self._event", "journal.add")
 
 

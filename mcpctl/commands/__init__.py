@@ -1,1 +1,1 @@
-"""One command or one noun's verbs each."""
+"""The commands of ``mcpctl``: a module for each, or for a few that belong together."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcpd.client.control import Answer, Control
 
 ANSWER_GRACE_S = 5.0
-"""How much longer than ``--timeout`` we wait for the daemon to say that it is over."""
+"""Seconds to wait after ``--timeout`` for the daemon to report that the time is over."""
 
 
 @options.command("call", starts=True, cls=options.WithArguments)
@@ -27,11 +27,11 @@ ANSWER_GRACE_S = 5.0
     shell_complete=completion.call,
 )
 @click.option("--args", "base", metavar="JSON", help="All arguments as an object; - reads stdin.")
-@click.option("--timeout", type=options.seconds, metavar="S", help="Seconds in all.")
+@click.option("--timeout", type=options.seconds, metavar="S", help="Seconds for the whole call.")
 def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: float | None) -> int:
-    """Call a tool and print the text it answers.
+    """Call a tool and print the text of its result.
 
-    SERVER.TOOL is read too. KEY=VALUE takes its type from the tool's schema, KEY:=JSON is
+    SERVER.TOOL works, too. KEY=VALUE takes its type from the tool's schema, KEY:=JSON is
     literal, KEY=@FILE reads a file, KEY=@@x is the text "@x".
 
     \b
@@ -60,10 +60,10 @@ def call_command(app: App, words: tuple[str, ...], base: str | None, timeout: fl
 
 
 def divide(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ...]]:
-    """Return what server and tool may be meant, the shortest server first, and the arguments.
+    """Return the possible pairs of server and tool, the shortest server first, and the arguments.
 
-    A second word without ``=`` can only be a tool, so a server with dots is no riddle there. There
-    is nothing to choose from where no tool is named.
+    A second word without ``=`` can only be a tool: then the first is the server, dots included.
+    The list is empty if no tool is named.
     """
     first = words[0]
     if len(words) > 1 and "=" not in words[1]:
@@ -73,19 +73,19 @@ def divide(words: tuple[str, ...]) -> tuple[list[tuple[str, str]], tuple[str, ..
 
 
 def _without_tool(app: App, server: str) -> RequestFailed:
-    """Return what is wrong with a call of a server alone; raise where there is no such server."""
+    """Return the error for a call without a tool; raise if there is no such server."""
     try:
         with app.connect(start=False) as control:
             control.request("mcpd/status", {"servers": [server]})
     except DaemonUnavailable:
-        pass  # whether there is one can be found out when the tool is named
+        pass  # without a daemon, whether the server exists is not known
     return failures.usage(f"which tool of {server}? to see them: mcpctl tools {server}")
 
 
 def _choose(control: Control, targets: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the target with the longest server that exists, else the first.
+    """Return the pair with the longest server that exists, else the first.
 
-    ``SERVER.TOOL WORD`` reads like a server and a tool: there the word is wrong, not the server.
+    ``SERVER.TOOL WORD`` looks like a server and a tool: the error is then about the word.
     """
     server, tool = targets[0]
     if len(targets) == 1 and "." not in server:
@@ -100,7 +100,7 @@ def _choose(control: Control, targets: list[tuple[str, str]]) -> tuple[str, str]
 
 
 def _schema(control: Control, server: str, tool: str) -> Any:
-    """Return the tool's schema; ``None`` for an unknown one: the daemon says what is like it."""
+    """Return the tool's schema, ``None`` for an unknown tool: the daemon suggests similar ones."""
     for listed in control.request("mcpd/tools", {"server": server})["tools"]:
         if listed.get("name") == tool:
             return listed.get("inputSchema")
@@ -108,10 +108,10 @@ def _schema(control: Control, server: str, tool: str) -> Any:
 
 
 def _collect(server: str, words: list[arguments.Word], schema: Any, start: Any) -> Any:
-    """Return the arguments; what does not fit is told as the daemon would tell it."""
+    """Return the arguments; raise ``RequestFailed`` as the daemon would for what does not fit."""
     try:
         if not isinstance(start, dict):
-            return arguments.whole(start, words, schema)
+            return arguments.non_object(start, words, schema)
         return arguments.collect(words, schema, _read_file, start)
     except RequestFailed as error:
         if "path" in error.data:
@@ -142,7 +142,7 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
 
 
 def progress_text(told: dict[str, Any]) -> str:
-    """Return a progress notification as people read it."""
+    """Return a progress notification as text for people."""
     done, total, message = told.get("progress"), told.get("total"), told.get("message")
     amount = str(done) if isinstance(done, (int, float)) else ""
     if isinstance(done, (int, float)) and isinstance(total, (int, float)) and total > 0:

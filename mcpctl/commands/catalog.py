@@ -20,7 +20,7 @@ Item = dict[str, Any]
 @options.schema
 @options.search
 def tools_command(app: App, server: str | None, schema: bool, search: str | None) -> None:
-    """List the tools of one server, or of all.
+    """List the tools of one server or of all.
 
     \b
     mcpctl tools files
@@ -28,11 +28,11 @@ def tools_command(app: App, server: str | None, schema: bool, search: str | None
     """
     result = _fetch(app, "tools", server, search, ("tools",))
     if app.as_json:
-        app.document(result)
+        app.print_document(result)
     elif schema:
         for tool in result["tools"]:
-            app.line(f"{_call_name(tool)}: {_summary(tool)}")
-            app.say(render.indented_json(tool.get("inputSchema")) + "\n")
+            app.print_line(f"{_call_name(tool)}: {_summary(tool)}")
+            app.print(render.indented_json(tool.get("inputSchema")) + "\n")
     else:
         _table(app, "TOOL", result["tools"], _call_name)
 
@@ -42,20 +42,22 @@ def tools_command(app: App, server: str | None, schema: bool, search: str | None
 @options.schema
 @options.search
 def prompts_command(app: App, server: str | None, schema: bool, search: str | None) -> None:
-    """List the prompts of one server, or of all.
+    """List the prompts of one server or of all.
 
     \b
     mcpctl prompts notes --schema
     """
     result = _fetch(app, "prompts", server, search, ("prompts",))
     if app.as_json:
-        app.document(result)
+        app.print_document(result)
     elif schema:
         for prompt in result["prompts"]:
-            app.line(f"{_call_name(prompt)}: {_summary(prompt)}")
+            app.print_line(f"{_call_name(prompt)}: {_summary(prompt)}")
             for argument in _arguments(prompt):
                 need = ", required" if argument.get("required") else ""
-                app.line(f"  {argument.get('name') or '(no name)'}{need}: {_summary(argument)}")
+                app.print_line(
+                    f"  {argument.get('name') or '(no name)'}{need}: {_summary(argument)}"
+                )
     else:
         _table(app, "PROMPT", result["prompts"], _call_name)
 
@@ -64,14 +66,14 @@ def prompts_command(app: App, server: str | None, schema: bool, search: str | No
 @options.server
 @options.search
 def resources_command(app: App, server: str | None, search: str | None) -> None:
-    """List the resources, and templates of such, that are offered.
+    """List resources and resource templates.
 
     \b
     mcpctl resources files
     """
     result = _fetch(app, "resources", server, search, ("resources", "resourceTemplates"))
     if app.as_json:
-        app.document(result)
+        app.print_document(result)
     else:
         found = [*result["resources"], *result["resourceTemplates"]]
         _table(app, "RESOURCE", found, _address)
@@ -88,7 +90,7 @@ def _fetch(
     if status is not None:
         states = {one["name"]: state_text(one) for one in status["servers"]}
         named = ", ".join(f"{name} ({states.get(name, 'removed')})" for name in missing)
-        why = app.addressed("to see why: mcpctl status")
+        why = app.with_socket("to see why: mcpctl status")
         app.note(f"without the {what} of {named}; {why}")
     if search is not None:
         for member in members:
@@ -101,7 +103,7 @@ def _table(app: App, title: str, items: list[Item], name: Callable[[Item], str])
         app.note("nothing found")
         return
     rows: list[list[render.Cell]] = [[name(item), _summary(item)] for item in items]
-    app.table([title, "DESCRIPTION"], rows)
+    app.print_table([title, "DESCRIPTION"], rows)
 
 
 def _matches(item: Item, text: str) -> bool:
@@ -123,7 +125,7 @@ def _arguments(prompt: Item) -> list[Item]:
 
 
 def _summary(item: Item) -> str:
-    """Return the first line of what there is of a description."""
+    """Return the first line of the description, or the title."""
     text = item.get("description") or item.get("title")
     lines = text.strip().splitlines() if isinstance(text, str) else []
     return lines[0] if lines else ""

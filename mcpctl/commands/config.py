@@ -6,28 +6,28 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from mcpctl import exits, options, render
-from mcpd import paths
+from mcpctl import options, render
+from mcpd import exits, paths
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Entries, Entry, Reloaded
+    from mcpd.api.results import Entries, Entry, Reloaded
     from mcpd.api.status import Status
 
 HEADER = ["SERVER", "ENABLED", "ERA", "FROM", "COMMAND"]
-SPARE = ["ERA", "ENABLED"]
-"""Columns that a narrow terminal does without, the first of them first."""
+HIDEABLE = ["ERA", "ENABLED"]
+"""Columns that are left out on a narrow terminal, in this order."""
 
 FILES_SHARE = 3
-"""FROM takes no more than this part of the width."""
+"""FROM takes at most one part in this many of the width."""
 
 MASK = "***"
-"""What the daemon tells in place of a secret."""
+"""What the daemon sends in place of a secret."""
 
 
 @options.command("list", starts=False)
 def list_command(app: App) -> None:
-    """List the configured servers, and the files they come from.
+    """List the configured servers and the files they come from.
 
     \b
     mcpctl list
@@ -35,7 +35,7 @@ def list_command(app: App) -> None:
     with app.connect() as control:
         answer = control.exchange("mcpd/list", {})
         if app.as_json:
-            app.document(answer.value, answer.text)
+            app.print_document(answer.value, answer.text)
             return
         status: Status = control.request("mcpd/status", {})
     found: Entries = answer.value
@@ -46,16 +46,16 @@ def list_command(app: App) -> None:
         }
         _table(app, [_row(one, eras.get(one["name"], "-")) for one in found["servers"]])
     else:
-        app.say("no servers are configured; the files that are read:")
+        app.print("no servers are configured; the files that are read:")
         for file in found["files"]:
-            app.say(f"  {file}")
+            app.print(f"  {file}")
     for error in found["errors"]:
-        app.note(app.addressed(error))
+        app.note(app.with_socket(error))
 
 
 @options.command("reload", starts=False)
 def reload_command(app: App) -> int:
-    """Read the configuration again; only what changed is touched.
+    """Read the configuration again and apply what has changed.
 
     \b
     mcpctl reload
@@ -63,14 +63,14 @@ def reload_command(app: App) -> int:
     with app.connect() as control, app.waiting("reloading") as on_wait:
         result: Reloaded = control.request("mcpd/reload", {}, on_wait=on_wait)
     if app.as_json:
-        app.document(result)
+        app.print_document(result)
     else:
         changes = [("added", result["added"]), ("removed", result["removed"])]
         changes.append(("changed", result["changed"]))
         told = [f"{what} {', '.join(names)}" for what, names in changes if names]
-        app.line("; ".join(told) or _unchanged(result))
+        app.print_line("; ".join(told) or _unchanged(result))
         for error in result["errors"]:
-            app.note(app.addressed(error))
+            app.note(app.with_socket(error))
     return exits.USAGE if result["errors"] else exits.DONE
 
 
@@ -83,15 +83,15 @@ def _unchanged(result: Reloaded) -> str:
 
 
 def _table(app: App, rows: list[list[render.Cell]]) -> None:
-    """Print it; a narrow terminal gets the ends of the files' names, and not every column."""
+    """Print the table; on a narrow terminal, cut the names of files and leave out columns."""
     room = render.width_of(sys.stdout)
     if room is not None:
         at = HEADER.index("FROM")
         for row in rows:
             row[at] = render.cut_head(str(row[at]), max(room // FILES_SHARE, render.MIN_COLUMN))
     measured = [[*row[:-1], render.cut(str(row[-1]), render.MIN_COLUMN)] for row in rows]
-    left_out = render.lacking(HEADER, measured, sys.stdout, SPARE)
-    app.table(*render.without(HEADER, rows, left_out))
+    left_out = render.columns_to_hide(HEADER, measured, sys.stdout, HIDEABLE)
+    app.print_table(*render.hide_columns(HEADER, rows, left_out))
 
 
 def _row(entry: Entry, era: str) -> list[render.Cell]:
@@ -112,7 +112,7 @@ def _row(entry: Entry, era: str) -> list[render.Cell]:
 
 
 def _word(text: str) -> str:
-    """Quote a word as ``mcpd --check`` does: for a shell, but no ``${VAR}`` and no secret."""
+    """Quote a word for a shell, except for ``${VAR}`` and secrets, as ``mcpd --check`` does."""
     bare = text.replace("${", "").replace("}", "")
     is_plain = "${" in text and shlex.quote(bare) == bare
     return text if is_plain or text == MASK else shlex.quote(text)

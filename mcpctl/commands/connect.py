@@ -1,4 +1,4 @@
-"""``mcpctl connect`` as ``--help`` and completion see it; ``__main__`` runs the bridge itself."""
+"""``mcpctl connect`` for ``--help`` and completion; ``mcpctl.__main__`` runs the bridge."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from mcpctl import completion
 @click.argument(
     "words", nargs=-1, metavar="[SERVER | -- COMMAND ARG...]", shell_complete=completion.servers
 )
-@click.option("--linger", type=float, metavar="S", help="Seconds for answers after stdin ends.")
-@click.option("--no-start", is_flag=True, help="Start no daemon: where none runs, end with 3.")
+@click.option(
+    "--linger", type=float, metavar="S", help="Seconds to wait for answers after stdin ends."
+)
+@click.option("--no-start", is_flag=True, help="Start no daemon: exit with 3 if none runs.")
 def connect_command(words: tuple[str, ...], linger: float | None, no_start: bool) -> None:
-    """Bridge stdin and stdout to a server: what an MCP client runs.
+    """Bridge stdin and stdout to a server, for an MCP client.
 
-    Without a server: all enabled ones, their tools named server__tool. With -- COMMAND: a
-    server that is in no configuration, shared with everyone who runs the same command.
-    It outlives the daemon: when that is replaced, or dies, it goes on with the next one.
+    Without SERVER: all enabled servers, with tools named server__tool. With -- COMMAND: a
+    server that no configuration names, shared by all who run the same command. The session
+    outlives the daemon: it continues with the next one.
 
     \b
     mcpctl connect files

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcpctl import options
-from mcpd import __version__, launch, paths, presence
+from mcpd import __version__, daemon_process, paths
+from mcpd.daemon_start import connection, unavailable
+from mcpd.daemon_start.search import Search
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
     from mcpd.client.control import Control
 
 END_TIMEOUT_S = 120.0
-"""It waits for calls, then for its servers, each for as long as its own grace allows."""
+"""A daemon that ends waits for calls, then for its servers, each for its own grace."""
 
-LOOK_S = 1.0
-"""Between two looks at whether it has been stopped meanwhile."""
+POLL_S = 1.0
+"""Between two checks whether the daemon was stopped by a signal."""
 
 
 @options.command("up", starts=True)
@@ -36,7 +38,7 @@ def up_command(app: App) -> None:
 
 
 @options.command("down", starts=False)
-@click.option("--force", is_flag=True, help="End it even if it does not respond.")
+@click.option("--force", is_flag=True, help="Kill it if it does not respond.")
 def down_command(app: App, force: bool) -> None:
     """Stop the daemon and its servers; return when they are gone.
 
@@ -45,17 +47,17 @@ def down_command(app: App, force: bool) -> None:
     """
     pid = bring_down(app, force=force)
     if app.as_json:
-        app.document({"stopped": pid})
+        app.print_document({"stopped": pid})
     else:
-        app.say("no daemon runs" if pid is None else f"mcpd is down (it was pid {pid})")
+        app.print("no daemon runs" if pid is None else f"mcpd is down (it was pid {pid})")
 
 
 def bring_up(app: App) -> None:
-    """See that a daemon runs, and say which."""
+    """Start a daemon unless one runs, and report which one runs."""
     try:
         control, is_new = app.connect(start=False), False
     except DaemonUnavailable as error:
-        if not (app.may_start and launch.may_start(error)):
+        if not (app.may_start and connection.can_start(error)):
             raise
         control, is_new = app.connect(), True
     with control:
@@ -63,32 +65,33 @@ def bring_up(app: App) -> None:
             app.compare_config(control)
         hello: dict[str, Any] = {**control.hello, "socket": app.socket}
         if app.as_json:
-            app.document({"daemon": hello})
+            app.print_document({"daemon": hello})
             return
         what = "is up" if is_new else "is up already"
-        app.say(f"mcpd {hello['version']} {what}: pid {hello['pid']}, {app.socket}")
+        app.print(f"mcpd {hello['version']} {what}: pid {hello['pid']}, {app.socket}")
         wrong = len(control.request("mcpd/list", {})["errors"])
         if wrong:
             errors = "1 error" if wrong == 1 else f"{wrong} errors"
             told = f"{errors} in the configuration: mcpctl doctor says where"
-            app.note(app.addressed(told))
+            app.note(app.with_socket(told))
 
 
 def replace(app: App) -> None:
-    """End the daemon, start the next one in its place, and say so; start one where none runs.
+    """Replace the daemon, or start one if none runs.
 
-    Nobody else starts one meanwhile: it would have another configuration, or another environment.
+    Holds the start lock throughout, so that no other client starts a daemon with another
+    configuration or environment.
     """
     from mcpd.client.control import Control
 
-    old = _who_runs(app)
+    old = _running_daemon(app)
     if old is None and not app.may_start:
         raise DaemonUnavailable("no daemon runs", why="absent", path=app.socket)
     config = app.config or (old or {}).get("config")
-    with launch.Search(app.socket, config=config) as search:
-        _hold(search)
+    with Search(app.socket, config=config) as search:
+        _take_start_lock(search)
         if old is not None and old["version"] is None:
-            _end(app, old["pid"])
+            _stop_incompatible(app, old["pid"])
         elif old is not None:
             bring_down(app, force=False)
         app.status_line.show("starting mcpd")
@@ -101,24 +104,24 @@ def replace(app: App) -> None:
             raise
     app.status_line.clear()
     with control:
-        _tell_of_replacement(app, old, {**control.hello, "socket": app.socket})
+        _report_replacement(app, old, {**control.hello, "socket": app.socket})
 
 
-def _who_runs(app: App) -> dict[str, Any] | None:
-    """Return what the daemon says of itself; its pid alone if we do not speak its protocol."""
+def _running_daemon(app: App) -> dict[str, Any] | None:
+    """Return the daemon's hello; only its pid if it speaks another version of the protocol."""
     try:
         with app.connect(start=False) as control:
             return {**control.hello}
     except DaemonUnavailable as error:
-        if launch.may_start(error):
+        if connection.can_start(error):
             return None
         if error.details["why"] != "incompatible" or error.details.get("pid") is None:
             raise
         return {"pid": error.details["pid"], "version": None}
 
 
-def _end(app: App, pid: int) -> None:
-    """End a daemon that does not understand us as if it had been asked, and wait for it."""
+def _stop_incompatible(app: App, pid: int) -> None:
+    """Stop a daemon of another protocol version with SIGTERM, and wait for it."""
     from mcpd.client.process import Process
 
     process = Process(pid)
@@ -132,40 +135,40 @@ def _end(app: App, pid: int) -> None:
         process.close()
 
 
-def _hold(search: launch.Search) -> None:
-    """Let nobody else start a daemon; whoever has just begun to is waited for, for a while."""
-    deadline = time.monotonic() + launch.START_TIMEOUT_S
-    while not search.hold() and time.monotonic() < deadline:
-        time.sleep(launch.LOOK_AGAIN_S)
+def _take_start_lock(search: Search) -> None:
+    """Take the start lock; wait a while for a client that is starting a daemon."""
+    deadline = time.monotonic() + connection.START_TIMEOUT_S
+    while not search.take_lock() and time.monotonic() < deadline:
+        time.sleep(connection.POLL_S)
 
 
-def _tell_of_replacement(app: App, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
+def _report_replacement(app: App, old: dict[str, Any] | None, new: dict[str, Any]) -> None:
     if app.as_json:
         was = None if old is None else {"pid": old["pid"], "version": old["version"]}
-        app.document({"daemon": new, "replaced": was})
+        app.print_document({"daemon": new, "replaced": was})
     else:
         told = f"mcpd {new['version']} is up: pid {new['pid']}, {app.socket}"
         if old is not None:
             is_same = old["version"] in (None, new["version"])
             release = "" if is_same else f"mcpd {old['version']}, "
             told += f" (it was {release}pid {old['pid']})"
-        app.say(told)
+        app.print(told)
     if new["version"] != __version__:
-        app.note(f"this is mcpctl {__version__}, and not what the daemon was started from")
+        app.note(f"this is mcpctl {__version__}, but the daemon is another version")
 
 
 def bring_down(app: App, *, force: bool) -> int | None:
-    """End the daemon and wait until it is gone; return its pid, ``None`` where none ran.
+    """Stop the daemon and wait until it is gone; return its pid, ``None`` if none ran.
 
-    ``force``: also one that does not respond, or stops responding on its way.
+    ``force``: kill a daemon that does not respond, or stops responding.
     """
     from mcpd.client.process import lock_holder
 
     try:
         control = app.connect(start=False)
     except DaemonUnavailable as error:
-        if launch.may_start(error):
-            # One that cannot be reached may be there: its socket is gone, or is another's.
+        if connection.can_start(error):
+            # A daemon may run without being reachable: its socket was removed or replaced.
             seen: int | None = error.details.get("pid")
             if seen is not None and not force:
                 raise
@@ -190,16 +193,16 @@ def _wait_down(app: App, control: Control, pid: int) -> None:
     ):
         _ask_to_end(control)
         began = time.monotonic()
-        while not process.wait(LOOK_S, on_wait):
+        while not process.wait(POLL_S, on_wait):
             waited_s = time.monotonic() - began
-            if presence.is_stopped(pid):
-                raise presence.unresponsive(app.socket, pid, waited_s)
+            if daemon_process.is_stopped(pid):
+                raise unavailable.unresponsive(app.socket, pid, waited_s)
             if waited_s >= END_TIMEOUT_S:
                 raise _still_there(pid)
 
 
 def _force(app: App, error: DaemonUnavailable, *, force: bool) -> int:
-    """End a daemon that does not respond, or raise ``error`` where nobody asked for that."""
+    """Kill a daemon that does not respond; raise ``error`` without ``force``."""
     pid: int | None = error.details.get("pid")
     if not force or error.details["why"] not in ("unresponsive", "stopping") or pid is None:
         raise error

@@ -1,4 +1,4 @@
-"""``mcpctl logs`` and ``events``: what happened, and what happens."""
+"""``mcpctl logs`` and ``events``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcpctl import options
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Event, LogLine
+    from mcpd.api.results import Event, LogLine
 
 ALWAYS = ("seq", "time", "event", "server")
 
@@ -23,7 +23,7 @@ ALWAYS = ("seq", "time", "event", "server")
 @options.follow
 @options.lines
 def logs_command(app: App, server: str | None, follow: bool, lines: int) -> None:
-    """Print the log of a server, or the daemon's own.
+    """Print the log of a server or of the daemon.
 
     A server's log is what it wrote to stderr, and the daemon's notes about it.
 
@@ -41,16 +41,16 @@ def logs_command(app: App, server: str | None, follow: bool, lines: int) -> None
             _print(app, stream, _log_text)
         answer = control.exchange("mcpd/logs", params)
     if app.as_json:
-        app.document(answer.value, answer.text)
+        app.print_document(answer.value, answer.text)
     else:
         _print(app, answer.value["lines"], _log_text)
 
 
 @options.command("events", starts=True)
 @options.follow
-@click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N so far.")
+@click.option("-n", "--lines", type=click.IntRange(min=0), help="Only the last N of those so far.")
 def events_command(app: App, follow: bool, lines: int | None) -> None:
-    """Print changes of state, and with -f those that come.
+    """Print changes of state so far; with -f, new ones as they come.
 
     \b
     mcpctl events -n 20
@@ -68,9 +68,9 @@ def events_command(app: App, follow: bool, lines: int | None) -> None:
 def _print(app: App, items: Iterable[Any], text: Callable[[Any], str]) -> None:
     for item in items:
         if app.as_json:
-            app.item(item)
+            app.print_item(item)
         else:
-            app.line(text(item))
+            app.print_line(text(item))
             sys.stdout.flush()
 
 

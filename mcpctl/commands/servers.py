@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Self
 
 import click
 
-from mcpctl import exits, failures, options, render
+from mcpctl import failures, options, render
 from mcpctl.commands.status import state_text
+from mcpd import exits
 from mcpd.errors import McpdError, RequestFailed
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.api.messages import Reached
+    from mcpd.api.results import Reached
     from mcpd.client.control import Control
 
 STEPS = {
@@ -22,15 +23,15 @@ STEPS = {
     "term": "ended at SIGTERM: the end of its input was not enough",
     "kill": "was killed with SIGKILL: neither the end of its input nor SIGTERM was enough",
 }
-"""What a stop took, by the ``step`` that the daemon tells."""
+"""How a server was stopped, by the ``step`` of the daemon's answer."""
 
 NOT_RUNNABLE = ("disabled", "misconfigured")
 
-EVERY_S = 1.0
-"""Between two looks at how far a start is."""
+POLL_S = 1.0
+"""Between two requests for the progress of a start."""
 
 ASK_TIMEOUT_S = 2.0
-"""For that; a daemon that is merely busy answers in milliseconds."""
+"""For such a request; a busy daemon answers in milliseconds."""
 
 
 @options.command("start", starts=True)
@@ -39,8 +40,8 @@ ASK_TIMEOUT_S = 2.0
 def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> int:
     """Start servers, and return when they are ready.
 
-    Of several each is waited for; those that fail are told one by one, and the exit status
-    is of the first of them.
+    Waits for each of several servers. Failures are reported one by one, and the exit status
+    is that of the first.
 
     \b
     mcpctl start files
@@ -51,12 +52,12 @@ def start_command(app: App, servers: tuple[str, ...], is_all: bool) -> int:
 @options.command("stop", starts=False)
 @options.servers
 @options.all_servers
-@click.option("-v", "--verbose", is_flag=True, help="Say what it took to end each one.")
+@click.option("-v", "--verbose", is_flag=True, help="Print how each one was ended.")
 def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool) -> int:
     """Stop servers, and return when all their processes are gone.
 
     They stay stopped until start or restart, a change of their entry, or a new daemon. Two
-    entries with the same launch parameters are one process: it ends when both are stopped.
+    entries that launch the same command share a process: it ends when both are stopped.
 
     \b
     mcpctl stop files
@@ -71,11 +72,9 @@ def stop_command(app: App, servers: tuple[str, ...], is_all: bool, verbose: bool
 def restart_command(app: App, servers: tuple[str, ...], is_all: bool, daemon: bool) -> int:
     """Restart servers, or the daemon; return when they are ready.
 
-    Of several servers each is waited for, as by start.
-
-    The daemon lets calls end, stops its servers and ends; the next one runs what is
-    installed now, with the same configuration and socket, in the environment of this
-    shell. Bridges (mcpctl connect) go on with it.
+    With --daemon: the daemon lets calls finish, stops its servers and ends. The next one
+    runs the installed version, with the same configuration and socket, in the environment
+    of this shell. Bridges (mcpctl connect) continue with it.
 
     \b
     mcpctl restart files
@@ -106,24 +105,28 @@ def _change(
             with _Progress(app, verb, names) as progress, app.waiting(progress.text) as on_wait:
                 result = control.request(f"mcpd/{verb}", {"servers": names}, on_wait=on_wait)
         except RequestFailed as error:
-            if app.as_json or not _tell_each(app, error):
+            if app.as_json or not _report_each(app, error):
                 raise
             return exits.of_error(error)
     if app.as_json:
-        app.document(result)
+        app.print_document(result)
         return exits.DONE
     reached: list[Reached] = result["servers"]
     _table(app, reached)
     for one in reached:
         if one.get("goes_on_for"):
-            app.line(f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}")
+            app.print_line(
+                f"{one['name']}: its process goes on for {', '.join(one['goes_on_for'])}"
+            )
         elif is_verbose:
-            app.line(f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}")
+            app.print_line(
+                f"{one['name']}: {STEPS.get(one.get('step', ''), 'no process was running')}"
+            )
     return exits.DONE
 
 
-def _tell_each(app: App, error: RequestFailed) -> bool:
-    """Say of several servers which are there, and of each other one why not; were there several?"""
+def _report_each(app: App, error: RequestFailed) -> bool:
+    """Report the outcome for each of several servers; return ``False`` if there was one."""
     reached = error.data.get("servers") if isinstance(error.data, dict) else None
     if not reached:
         return False
@@ -131,7 +134,7 @@ def _tell_each(app: App, error: RequestFailed) -> bool:
     sys.stdout.flush()
     for one in reached:
         if "error" in one:
-            app.note(*failures.lines(RequestFailed.of(one["error"]), app.asked_socket))
+            app.note(*failures.lines(RequestFailed.of(one["error"]), app.socket_option))
     return True
 
 
@@ -140,13 +143,13 @@ def _table(app: App, reached: list[Reached]) -> None:
         [one["name"], one["state"], "-" if one["pid"] is None else str(one["pid"])]
         for one in reached
     ]
-    app.table(["SERVER", "STATE", "PID"], rows)
+    app.print_table(["SERVER", "STATE", "PID"], rows)
 
 
 class _Progress:
-    """What is said while one waits: which servers are not ready yet, and what they are at.
+    """The status line during a start: the servers that are not ready yet, and their states.
 
-    It asks on a connection of its own, once a second; who cannot be asked is waited for in silence.
+    Asks on a connection of its own, once a second; after a failure the line stays plain.
     """
 
     def __init__(self, app: App, verb: str, names: list[str]) -> None:
@@ -154,9 +157,9 @@ class _Progress:
         self._verb = verb
         self._names = names
         self._text = self._plain = f"{verb} {', '.join(names)}"
-        self._asked_at = -EVERY_S
+        self._asked_at = -POLL_S
         self._control: Control | None = None
-        self._is_mute = verb == "stop"
+        self._is_off = verb == "stop"
 
     def __enter__(self) -> Self:
         return self
@@ -166,14 +169,14 @@ class _Progress:
             self._control.close()
 
     def text(self) -> str:
-        """Return it as it was a moment ago."""
+        """Return the text of the status line."""
         now = time.monotonic()
-        if not self._is_mute and now - self._asked_at >= EVERY_S:
+        if not self._is_off and now - self._asked_at >= POLL_S:
             self._asked_at = now
             try:
                 self._text = self._ask()
             except McpdError:
-                self._text, self._is_mute = self._plain, True
+                self._text, self._is_off = self._plain, True
         return self._text
 
     def _ask(self) -> str:

@@ -1,4 +1,4 @@
-"""``mcpctl service``: the systemd user unit, or the launchd agent."""
+"""``mcpctl service``: the daemon as a systemd user unit or a launchd agent."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import exits, options
-from mcpd import launch, paths, presence
+from mcpctl import options
+from mcpd import daemon_process, exits, paths
+from mcpd.daemon_start.spawn import daemon_command
 from mcpd.errors import DaemonUnavailable, PathRefused
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 
 ON_ITS_WAY = ("activating", "deactivating")
-"""States of systemd that are over soon."""
+"""States of systemd that last a short time."""
 
 manager_option = click.option(
     "--manager",
     type=click.Choice(["systemd", "launchd"]),
-    help="Which service manager is meant; default: this system's.",
+    help="The service manager (default: this system's).",
 )
 
 
@@ -39,14 +40,14 @@ def service_command() -> None:
     """
 
 
-@options.command("install", starts=True, no_start_help="Do not start it before the next login.")
+@options.command("install", starts=True, no_start_help="Start it at the next login, not now.")
 @manager_option
 @click.option("--print", "is_print", is_flag=True, help="Print the files and install nothing.")
-@click.option("--force", is_flag=True, help="Also over files that were edited since.")
+@click.option("--force", is_flag=True, help="Overwrite files that were edited since.")
 def install_command(app: App, manager: str | None, is_print: bool, force: bool) -> None:
-    """Write the units, have the daemon started at each login, and start it now.
+    """Write the units, enable the service at each login, and start it now.
 
-    Installing again brings the units up to date.
+    Installing again updates the units.
 
     \b
     mcpctl service install
@@ -56,14 +57,14 @@ def install_command(app: App, manager: str | None, is_print: bool, force: bool) 
     files = found.files()
     if is_print:
         if app.as_json:
-            app.document({"files": [file._asdict() for file in files]})
+            app.print_document({"files": [file._asdict() for file in files]})
         else:
-            app.say("\n".join(f"# {file.path}\n{file.text}" for file in files), end="")
+            app.print("\n".join(f"# {file.path}\n{file.text}" for file in files), end="")
         return
     found.check()
-    _refuse_what_is_not_ours(files, force=force)
+    _refuse_edited(files, force=force)
     if app.may_start:
-        _refuse_a_daemon_outside(app, found)
+        _refuse_outside_daemon(app, found)
     done = []
     for file in files:
         action = "unchanged" if file.state() == "current" else "written"
@@ -72,22 +73,22 @@ def install_command(app: App, manager: str | None, is_print: bool, force: bool) 
         app.note(f"{file.path}: {action}")
         done.append({"path": file.path, "action": action})
     found.start(now=app.may_start)
-    state = found.look() if app.may_start else None
+    state = found.state() if app.may_start else None
     if app.as_json:
-        app.document({
+        app.print_document({
             "manager": found.name, "files": done, "commands": runner.ran, "status": state,
         })  # fmt: skip
     elif state is not None:
-        app.say(f"mcpd runs as a service of {found.name}: pid {state['pid']}, {app.socket}")
+        app.print(f"mcpd runs as a service of {found.name}: pid {state['pid']}, {app.socket}")
         if found.name == "systemd":
             app.note("so that it runs while you are logged out, too: loginctl enable-linger")
     else:
-        app.say("mcpd is installed, and starts at the next login or with: mcpctl service restart")
+        app.print("mcpd is installed, and starts at the next login or with: mcpctl service restart")
 
 
 @options.command("uninstall", starts=False)
 @manager_option
-@click.option("--force", is_flag=True, help="Also files that were edited since.")
+@click.option("--force", is_flag=True, help="Remove files that were edited since, too.")
 def uninstall_command(app: App, manager: str | None, force: bool) -> None:
     """Stop the service and remove what install wrote.
 
@@ -111,24 +112,24 @@ def uninstall_command(app: App, manager: str | None, force: bool) -> None:
             app.note(f"{file.path}: removed")
         found.forget()
     if app.as_json:
-        app.document({"removed": [file.path for file in ours], "commands": runner.ran})
+        app.print_document({"removed": [file.path for file in ours], "commands": runner.ran})
     else:
-        app.say("the service is gone" if ours else "nothing was installed")
+        app.print("the service is gone" if ours else "nothing was installed")
 
 
 @options.command("status", starts=False)
 @manager_option
 def status_command(app: App, manager: str | None) -> int:
-    """Say whether the service is installed and runs, and if not, why.
+    """Show whether the service is installed and runs, and if not, why.
 
-    Ends with 3 where it does not run.
+    The exit status is 3 if it does not run.
 
     \b
     mcpctl service status
     """
     found, _ = _manager(app, manager)
     found.check()
-    state = found.look()
+    state = found.state()
     if not state["active"]:
         state["explanation"] += _outside(app, state)
         if not state["installed"]:
@@ -136,7 +137,7 @@ def status_command(app: App, manager: str | None) -> int:
         elif not state["explanation"] and not state["state"].startswith(ON_ITS_WAY):
             state["explanation"].append("it was not started, or stopped: mcpctl service restart")
     if app.as_json:
-        app.document(state)
+        app.print_document(state)
     else:
         _show(app, state)
     return exits.DONE if state["active"] else exits.NO_DAEMON
@@ -145,14 +146,14 @@ def status_command(app: App, manager: str | None) -> int:
 @options.command("restart", starts=True)
 @manager_option
 def restart_command(app: App, manager: str | None) -> None:
-    """Start the service anew, also one that failed too often; return when it runs.
+    """Start the service again, even after it failed; return when it runs.
 
     \b
     mcpctl service restart
     """
     found, runner = _manager(app, manager)
     found.check()
-    state = found.look()
+    state = found.state()
     if not state["installed"]:
         raise DaemonUnavailable(
             "the service is not installed", hint="mcpctl service install", why="no_service"
@@ -161,13 +162,13 @@ def restart_command(app: App, manager: str | None) -> None:
         raise DaemonUnavailable(
             "the service does not run", hint="mcpctl service restart", why="not_running"
         )
-    _refuse_a_daemon_outside(app, found)
+    _refuse_outside_daemon(app, found)
     found.restart()
-    state = found.look()
+    state = found.state()
     if app.as_json:
-        app.document({"commands": runner.ran, "status": state})
+        app.print_document({"commands": runner.ran, "status": state})
     else:
-        app.say(f"mcpd was started anew: pid {state['pid']}")
+        app.print(f"mcpd was restarted: pid {state['pid']}")
 
 
 @options.command("logs", starts=False)
@@ -175,7 +176,7 @@ def restart_command(app: App, manager: str | None) -> None:
 @options.follow
 @options.lines
 def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int:
-    """Print what the daemon has logged as a service, also before it failed to start.
+    """Print the log of the daemon as a service, failed starts included.
 
     \b
     mcpctl service logs -n 20
@@ -203,17 +204,17 @@ def logs_command(app: App, manager: str | None, follow: bool, lines: int) -> int
                 if app.as_json and not follow:
                     texts.append({"text": text})
                 elif app.as_json:
-                    app.item({"text": text})
+                    app.print_item({"text": text})
                 else:
-                    app.say(text)
+                    app.print(text)
                     sys.stdout.flush()
         finally:
             if process.poll() is None and follow:
                 process.terminate()
     if is_empty and lines:
-        found.check()  # a manager that is not there has no log, and its reader no word about that
+        found.check()  # without a manager there is no log, and journalctl does not report that
     if app.as_json and not follow:
-        app.document({"lines": texts})
+        app.print_document({"lines": texts})
     return exits.DONE if process.returncode <= 0 else exits.NO_DAEMON
 
 
@@ -222,7 +223,7 @@ for each in (install_command, uninstall_command, status_command, restart_command
 
 
 def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
-    """Return the manager, set up as this command line and environment say."""
+    """Return the manager and its runner, set up from the command line and the environment."""
     from mcpctl.services.launchd import Launchd
     from mcpctl.services.manager import Runner
     from mcpctl.services.systemd import Systemd
@@ -232,8 +233,8 @@ def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
     env = dict(os.environ)
     runtime = f"/run/user/{os.geteuid()}"
     if "XDG_RUNTIME_DIR" not in env and os.path.isdir(runtime):
-        env["XDG_RUNTIME_DIR"] = runtime  # where the manager's own socket is; lost by su and cron
-    program, *words = launch.daemon_command()
+        env["XDG_RUNTIME_DIR"] = runtime  # has the manager's socket; su and cron drop the variable
+    program, *words = daemon_command()
     setup = Setup(
         command=(os.path.abspath(program), *words),
         config=os.path.abspath(config) if config else None,
@@ -246,7 +247,7 @@ def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
     return Launchd(setup, runner, os.path.join(paths.state_dir(), "mcpd.log")), runner
 
 
-def _refuse_what_is_not_ours(files: list[File], *, force: bool) -> None:
+def _refuse_edited(files: list[File], *, force: bool) -> None:
     for file in files:
         state = file.state()
         if state in ("edited", "foreign") and not force:
@@ -258,20 +259,20 @@ def _refuse_what_is_not_ours(files: list[File], *, force: bool) -> None:
             )
 
 
-def _refuse_a_daemon_outside(app: App, found: Manager) -> None:
-    state = found.look()
+def _refuse_outside_daemon(app: App, found: Manager) -> None:
+    state = found.state()
     outside = [] if state["active"] else _outside(app, state)
     if outside:
         raise DaemonUnavailable(outside[0], hint="mcpctl down", why="outside")
 
 
 def _outside(app: App, state: ServiceState) -> list[str]:
-    """Say that a daemon runs which is not the service's.
+    """Return a message if a daemon runs that the service manager has not started.
 
-    Who listens is not asked where that would start the service itself.
+    The socket is not connected to, since that could start the service.
     """
-    pid = presence.pid_in_lock(app.socket)
-    if pid is None or pid == state["pid"] or not presence.is_daemon_of(pid, app.socket):
+    pid = daemon_process.pid_in_lock(app.socket)
+    if pid is None or pid == state["pid"] or not daemon_process.is_daemon_of(pid, app.socket):
         return []
     return [f"a daemon runs outside of the service (pid {pid}): mcpctl down ends it"]
 
@@ -289,8 +290,8 @@ def _show(app: App, state: ServiceState) -> None:
     ]
     for name, value in words:
         if value is not None:
-            app.say(f"{name + ':':<11}{value}")
+            app.print(f"{name + ':':<11}{value}")
     for file in state["files"]:
-        app.say(f"{'file:':<11}{file['path']} ({file['state']})")
+        app.print(f"{'file:':<11}{file['path']} ({file['state']})")
     for line in state["explanation"]:
-        app.say(f"{'':<11}{app.addressed(line)}")
+        app.print(f"{'':<11}{app.with_socket(line)}")

@@ -16,7 +16,7 @@ LINES = {
     "zsh": 'eval "$(_MCPCTL_COMPLETE=zsh_source mcpctl)"',
     "fish": "_MCPCTL_COMPLETE=fish_source mcpctl | source",
 }
-"""What a shell's start-up file has to run."""
+"""The line that a shell's start-up file runs."""
 
 
 @options.command("completion", starts=False)
@@ -29,6 +29,6 @@ def completion_command(app: App, shell: str) -> None:
     mcpctl completion fish >> ~/.config/fish/config.fish
     """
     if app.as_json:
-        app.document({"shell": shell, "line": LINES[shell]})
+        app.print_document({"shell": shell, "line": LINES[shell]})
     else:
-        app.say(LINES[shell])
+        app.print(LINES[shell])

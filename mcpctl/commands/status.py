@@ -29,25 +29,25 @@ HEADER = [
     "SERVER", "STATE", "ERA", "PID", "UP", "RESTARTS", "SESSIONS", "IN FLIGHT", "CALLS", "ERRORS",
     "MEMORY", "LAST ERROR",
 ]  # fmt: skip
-EVERY_S = 1.0
+REFRESH_S = 1.0
 COLOURS = {
     "ready": "green", "starting": "yellow", "backoff": "yellow", "stopping": "yellow",
     "failed": "red", "misconfigured": "red", "stopped": "dim", "disabled": "dim",
 }  # fmt: skip
 CLEAR = "\x1b[H\x1b[J"
-SPARE = [
+HIDEABLE = [
     "LAST ERROR", "ERA", "RESTARTS", "ERRORS", "IN FLIGHT", "PID", "CALLS", "MEMORY", "SESSIONS",
 ]  # fmt: skip
-"""Columns that a narrow terminal does without, the first of them first."""
+"""Columns that are left out on a narrow terminal, in this order."""
 
 SILENT_FROM_S = 30
-"""A server that owes an answer and has said nothing for so long is told so."""
+"""Silence of a server with a request in flight after which it is shown as silent."""
 
 NAMED_SESSIONS = 10
-"""How many of those who are attached to a server are named."""
+"""The most attached clients that are named for a server."""
 
 NAMED_WAITERS = 5
-"""How many of those who wait for a turn are named."""
+"""The most waiting sessions that are named for a server."""
 
 
 @options.command("status", starts=False)
@@ -56,8 +56,8 @@ NAMED_WAITERS = 5
 def status_command(app: App, servers: tuple[str, ...], watch: bool) -> None:
     """Show the servers: state, process, sessions, calls and memory.
 
-    Of servers that are named it says more: what they call themselves, who shares them, and
-    how their questions are dealt with.
+    With SERVER, it shows more: name and version, how it is shared, attached clients, and
+    how its questions to clients are handled.
 
     \b
     mcpctl status
@@ -67,95 +67,95 @@ def status_command(app: App, servers: tuple[str, ...], watch: bool) -> None:
     with app.connect() as control:
         found: Status = control.request("mcpd/status", params)
         while watch:
-            _show_again(app, found, bool(servers))
-            time.sleep(EVERY_S)
-            control.check()  # it may hang by now, and the next answer would be waited for for ever
+            _refresh(app, found, bool(servers))
+            time.sleep(REFRESH_S)
+            control.check()  # raises for a daemon that hangs, instead of waiting for ever
             found = control.request("mcpd/status", params)
         if app.as_json:
-            app.document(found)
+            app.print_document(found)
         else:
             _show(app, found, bool(servers))
 
 
-def _show_again(app: App, found: Status, is_asked: bool) -> None:
+def _refresh(app: App, found: Status, is_detailed: bool) -> None:
     if app.as_json:
-        app.item(found)
+        app.print_item(found)
         return
     if render.is_terminal(sys.stdout):
         sys.stdout.write(CLEAR)
-    _show(app, found, is_asked)
+    _show(app, found, is_detailed)
     sys.stdout.flush()
 
 
-def _show(app: App, found: Status, is_asked: bool) -> None:
-    """Print a table and what does not fit into it; ``is_asked``: for these servers alone."""
+def _show(app: App, found: Status, is_detailed: bool) -> None:
+    """Print the table and notes below it; ``is_detailed``: servers were named."""
     daemon = found["daemon"]
     sessions = "1 session" if daemon["sessions"] == 1 else f"{daemon['sessions']} sessions"
-    app.say(
+    app.print(
         f"mcpd {daemon['version']}, pid {daemon['pid']}, up {render.duration(daemon['uptime_s'])}, "
         f"{sessions}, {daemon['socket']}"
     )
     if daemon["version"] != __version__:
-        remedy = app.addressed("after an upgrade: mcpctl restart --daemon")
+        remedy = app.with_socket("after an upgrade: mcpctl restart --daemon")
         app.note(f"this is mcpctl {__version__}; {remedy}")
     for problem in daemon.get("problems", ()):
-        app.note(f"{problem}; {app.addressed('mcpctl doctor')}")
+        app.note(f"{problem}; {app.with_socket('mcpctl doctor')}")
     if not found["servers"]:
-        app.say(app.addressed("no servers; to see which files are read: mcpctl list"))
+        app.print(app.with_socket("no servers; to see which files are read: mcpctl list"))
         return
-    app.say("")
+    app.print("")
     for server in found["servers"]:
         if server["last_error"] is not None:
-            server["last_error"] = app.addressed(server["last_error"])
+            server["last_error"] = app.with_socket(server["last_error"])
     rows = [row for server in found["servers"] for row in _rows(server)]
-    left_out = render.lacking(HEADER, rows, sys.stdout, SPARE)
-    app.table(*render.without(HEADER, rows, left_out))
+    left_out = render.columns_to_hide(HEADER, rows, sys.stdout, HIDEABLE)
+    app.print_table(*render.hide_columns(HEADER, rows, left_out))
     notes = [
         f"{server['name']}: {note}"
         for server in found["servers"]
         for note in (
-            *_notes(server, found["servers"], is_asked, left_out),
-            *(_sessions(server["name"], daemon.get("clients", ())) if is_asked else ()),
+            *_notes(server, found["servers"], is_detailed, left_out),
+            *(_sessions(server["name"], daemon.get("clients", ())) if is_detailed else ()),
         )
     ]
     if notes:
-        app.say("\n" + app.addressed("\n".join(map(render.one_line, notes))))
-    narrow = [name for name in left_out if name != SPARE[0]]
-    if narrow and not is_asked:
-        remedy = app.addressed("mcpctl status SERVER")
-        app.say(f"\nno room for {', '.join(narrow)}: {remedy}, or a wider terminal")
+        app.print("\n" + app.with_socket("\n".join(map(render.one_line, notes))))
+    narrow = [name for name in left_out if name != HIDEABLE[0]]
+    if narrow and not is_detailed:
+        remedy = app.with_socket("mcpctl status SERVER")
+        app.print(f"\nno room for {', '.join(narrow)}: {remedy}, or a wider terminal")
 
 
 def _notes(
-    server: ServerStatus, everybody: list[ServerStatus], is_asked: bool, left_out: Collection[str]
+    server: ServerStatus, servers: list[ServerStatus], is_detailed: bool, left_out: Collection[str]
 ) -> Iterator[str]:
-    """Say of a server what the table does not; more where somebody ``is_asked`` about it."""
-    yield from _trouble(server)
+    """Yield notes on a server that the table does not show."""
+    yield from _problems(server)
     error = _last_error(server)
-    if error and (is_asked or "LAST ERROR" in left_out):
+    if error and (is_detailed or "LAST ERROR" in left_out):
         yield error
-    if is_asked:
+    if is_detailed:
         yield from _details(server)
     if server["sharing_reason"]:
         yield f"sharing {server['sharing']}: {server['sharing_reason']}"
-    elif is_asked:
+    elif is_detailed:
         yield f"sharing {server['sharing']}"
     if _is_gone(server) and server["pid"] is not None:
-        others = [each["name"] for each in everybody if each["pid"] == server["pid"]]
+        others = [each["name"] for each in servers if each["pid"] == server["pid"]]
         others.remove(server["name"])
         yield f"its process, pid {server['pid']}, goes on for {', '.join(others) or 'others'}"
     interactive = server.get("interactive")
     if interactive is not None:
-        if is_asked:
+        if is_detailed:
             asks = "it asks" if interactive["asks"] else "it has not asked any yet"
             yield f"questions {interactive['mode']}: {asks}"
         queue = queue_text(interactive)
-        if queue and (is_asked or interactive["waiting"]):
+        if queue and (is_detailed or interactive["waiting"]):
             yield queue
 
 
 def _sessions(server: str, clients: Collection[SessionStatus]) -> Iterator[str]:
-    """Say who is attached to a server, those of one name as one."""
+    """Yield the clients attached to a server, grouped by name."""
     names = Counter(each["client"] or "no name" for each in clients if each["server"] == server)
     if names:
         told = [name if count == 1 else f"{name} ({count} times)" for name, count in names.items()]
@@ -163,8 +163,8 @@ def _sessions(server: str, clients: Collection[SessionStatus]) -> Iterator[str]:
         yield f"attached: {', '.join(told[:NAMED_SESSIONS] + more)}"
 
 
-def _trouble(server: ServerStatus) -> Iterator[str]:
-    """Say what is wrong with a server whose process lives."""
+def _problems(server: ServerStatus) -> Iterator[str]:
+    """Yield what is wrong with a running server."""
     stopped = server.get("stopped_pids")
     if stopped:
         pids = " ".join(map(str, stopped))
@@ -186,7 +186,7 @@ def _trouble(server: ServerStatus) -> Iterator[str]:
 
 
 def _details(server: ServerStatus) -> Iterator[str]:
-    """Say of a server what somebody who asks for it alone may want to know."""
+    """Yield the details of a server that is named on the command line."""
     if server["server_info"] is not None:
         info = server["server_info"]
         named = [info.get("title") or info.get("name"), info.get("version")]
@@ -212,12 +212,12 @@ def _details(server: ServerStatus) -> Iterator[str]:
 def _silence(server: ServerStatus) -> str | None:
     silent_s = server.get("silent_s")
     if silent_s is None or silent_s < SILENT_FROM_S or "starting" in server:
-        return None  # of a start its time says it all
+        return None  # a start shows its duration instead
     return f"silent for {render.duration(silent_s)}"
 
 
 def _last_error(server: ServerStatus) -> str:
-    """Return the last error with its time, less the server's name, which stands beside it."""
+    """Return the last error with its time, without the server's name."""
     text = server["last_error"]
     if text is None:
         return ""
@@ -227,7 +227,7 @@ def _last_error(server: ServerStatus) -> str:
 
 
 def queue_text(interactive: InteractiveStatus) -> str | None:
-    """Say who has the turn and who waits for it; ``None`` where nobody has or does."""
+    """Return which session has the turn and which ones wait, ``None`` if none does."""
     turn, waiting = interactive["turn"], interactive["waiting"]
     whose = "" if turn is None else _whose(turn)
     since = "" if turn is None else f"has had the turn for {render.duration(turn['since_s'])}"
@@ -248,7 +248,7 @@ def _whose(turn: TurnStatus) -> str:
 
 
 def state_text(one: ServerStatus | InstanceStatus) -> str:
-    """Say what state a server is in, and of one that starts how long and why perhaps."""
+    """Return the state of a server, for a start with how long it has taken."""
     starting = one.get("starting")
     if one["state"] != "starting" or starting is None:
         return one["state"]
@@ -259,13 +259,13 @@ def state_text(one: ServerStatus | InstanceStatus) -> str:
 
 
 def _processes_text(server: ServerStatus) -> str | None:
-    """Say how many processes a server has that has one for each session or workspace."""
+    """Return the number of processes of a server that has one for each session or workspace."""
     running = sum(one["pid"] is not None for one in server.get("instances", ()))
     return f"per {server['sharing']} ({running})" if running else None
 
 
 def _is_gone(server: ServerStatus) -> bool:
-    """Tell whether a server has no process of its own: one that shares its launch may have."""
+    """Return whether a server is stopped; its process may go on for another entry."""
     return server["state"] == "stopped"
 
 

@@ -1,4 +1,4 @@
-"""``mcpctl read`` and ``prompt``: resources and prompts, used."""
+"""``mcpctl read`` and ``prompt``: reading resources and prompts."""
 
 from __future__ import annotations
 

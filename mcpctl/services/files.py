@@ -1,4 +1,4 @@
-"""Files that were written for a service manager: ours, edited since, or somebody else's."""
+"""Files of a service manager: writing them, and telling whether they were edited since."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mcpd.errors import PathRefused
 MARK = "written by `mcpctl service install`"
 
 State = Literal["absent", "current", "outdated", "edited", "foreign"]
-"""``outdated``: as we wrote it, and today it would be another. ``edited``: changed since by
-somebody. ``foreign``: not written by us."""
+"""``outdated``: unchanged since mcpctl wrote it, but its content would differ today. ``edited``:
+changed since. ``foreign``: not written by mcpctl."""
 
 _LIMIT_BYTES = 64 * 1024
 
 
 class File(NamedTuple):
-    """One file, as it would be written today."""
+    """A file with the content that it should have."""
 
     path: str
     text: str
 
     def state(self) -> State:
-        """Look at what stands there. Raises ``PathRefused`` for what is no file of ours."""
+        """Compare it with the disk. Raises ``PathRefused`` for a link or another type of file."""
         found = _read(self.path)
         if found is None:
             return "absent"
@@ -38,7 +38,7 @@ class File(NamedTuple):
         return "outdated" if is_untouched(found) else "edited"
 
     def write(self) -> None:
-        """Put it there all at once, private, and not through a link."""
+        """Write it atomically, with mode 0600, and not through a link."""
         directory = _open_directory(self.path)
         name = os.path.basename(self.path)
         temporary = f".{name}.{os.getpid()}"
@@ -56,7 +56,7 @@ class File(NamedTuple):
             os.close(directory)
 
     def remove(self) -> None:
-        """Take it away."""
+        """Remove it."""
         try:
             os.unlink(self.path)
         except OSError as error:
@@ -64,9 +64,9 @@ class File(NamedTuple):
 
 
 def signed(text: str, *, line: str = "# {}", after: int = 0) -> str:
-    """Return a text with a line of ours, by which it is known again, and whether it was edited.
+    """Return ``text`` with a comment that has its digest, to recognise it and edits of it.
 
-    ``line`` is how a comment is written there; it becomes line ``after`` + 1.
+    ``line`` is the format of a comment, inserted after ``after`` lines.
     """
     lines = text.splitlines(keepends=True)
     mark = f"{MARK}: {_digest(text)}"
@@ -74,7 +74,7 @@ def signed(text: str, *, line: str = "# {}", after: int = 0) -> str:
 
 
 def is_untouched(text: str) -> bool:
-    """Tell whether a signed text is as it was signed."""
+    """Return whether a signed text matches its digest."""
     found = re.search(rf"^.*{re.escape(MARK)}: ([0-9a-f]+).*\n", text, re.MULTILINE)
     if found is None:
         return False
@@ -106,7 +106,7 @@ def _read(path: str) -> str | None:
 
 
 def _open_directory(path: str) -> int:
-    """Return a descriptor of the directory of ``path``, which is made if it is missing."""
+    """Return a descriptor of the directory of ``path``, created if missing."""
     directory = os.path.dirname(path)
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""launchd's agents of this user. Tried with a stand-in for ``launchctl`` only, not on macOS yet."""
+"""The launchd agent of this user. Tested with a fake ``launchctl``, not on macOS yet."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from mcpd.service import giveup, units
 from mcpd.service.units import AGENT, LABEL, Setup
 
 TRIES = 20
-PAUSE_S = 0.25
-"""Between two tries: after ``bootout`` the old job goes when it has ended, and not before."""
+RETRY_S = 0.25
+"""Between two attempts: after ``bootout``, the old job stays until its process has ended."""
 
 BUSY = (5, 37)
-"""How ``bootstrap`` ends while the old job is on its way out: I/O error, already in progress."""
+"""Statuses of ``bootstrap`` while the old job is ending: I/O error, already in progress."""
 
 
 class Launchd:
-    """``launchctl`` in the domain of this user's login."""
+    """``launchctl`` in the domain of this user's login session."""
 
     name = "launchd"
 
@@ -41,56 +41,55 @@ class Launchd:
         return [File(path, signed(text, line="<!-- {} -->", after=2))]
 
     def check(self) -> None:
-        """See that there is launchd."""
+        """Raise ``DaemonUnavailable`` if there is no ``launchctl``."""
         if shutil.which("launchctl") is None:
             raise DaemonUnavailable("there is no launchctl here", hint=UP, why="no_manager")
 
     def start(self, *, now: bool) -> None:
-        """Have the agent loaded; without ``now`` that is done at the next login."""
+        """Load the agent ``now``; otherwise launchd does at the next login."""
         if now:
             self.restart()
 
     def stop(self) -> None:
-        """Have the agent unloaded."""
+        """Unload the agent."""
         if self._print() is None:
             return
-        done = self._run.do("launchctl", "bootout", self._job)
+        done = self._run.run("launchctl", "bootout", self._job)
         if not self._wait_unloaded():
             raise failed(done)
 
     def forget(self) -> None:
-        """Nothing else keeps it."""
+        """Do nothing: launchd keeps no record of removed files."""
 
     def restart(self) -> None:
-        """Unload what is loaded, wait until it has gone, load, and see that it runs.
+        """Unload the old job, wait until it has ended, load the agent, and check that it runs.
 
-        ``bootstrap`` fails while the old job is on its way out, and a job that was loaded need
-        not run: so it is tried again, and started by hand. Raises ``DaemonUnavailable`` when it is
-        left unloaded.
+        ``bootstrap`` fails while the old job is ending, so it is repeated; a loaded job need not
+        run, so it is started explicitly. Raises ``DaemonUnavailable`` if it does not run.
         """
         self.stop()
         for _ in range(TRIES):
-            done = self._run.do("launchctl", "bootstrap", self._domain, self.files()[0].path)
+            done = self._run.run("launchctl", "bootstrap", self._domain, self.files()[0].path)
             if done.status == 0 or self._print() is not None:
                 break
             if done.status not in BUSY:
                 raise failed(done)
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_S)
         if self._print() is None:
             raise failed(done)
         for _ in range(TRIES):
-            if self.look()["active"]:
+            if self.state()["active"]:
                 return
-            self._run.do("launchctl", "kickstart", self._job)
-            time.sleep(PAUSE_S)
+            self._run.run("launchctl", "kickstart", self._job)
+            time.sleep(RETRY_S)
         raise DaemonUnavailable(
             "the agent is loaded and does not run",
             hint="mcpctl service status explains",
             why="service_failed",
         )
 
-    def look(self) -> ServiceState:
-        """Ask for the job."""
+    def state(self) -> ServiceState:
+        """Return the state of the job."""
         told = self._print()
         files = file_states(self.files())
         found = told or ""
@@ -122,7 +121,7 @@ class Launchd:
         }
 
     def log_command(self, lines: int, *, follow: bool) -> list[str]:
-        """Return how the daemon's log file is read; it may be rotated meanwhile."""
+        """Return the command that reads the daemon's log file, across rotations."""
         return ["tail", "-n", str(lines), *(["-F"] if follow else []), self._log]
 
     def log_text(self, line: str) -> str:
@@ -130,19 +129,19 @@ class Launchd:
         return line
 
     def _print(self) -> str | None:
-        """Return what launchd tells of the job, ``None`` where it does not know it."""
-        done = self._run.ask("launchctl", "print", self._job)
+        """Return launchd's description of the job, ``None`` if it is not loaded."""
+        done = self._run.query("launchctl", "print", self._job)
         return None if done.status else done.out
 
     def _wait_unloaded(self) -> bool:
         for _ in range(TRIES * 8):
             if self._print() is None:
                 return True
-            time.sleep(PAUSE_S)
+            time.sleep(RETRY_S)
         return False
 
 
 def _value(text: str, name: str) -> str | None:
-    """Return the value of the first ``name = value``, which is the job's own."""
+    """Return the value of the first ``name = value``, which belongs to the job itself."""
     found = re.search(rf"^\s*{re.escape(name)} = (.*)$", text, re.MULTILINE)
     return None if found is None else found[1].strip()

@@ -1,4 +1,4 @@
-"""What all service managers have in common, for the command that talks to them."""
+"""The interface to service managers, and running their commands."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol, TypedDict
 from mcpctl.services.files import File
 from mcpd.errors import DaemonUnavailable
 
-PATIENCE_S = 150.0
-"""For a manager's command: a stop waits for the daemon, which waits for its servers."""
+COMMAND_TIMEOUT_S = 150.0
+"""For one command of a manager. Stopping waits for the daemon, which waits for its servers."""
 
 
 class Done(NamedTuple):
@@ -41,48 +41,48 @@ class ServiceState(TypedDict):
 
 
 class Manager(Protocol):
-    """systemd of this user, or launchd."""
+    """A service manager of this user: systemd or launchd."""
 
     name: str
 
     def files(self) -> list[File]:
-        """Return what is to be installed."""
+        """Return the files to install."""
 
     def check(self) -> None:
-        """Raise ``DaemonUnavailable`` with what to type where there is no such manager."""
+        """Raise ``DaemonUnavailable`` if the manager is not available here."""
 
     def start(self, *, now: bool) -> None:
-        """Have it know the files, start the daemon at each login, and ``now``."""
+        """Load the files, so that the daemon is started at each login; start it ``now`` as well."""
 
     def stop(self) -> None:
-        """End the daemon, and start it no more; the files are still there."""
+        """Stop the daemon and disable it. The files still exist."""
 
     def forget(self) -> None:
-        """Have it know that the files are gone."""
+        """Make the manager notice that the files have been removed."""
 
     def restart(self) -> None:
-        """Start the daemon anew, whatever became of the last one; return when it runs."""
+        """Start the daemon again, even after it failed; return when it runs."""
 
-    def look(self) -> ServiceState:
-        """Return how things are."""
+    def state(self) -> ServiceState:
+        """Return the state of the service."""
 
     def log_command(self, lines: int, *, follow: bool) -> list[str]:
-        """Return what prints the log."""
+        """Return the command that prints the log."""
 
     def log_text(self, line: str) -> str:
-        """Return the text of one line that this prints."""
+        """Return the text of one line of its output."""
 
 
 class Runner:
-    """Runs a manager's commands, and tells each one that changes something."""
+    """Runs the commands of a manager, and reports each one that changes something."""
 
     def __init__(self, tell: Callable[[str], None], env: Mapping[str, str] | None = None) -> None:
         self.ran: list[list[str]] = []
         self._tell = tell
         self._env = dict(os.environ if env is None else env)
 
-    def ask(self, *argv: str) -> Done:
-        """Run what only looks. Raises ``DaemonUnavailable`` if it cannot be run, or hangs."""
+    def query(self, *argv: str) -> Done:
+        """Run a command that changes nothing; raise ``DaemonUnavailable`` if it fails to run."""
         try:
             done = subprocess.run(
                 argv,
@@ -91,7 +91,7 @@ class Runner:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=PATIENCE_S,
+                timeout=COMMAND_TIMEOUT_S,
                 check=False,
             )
         except FileNotFoundError:
@@ -101,15 +101,15 @@ class Runner:
             raise DaemonUnavailable(f"{' '.join(argv)}: {error}", why="no_manager") from None
         return Done(list(argv), done.returncode, done.stdout, done.stderr.strip())
 
-    def do(self, *argv: str) -> Done:
-        """Run what changes something; it is told first."""
+    def run(self, *argv: str) -> Done:
+        """Report and run a command that changes something; raise as ``query`` does."""
         self._tell(" ".join(argv))
         self.ran.append(list(argv))
-        return self.ask(*argv)
+        return self.query(*argv)
 
-    def must(self, *argv: str) -> None:
-        """Run what changes something. Raises ``DaemonUnavailable`` with what it says went wrong."""
-        done = self.do(*argv)
+    def run_checked(self, *argv: str) -> None:
+        """Report and run a command; raise ``DaemonUnavailable`` with its message if it fails."""
+        done = self.run(*argv)
         if done.status:
             raise failed(done)
 
@@ -118,7 +118,7 @@ UP = "to run it without a service: mcpctl up"
 
 
 def failed(done: Done) -> DaemonUnavailable:
-    """Return the error for a command that ended badly."""
+    """Return the error for a command that failed."""
     said = done.complaint or done.out.strip() or f"status {done.status}"
     return DaemonUnavailable(
         f"`{' '.join(done.argv)}` failed: {said}",
@@ -129,10 +129,10 @@ def failed(done: Done) -> DaemonUnavailable:
 
 
 def explain_exit(status: int | None) -> list[str]:
-    """Say what the exit status of the last daemon means, and what to type."""
+    """Return what the exit status of the last daemon means, and what to type."""
     match status:
         case 2:
-            return ["its command line is wrong: mcpctl service install --force writes it anew"]
+            return ["its command line is wrong: mcpctl service install --force rewrites it"]
         case 73:
             return [
                 "its socket's or its state directory cannot be used; mcpctl service logs says why"
@@ -153,5 +153,5 @@ def explain_exit(status: int | None) -> list[str]:
 
 
 def file_states(files: Sequence[File]) -> list[dict[str, str]]:
-    """Return each file with what has become of it."""
+    """Return path and state of each file."""
     return [{"path": file.path, "state": file.state()} for file in files]

@@ -1,4 +1,4 @@
-"""systemd's manager of this user."""
+"""The systemd manager of this user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROPERTIES = (
 )  # fmt: skip
 
 CLD_EXITED = "1"
-"""``ExecMainCode`` of a process that ended by itself, so that its status is one."""
+"""``ExecMainCode`` of a process that exited, as opposed to one that a signal ended."""
 
 RESULTS = {
     "watchdog": "it gave no sign of life and was ended; mcpctl service logs has what it did before",
@@ -40,7 +40,7 @@ RESULTS = {
 
 
 def _user() -> str:
-    """Return the name of the user that we run as; their number where they have none."""
+    """Return the name of this user, or the uid if there is no name."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -57,7 +57,7 @@ class Systemd:
         self._run = runner
 
     def files(self) -> list[File]:
-        """Return both units."""
+        """Return the socket and the service unit."""
         base = os.environ.get("XDG_CONFIG_HOME", "")
         home = base if base.startswith("/") else f"{paths.home()}/.config"
         folder = f"{os.path.abspath(home)}/systemd/user"
@@ -67,14 +67,14 @@ class Systemd:
         ]
 
     def check(self) -> None:
-        """See that there is a manager of this user."""
+        """Raise ``DaemonUnavailable`` if systemd has no manager for this user."""
         if shutil.which("systemctl") is None:
             raise DaemonUnavailable(
-                "there is no systemctl here, so nothing that would run a service",
+                "there is no systemctl here, so nothing can run a service",
                 hint=UP,
                 why="no_manager",
             )
-        done = self._run.ask("systemctl", "--user", "show-environment")
+        done = self._run.query("systemctl", "--user", "show-environment")
         if done.status:
             user = _user()
             raise DaemonUnavailable(
@@ -86,35 +86,35 @@ class Systemd:
 
     def start(self, *, now: bool) -> None:
         """Enable both units, and start them."""
-        self._run.must("systemctl", "--user", "daemon-reload")
-        self._run.must("systemctl", "--user", "enable", SOCKET, SERVICE)
+        self._run.run_checked("systemctl", "--user", "daemon-reload")
+        self._run.run_checked("systemctl", "--user", "enable", SOCKET, SERVICE)
         if now:
             self._start_again()
 
     def stop(self) -> None:
-        """Disable both units and stop them, the socket first, or a client would start anew."""
-        done = self._run.do("systemctl", "--user", "disable", "--now", SOCKET, SERVICE)
-        if done.status and self.look()["active"]:
+        """Disable and stop both units, the socket first: a client would start the daemon again."""
+        done = self._run.run("systemctl", "--user", "disable", "--now", SOCKET, SERVICE)
+        if done.status and self.state()["active"]:
             raise failed(done)
 
     def forget(self) -> None:
-        """Have the manager see that there are no units."""
-        self._run.do("systemctl", "--user", "daemon-reload")
-        self._run.ask("systemctl", "--user", "reset-failed", SOCKET, SERVICE)
+        """Reload the units, and clear their failures."""
+        self._run.run("systemctl", "--user", "daemon-reload")
+        self._run.query("systemctl", "--user", "reset-failed", SOCKET, SERVICE)
 
     def restart(self) -> None:
-        """Start anew, also what has failed too often."""
+        """Start both units again, even after too many failures."""
         if self._show(SERVICE).get("NeedDaemonReload") == "yes":
-            self._run.must("systemctl", "--user", "daemon-reload")
+            self._run.run_checked("systemctl", "--user", "daemon-reload")
         self._start_again()
 
     def _start_again(self) -> None:
-        self._run.ask("systemctl", "--user", "reset-failed", SOCKET, SERVICE)
-        self._run.must("systemctl", "--user", "start", SOCKET)
-        self._run.must("systemctl", "--user", "restart", SERVICE)
+        self._run.query("systemctl", "--user", "reset-failed", SOCKET, SERVICE)
+        self._run.run_checked("systemctl", "--user", "start", SOCKET)
+        self._run.run_checked("systemctl", "--user", "restart", SERVICE)
 
-    def look(self) -> ServiceState:
-        """Ask for both units."""
+    def state(self) -> ServiceState:
+        """Return the state of both units."""
         service, socket = self._show(SERVICE), self._show(SOCKET)
         files = file_states(self.files())
         is_active = service.get("ActiveState") in ("active", "reloading")
@@ -162,17 +162,17 @@ class Systemd:
 
     def _show(self, unit: str) -> dict[str, str]:
         wanted = f"--property={','.join(PROPERTIES)}"
-        done = self._run.ask("systemctl", "--user", "show", unit, wanted)
+        done = self._run.query("systemctl", "--user", "show", unit, wanted)
         lines = (line.partition("=") for line in done.out.splitlines())
         return {name: value for name, _, value in lines}
 
     def log_command(self, lines: int, *, follow: bool) -> list[str]:
-        """Return how the journal is read."""
+        """Return the command that reads the journal."""
         argv = ["journalctl", "--user", f"--unit={SERVICE}", f"--lines={lines}", "--output=json"]
         return [*argv, "--quiet", "--follow"] if follow else [*argv, "--quiet", "--no-pager"]
 
     def log_text(self, line: str) -> str:
-        """Return what was written; the journal has bytes as a list where they are no text."""
+        """Return the message; the journal gives bytes that are not UTF-8 as a list of numbers."""
         try:
             message = json.loads(line).get("MESSAGE")
         except ValueError:

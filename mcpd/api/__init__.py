@@ -1,1 +1,5 @@
-"""What crosses the control socket, as types: a promise, unlike the internals on either side."""
+"""The control protocol as types: parameters, results, the status and the version.
+
+A public contract, which neither the daemon's core nor ``mcpctl`` may change on its own: it imports
+nothing of either.
+"""

@@ -1,4 +1,4 @@
-"""The snapshot of ``mcpd/status`` and of ``mcpctl status --json``: a public format."""
+"""The result of ``mcpd/status``, which ``mcpctl status --json`` prints: a public format."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ State = Literal[
 
 
 class NofileStatus(TypedDict):
-    """The daemon's descriptors."""
+    """File descriptors of the daemon."""
 
     soft: int | None
     """The limit that is in force; ``None`` where there is none."""
     hard: int | None
-    """What it could be raised to; it was, at the start."""
+    """The hard limit, to which the soft one was raised at the start."""
     open: int | None
-    """How many are open, where that can be told."""
+    """How many are open; ``None`` where the system does not report it."""
 
 
 class SessionStatus(TypedDict):
@@ -27,7 +27,7 @@ class SessionStatus(TypedDict):
     server: str | None
     """The server whose endpoint it is on; ``None`` is the aggregate."""
     client: str | None
-    """What its client calls itself, with the pid of the process behind it."""
+    """The name its client gave, with the pid of the process behind it."""
 
 
 class DaemonStatus(TypedDict):
@@ -38,11 +38,11 @@ class DaemonStatus(TypedDict):
     uptime_s: float
     socket: str
     sessions: int
-    """All sessions, on whatever endpoint."""
+    """The number of sessions, on every endpoint."""
     clients: NotRequired[list[SessionStatus]]
-    """Who they are. Missing from a daemon of an earlier version."""
+    """The sessions. Missing from a daemon of an earlier version."""
     tables: dict[str, int]
-    """What is remembered for requests, questions and subscriptions under way; idle, nothing is."""
+    """How many requests, questions and subscriptions each table holds: 0 in an idle daemon."""
     nofile: NotRequired[NofileStatus]
     """Missing from a daemon of an earlier version."""
     problems: NotRequired[list[str]]
@@ -50,14 +50,14 @@ class DaemonStatus(TypedDict):
 
 
 class StartingStatus(TypedDict):
-    """How far a start is."""
+    """The progress of a start."""
 
     for_s: float | None
-    """Since its process was spawned; ``None`` while it waits for its turn."""
+    """Seconds since its process was spawned; ``None`` while it waits to be spawned."""
     limit_s: float
-    """What it gets in all; 0: no limit."""
+    """Seconds that the start may take; 0: no limit."""
     installing: bool
-    """Whether a package runner has perhaps not come to the server yet."""
+    """Whether a package runner (``npx``, ``uvx``) may still be installing the server."""
 
 
 class InstanceStatus(TypedDict):
@@ -70,13 +70,13 @@ class InstanceStatus(TypedDict):
     uptime_s: float | None
     rss_bytes: int | None
     clients: NotRequired[list[str]]
-    """The names of those who use it, where they have some."""
+    """Names of the clients that use it, as far as they gave one."""
     responsive: NotRequired[bool | None]
     starting: NotRequired[StartingStatus]
 
 
 class TurnStatus(TypedDict):
-    """Who has the turn: whose calls may be in flight, and may be asked questions."""
+    """The session that has the turn: its calls may be in flight, and be asked questions."""
 
     session: int
     since_s: float
@@ -84,7 +84,7 @@ class TurnStatus(TypedDict):
 
 
 class WaitingStatus(TypedDict):
-    """Who waits for a turn."""
+    """A session that waits for a turn."""
 
     session: int
     for_s: float
@@ -92,15 +92,15 @@ class WaitingStatus(TypedDict):
 
 
 class InteractiveStatus(TypedDict):
-    """How questions of a server find the session that they are for."""
+    """How a server's questions are assigned to sessions."""
 
     mode: Literal["auto", "shared", "exclusive", "off"]
-    """As its entry says."""
+    """The setting of the entry."""
     asks: bool
-    """Whether it is known to ask; with ``auto`` sessions take turns then."""
+    """Whether it has asked before; with ``auto``, sessions take turns from then on."""
     turn: TurnStatus | None
     waiting: list[WaitingStatus]
-    """In the order in which they wait."""
+    """In the order in which they get the turn."""
 
 
 class ServerStatus(TypedDict):
@@ -114,47 +114,47 @@ class ServerStatus(TypedDict):
     transport: str
     sharing: str
     sharing_reason: str | None
-    """Why, where that is not simply what its entry says."""
+    """Why, if that is not what its entry says."""
     interactive: NotRequired[InteractiveStatus]
     era: str | None
     protocol_version: str | None
     server_info: dict[str, Any] | None
     left_out: NotRequired[list[str]]
-    """Capabilities of clients that it refuses to be told of, such as ``elicitation.form``."""
+    """Capabilities that it refused in the handshake, such as ``elicitation.form``."""
     pid: int | None
     pids: list[int]
-    """The whole tree."""
+    """Its whole process tree."""
     generation: int
-    """Counts every process."""
+    """How many processes it has had."""
     uptime_s: float | None
     restarts: int
-    """Counts the unplanned ones."""
+    """How many of their starts were not planned."""
     sessions: int
-    """Those on the server's own endpoint."""
+    """Sessions on the server's own endpoint."""
     in_flight: int
     calls: int
     errors: int
     """``calls`` and ``errors`` count ``tools/call``."""
     rss_bytes: int | None
-    """Of the whole tree."""
+    """Memory of the whole tree; ``None`` without a process."""
     tools: int | None
     noise: NotRequired[int]
-    """Lines on its stdout that were no messages."""
+    """Lines on its stdout that were not messages."""
     noise_reason: NotRequired[str | None]
     """What was wrong with the last of them."""
     responsive: NotRequired[bool | None]
     """``False`` while a signal has stopped one of its processes; ``None`` while it has none."""
     stopped_pids: NotRequired[list[int]]
-    """Those that it has stopped."""
+    """The stopped processes."""
     silent_s: NotRequired[float | None]
-    """For how long it has said nothing while it owes an answer."""
+    """Seconds without any output while a request waits for its answer."""
     last_error: str | None
     last_error_at: NotRequired[str | None]
     """When that was: RFC 3339, UTC, milliseconds."""
     last_error_kind: NotRequired[str | None]
-    """As the ``kind`` of an error."""
+    """The ``kind`` of that error."""
     starting: NotRequired[StartingStatus]
-    """While its state is that; of several processes, the first of those that start."""
+    """Only while its state is ``starting``; of several processes, the first that starts."""
     instances: NotRequired[list[InstanceStatus]]
 
 

@@ -1,17 +1,17 @@
-"""The version of the control protocol, and what two different ones mean to each other."""
+"""The version of the control protocol, and whether two versions are compatible."""
 
 from __future__ import annotations
 
 API = 1
-"""Said in ``mcpd/hello``. New methods and members leave it; a changed or removed one raises it.
+"""Version in the result of ``mcpd/hello``.
 
-So equal numbers understand each other whatever the releases are, and a client ignores members
-that it does not know.
+A new method or member leaves it as it is; one that is changed or removed raises it. So a client and
+a daemon with equal numbers work together, whatever their releases: both ignore unknown members.
 """
 
 
 def complaint(theirs: object) -> str | None:
-    """Return why this client cannot work with a daemon that says ``theirs``; ``None`` if it can."""
+    """Return why this client cannot use a daemon of version ``theirs``, or ``None`` if it can."""
     if type(theirs) is not int:
         return "what listens there does not speak mcpd's protocol"
     if theirs == API:

@@ -1,4 +1,4 @@
-"""A blocking client of the control socket: one request at a time, notifications in between."""
+"""A blocking client of the control socket, with one request at a time."""
 
 from __future__ import annotations
 
@@ -9,52 +9,55 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mcpd import launch, presence
+from mcpd import daemon_process
 from mcpd.api import version
 from mcpd.client import messages
+from mcpd.daemon_start import unavailable
+from mcpd.daemon_start.deadline import ResponseDeadline
+from mcpd.daemon_start.reach import reach
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
-    from mcpd.api.messages import Hello
+    from mcpd.api.results import Hello
 
 WRITE_TIMEOUT_S = 30.0
 TICK_S = 0.2
-LOOK_S = 0.8
-"""Between two looks, or less, at whether a daemon that is waited for has been stopped."""
+CHECK_S = 0.8
+"""The longest time between two checks whether a signal has stopped the daemon."""
 
 CHUNK_BYTES = 1 << 18
 
 Notify = Callable[[str, Any], None]
-"""Told of a notification: method and params."""
+"""Called for each notification with method and params."""
 
 
 class Answer(NamedTuple):
-    """A result as a value, and as the text that came."""
+    """A result, as a value and as the text that was received."""
 
     value: Any
     text: str
 
 
-def _place() -> dict[str, Any]:
-    """Return where we are, for servers that have a process for each workspace."""
+def _cwd_params() -> dict[str, Any]:
+    """Return params with the working directory, for servers with a process for each workspace."""
     try:
         return {"cwd": os.getcwd()}
-    except OSError:  # removed under our feet
+    except OSError:  # the directory was removed
         return {}
 
 
 class Control:
-    """One connection to the daemon. Not for several threads."""
+    """One connection to the daemon. Not thread-safe."""
 
     def __init__(self, connection: socket.socket, path: str) -> None:
         self.path = path
         self.hello: Hello
-        self._patience = presence.Patience(connection)
+        self._deadline = ResponseDeadline(connection)
         self._stopped_at: float | None = None  # monotonic; when the daemon was found stopped
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._connection = connection
         self._buffer = bytearray()
-        self._searched = 0  # no newline stands before this place of the buffer
+        self._searched = 0  # the buffer has no newline before this position
         self._last_id = 0
 
     @classmethod
@@ -66,22 +69,22 @@ class Control:
         config: str | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Self:
-        """Connect and greet; with ``start``, start a daemon where none runs.
+        """Connect and send ``mcpd/hello``; with ``start``, start a daemon if none runs.
 
-        Raises ``DaemonUnavailable``; ``details["why"]`` is as ``launch.connect`` says, or
+        Raises ``DaemonUnavailable``; ``details["why"]`` is as ``daemon_start.reach`` says, or
         ``unresponsive`` (with ``pid``), ``incompatible`` or ``gone``.
         """
-        return launch.reach(
+        return reach(
             path,
             lambda connection: cls.over(connection, path),
-            is_to_start=start,
+            may_start=start,
             config=config,
             progress=progress,
         )
 
     @classmethod
     def over(cls, connection: socket.socket, path: str) -> Self:
-        """Greet whoever is at the other end; raise as ``open`` does."""
+        """Send ``mcpd/hello`` on ``connection``; raise as ``open`` does."""
         control = cls(connection, path)
         try:
             control.check()
@@ -98,22 +101,22 @@ class Control:
 
     @property
     def pid(self) -> int | None:
-        """Return the pid of the daemon, or of whoever has the socket in its place."""
-        return self._patience.pid
+        """Return the pid of the daemon, or of the process that listens in its place."""
+        return self._deadline.pid
 
     def check(self) -> None:
-        """Have the daemon say who it is; raise ``DaemonUnavailable`` as ``open`` does."""
-        self._patience = presence.Patience(self._connection)
+        """Send ``mcpd/hello`` and set ``hello``; raise ``DaemonUnavailable`` as ``open`` does."""
+        self._deadline = ResponseDeadline(self._connection)
         self._last_id += 1
-        self._send_request(self._last_id, "mcpd/hello", _place())
-        hello = self._first_word(self._last_id)
+        self._send_request(self._last_id, "mcpd/hello", _cwd_params())
+        hello = self._first_answer(self._last_id)
         complaint = version.complaint(hello.get("api") if isinstance(hello, dict) else None)
         if complaint is not None:
             raise DaemonUnavailable(complaint, why="incompatible", path=self.path, pid=self.pid)
         self.hello = hello
 
     def close(self) -> None:
-        """Hang up; what was in flight is cancelled by the daemon."""
+        """Close the connection; the daemon cancels what is in flight."""
         self._connection.close()
 
     def request(
@@ -125,7 +128,7 @@ class Control:
         on_notification: Notify | None = None,
         on_wait: Callable[[float], None] | None = None,
     ) -> Any:
-        """Return the result of a request, as a value; see ``exchange``."""
+        """Send a request and return its result as a value; see ``exchange``."""
         return self.exchange(
             method, params, timeout=timeout, on_notification=on_notification, on_wait=on_wait
         ).value
@@ -139,11 +142,12 @@ class Control:
         on_notification: Notify | None = None,
         on_wait: Callable[[float], None] | None = None,
     ) -> Answer:
-        """Send a request and wait for its answer, ``timeout`` seconds at most.
+        """Send a request and return its result, after at most ``timeout`` seconds.
 
-        ``on_notification`` is given what comes meanwhile, ``on_wait`` the seconds waited, a few
-        times a second. Raises ``RequestFailed`` for an error, ``DaemonUnavailable`` for a daemon
-        that hangs up or takes too long. An interrupt cancels the request and goes on rising.
+        ``on_notification`` is called for each notification that comes before the result, and
+        ``on_wait`` a few times a second with the seconds waited. Raises ``RequestFailed`` for an
+        error response, and ``DaemonUnavailable`` for a daemon that hangs up or takes too long.
+        An interrupt cancels the request and is raised again.
         """
         self._last_id += 1
         ident = self._last_id
@@ -159,7 +163,7 @@ class Control:
     def stream(
         self, method: str, params: dict[str, Any] | None = None, *, notification: str
     ) -> Stream:
-        """Send a request whose answer goes on in ``notification``s, until we hang up."""
+        """Send a request that ``notification``s follow until the connection is closed."""
         return Stream(self, method, params, notification)
 
     def next_notification(self) -> tuple[str, Any]:
@@ -169,14 +173,14 @@ class Control:
             if "method" in members:
                 return members["method"], members.get("params")
 
-    def _first_word(self, ident: int) -> Any:
-        left = self._patience.left()
+    def _first_answer(self, ident: int) -> Any:
+        left = self._deadline.remaining()
         while left:
             try:
                 return self._wait(ident, left, None, None).value
             except TimeoutError:
-                left = self._patience.left()
-        raise self._patience.exhausted()
+                left = self._deadline.remaining()
+        raise self._deadline.error()
 
     def _send_request(self, ident: int, method: str, params: dict[str, Any] | None) -> None:
         message: dict[str, Any] = {"jsonrpc": "2.0", "id": ident, "method": method}
@@ -193,25 +197,25 @@ class Control:
         try:
             self._write(message)
         except DaemonUnavailable:
-            return  # hanging up cancels as well
+            return  # closing the connection cancels as well
 
     def _write(self, message: dict[str, Any]) -> None:
         began = time.monotonic()
         left = memoryview(messages.encode(message))
-        self._connection.settimeout(LOOK_S)
+        self._connection.settimeout(CHECK_S)
         while left:
             try:
                 left = left[self._connection.send(left) :]
             except TimeoutError:
-                self._look()
+                self._check_stopped()
                 if time.monotonic() - began >= WRITE_TIMEOUT_S:
                     raise self._unresponsive(WRITE_TIMEOUT_S) from None
             except OSError:
-                self._raise_last_words()
+                self._raise_reason()
                 raise self._gone() from None
 
-    def _raise_last_words(self) -> None:
-        """Raise the reason, if the daemon gave one before it hung up."""
+    def _raise_reason(self) -> None:
+        """Raise the error that the daemon sent before it hung up, if it sent one."""
         try:
             members, _ = self._read_message(time.monotonic() + TICK_S, None)
         except (DaemonUnavailable, TimeoutError):
@@ -248,7 +252,7 @@ class Control:
             raise DaemonUnavailable(message, why="incompatible", path=self.path) from None
 
     def _read_line(self, deadline: float | None, on_wait: Callable[[float], None] | None) -> bytes:
-        """Return the next line; ``TimeoutError`` at ``deadline`` (monotonic)."""
+        """Return the next line; raise ``TimeoutError`` at ``deadline`` (monotonic)."""
         began = time.monotonic()
         while True:
             end = self._buffer.find(b"\n", self._searched)
@@ -261,12 +265,12 @@ class Control:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
-            pause = LOOK_S if on_wait is None else TICK_S
+            pause = CHECK_S if on_wait is None else TICK_S
             self._connection.settimeout(pause if left is None else min(pause, left))
             try:
                 chunk = self._connection.recv(CHUNK_BYTES)
             except TimeoutError:
-                self._look()
+                self._check_stopped()
                 if on_wait is not None:
                     on_wait(time.monotonic() - began)
                 continue
@@ -279,25 +283,25 @@ class Control:
     def _gone(self) -> DaemonUnavailable:
         return DaemonUnavailable("the daemon has hung up", why="gone", path=self.path)
 
-    def _look(self) -> None:
-        """Raise if the daemon is stopped and stays so: one waits for an answer, not for nothing."""
+    def _check_stopped(self) -> None:
+        """Raise ``DaemonUnavailable`` if the daemon has been stopped by a signal for a while."""
         now = time.monotonic()
-        if self.pid is None or now - self._looked_at < LOOK_S / 2:
+        if self.pid is None or now - self._checked_at < CHECK_S / 2:
             return
-        self._looked_at = now
-        if not presence.is_stopped(self.pid):
+        self._checked_at = now
+        if not daemon_process.is_stopped(self.pid):
             self._stopped_at = None
         elif self._stopped_at is None:
             self._stopped_at = now
-        elif now - self._stopped_at >= LOOK_S / 2:
+        elif now - self._stopped_at >= CHECK_S / 2:
             raise self._unresponsive(now - self._stopped_at)
 
     def _unresponsive(self, waited_s: float) -> DaemonUnavailable:
-        return presence.unresponsive(self.path, self.pid, waited_s)
+        return unavailable.unresponsive(self.path, self.pid, waited_s)
 
 
 class Stream:
-    """What a request brings after its result: the params of one kind of notification."""
+    """The notifications of one method that follow the result of a request, as their params."""
 
     def __init__(
         self, control: Control, method: str, params: dict[str, Any] | None, notification: str
@@ -308,9 +312,9 @@ class Stream:
         self.result = control.request(method, params, on_notification=self._keep)
 
     def so_far(self) -> list[Any]:
-        """Return what the daemon had to tell when it was asked, without waiting for more.
+        """Return the notifications that the daemon has sent so far, without waiting for more.
 
-        That was written before it reads another request, so it is all here with its answer.
+        The daemon writes them before it reads another request, so they precede its response.
         """
         self._control.request("mcpd/hello", on_notification=self._keep)
         found = list(self._waiting)
@@ -318,7 +322,7 @@ class Stream:
         return found
 
     def __iter__(self) -> Iterator[Any]:
-        """Give one after another; raise ``DaemonUnavailable`` when the daemon hangs up."""
+        """Yield params as they come; raise ``DaemonUnavailable`` when the daemon hangs up."""
         while True:
             while self._waiting:
                 yield self._waiting.popleft()

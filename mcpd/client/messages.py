@@ -1,4 +1,4 @@
-"""Lines of the socket to and from values, with the text of an answer kept as it came."""
+"""Encoding and decoding lines of the socket, keeping the text of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BLANKS = " \t\r\n"
 
 
 class Message(NamedTuple):
-    """One line that was read: its members, and the text of each one's value."""
+    """A decoded line: its members, and the JSON text of each member's value."""
 
     members: dict[str, Any]
     texts: dict[str, str]
@@ -22,9 +22,9 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 def decode(line: bytes) -> Message:
-    """Return the JSON object on ``line``; ``ValueError`` for anything else.
+    """Return the JSON object on ``line``; raise ``ValueError`` for anything else.
 
-    A result is passed on to scripts as its server wrote it: no number changes its spelling.
+    The texts let scripts get a result as the server wrote it, with its spelling of numbers.
     """
     text = line.decode("utf-8", "surrogatepass").lstrip("\ufeff")
     try:
@@ -51,7 +51,7 @@ def _object(text: str) -> Message:
 
 
 def _expect(text: str, at: int, mark: str) -> int:
-    """Return where the next thing after ``mark`` begins."""
+    """Return the position of the next token after ``mark``; raise ``ValueError`` without it."""
     at = _skip(text, at)
     if text[at] != mark:
         raise ValueError(f"expected {mark} at {at}")

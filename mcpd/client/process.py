@@ -1,4 +1,4 @@
-"""The daemon as a process: waiting until it is gone, and ending one that does not respond."""
+"""The process of the daemon: waiting until it has ended, and killing it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,25 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mcpd import presence
+from mcpd import daemon_process
 from mcpd.errors import DaemonUnavailable
 
-GUARDIAN = "mcpd/supervise/guardian.py"
-LOOK_AGAIN_S = 0.02
+GUARDIANS = ("mcpd/supervise/cleanup/guardian.py", "mcpd/supervise/guardian.py")
+"""How the path of the guardian's script ends; the second is that of older versions."""
+
+POLL_S = 0.02
 TICK_S = 0.2
 TERM_GRACE_S = 10.0
-"""A daemon that is well stops its servers first; that may take their grace twice."""
+"""For a daemon that responds to SIGTERM: it stops its servers first, with twice their grace."""
 
 KILL_GRACE_S = 5.0
 
 CLEANUP_S = 12.0
-"""For the guardian, which gives the servers of a killed daemon some seconds."""
+"""For the guardian, which stops the servers of a killed daemon."""
 
 
 class Process:
-    """One process, never mistaken for a later one of the same pid where the system allows."""
+    """A process, by a pidfd where there are any: a later process of the same pid is another one."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -36,15 +38,15 @@ class Process:
                 self._fd = os.pidfd_open(pid)
 
     def close(self) -> None:
-        """Forget it."""
+        """Close the pidfd."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def wait(self, timeout: float, on_wait: Callable[[float], None] | None = None) -> bool:
-        """Tell whether it ended within ``timeout`` seconds."""
+        """Wait for ``timeout`` seconds; return whether the process has ended."""
         began = time.monotonic()
-        while not self._look(min(TICK_S, timeout)):
+        while not self._has_ended(min(TICK_S, timeout)):
             waited = time.monotonic() - began
             if waited >= timeout:
                 return False
@@ -53,7 +55,7 @@ class Process:
         return True
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, to no other process than this one."""
+        """Send a signal to the process, and to no other one."""
         with suppress(ProcessLookupError):
             if self._fd is not None:
                 signal.pidfd_send_signal(self._fd, number)
@@ -61,17 +63,17 @@ class Process:
                 os.kill(self.pid, number)
 
     def require_daemon(self, socket: str) -> None:
-        """Raise ``DaemonUnavailable`` where it is no mcpd of ours that holds the socket's lock."""
-        if not presence.is_daemon_of(self.pid, socket):
+        """Raise ``DaemonUnavailable`` if it is not an mcpd that holds the lock of ``socket``."""
+        if not daemon_process.is_daemon_of(self.pid, socket):
             message = f"pid {self.pid} has the socket, but it is no mcpd of yours: left alone"
             raise DaemonUnavailable(message, why="not_ours", pid=self.pid)
 
     def end(self, socket: str, on_wait: Callable[[float], None] | None = None) -> None:
-        """End the daemon of ``socket`` and what it has started: SIGTERM, then SIGKILL.
+        """End the daemon of ``socket`` and its servers, with SIGTERM and then SIGKILL.
 
-        One that is stopped is let go on, so that it can end by itself. Of one that had to be
-        killed the guardian ends the servers, and is waited for. Raises ``DaemonUnavailable`` as
-        ``require_daemon`` does (nobody is signalled then), and where it does not end.
+        A stopped daemon gets SIGCONT, so that it can end by itself. If it has to be killed, its
+        guardian ends the servers and is waited for. Raises ``DaemonUnavailable`` as
+        ``require_daemon`` does, before any signal, and if the process does not end.
         """
         self.require_daemon(socket)
         guardians = [Process(pid) for pid in _guardians(self.pid)]
@@ -89,8 +91,8 @@ class Process:
             for guardian in guardians:
                 guardian.close()
 
-    def _look(self, timeout: float) -> bool:
-        """Tell whether it has ended, now or within ``timeout`` seconds."""
+    def _has_ended(self, timeout: float) -> bool:
+        """Return whether the process has ended, now or within ``timeout`` seconds."""
         if self._fd is not None:
             return bool(select.select([self._fd], [], [], timeout)[0])
         try:
@@ -99,16 +101,16 @@ class Process:
             return True
         except PermissionError:  # another user's by now, so not the one that was
             return True
-        time.sleep(min(LOOK_AGAIN_S, timeout))
+        time.sleep(min(POLL_S, timeout))
         return False
 
 
 def lock_holder(lock: str, table: str = "/proc/locks") -> int | None:
-    """Return the pid that holds the ``flock`` of a file, ``None`` for nobody and unknown.
+    """Return the pid that holds the ``flock`` of a file, ``None`` if none is known to.
 
-    Not by trying to take it: a daemon that starts in that moment would find it taken.
-    Source: proc(5), ``/proc/locks``. The device there may be another than ``stat``'s (overlays,
-    btrfs), so a holder counts whose inode is right and that is of ours.
+    Does not try to take the lock: a daemon that starts at that moment would fail. Source: proc(5),
+    ``/proc/locks``. The device there may differ from that of ``stat`` (overlays, btrfs), so a
+    holder counts if the inode matches and the process is this user's.
     """
     try:
         inode = os.lstat(lock).st_ino
@@ -134,14 +136,14 @@ def _is_ours(pid: int) -> bool:
 
 
 def _guardians(pid: int) -> list[int]:
-    """Return the children of a daemon that will clear up after it."""
+    """Return the guardians among the children of a daemon."""
     if sys.platform != "linux":
         import subprocess
 
         argv = ["ps", "-A", "-o", "pid=,ppid=,command="]
         table = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
         rows = [line.split(None, 2) for line in table.splitlines()]
-        return [int(row[0]) for row in rows if row[1] == str(pid) and GUARDIAN in row[2]]
+        return [int(row[0]) for row in rows if row[1] == str(pid) and _names_guardian(row[2])]
     found = []
     for number in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
@@ -149,6 +151,10 @@ def _guardians(pid: int) -> list[int]:
                 parent = file.read().rpartition(b")")[2].split()[1]
             if int(parent) == pid:
                 with open(f"/proc/{number}/cmdline", "rb") as file:
-                    if GUARDIAN.encode() in file.read():
+                    if _names_guardian(os.fsdecode(file.read())):
                         found.append(int(number))
     return found
+
+
+def _names_guardian(command: str) -> bool:
+    return any(path in command for path in GUARDIANS)

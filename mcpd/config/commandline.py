@@ -1,4 +1,4 @@
-"""Commands as people type them into a shell: recognised, and taken apart where that is safe."""
+"""Splits a ``command`` that is a whole command line, as a shell would, where that is safe."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Unbalanced(ValueError):
 
 
 def has_blanks(command: str) -> bool:
-    """Say whether a command may be a whole command line."""
+    """Return whether a command may be a whole command line."""
     return len(command.split(None, 1)) > 1
 
 
 def split(command: str, is_program: Callable[[str], bool]) -> list[str] | None:
-    """Return the words of a command line, ``None`` for what is a program as it stands.
+    """Return the words of a command line, or ``None`` if ``command`` is a program as written.
 
-    ``is_program`` says whether a text, as it is written, names one. A path with blanks in it is
-    kept whole where it is there, also with arguments after it; and where neither it nor its first
-    word is there: then it is the path that is wrong. Raises ``Unbalanced``.
+    ``is_program`` returns whether a text names a program. A path with blanks that exists is one
+    word, also if arguments follow it. If neither that path nor the first word exists, the result is
+    ``None``: the path is wrong. Raises ``Unbalanced``.
     """
     if is_program(command):
         return None
@@ -39,12 +39,12 @@ def split(command: str, is_program: Callable[[str], bool]) -> list[str] | None:
 
 
 def is_option_and_value(argument: str) -> bool:
-    """Say whether an argument looks like two: ``-y pkg``."""
+    """Return whether an argument looks like an option and its value: ``-y pkg``."""
     return _OPTION_AND_VALUE.match(argument) is not None
 
 
 def is_there(command: str, cwd: str, path: str | None) -> bool:
-    """Say whether a file has this name: from ``cwd``, or without a slash in it on ``path``."""
+    """Return whether ``command`` exists: relative to ``cwd``, or on ``path`` without a slash."""
     if "/" in command:
         return os.path.isfile(os.path.join(cwd, command))
     directories = (path or os.defpath).split(os.pathsep)

@@ -1,4 +1,4 @@
-"""Two configurations to what is to be started, stopped, replaced or left alone."""
+"""Compares two configurations: which servers to start, stop, replace or leave running."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import Entry
+from mcpd.config.entry import ServerEntry
 from mcpd.config.load import Loaded
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What is different, as names of servers; each name is in one of the first five.
+    """The differences, as names of servers; each name is in exactly one of the first five.
 
-    ``filters_only`` have other ``tools`` and nothing else, so their process stays. ``broken``
-    are those whose new entry is bad: one that had a good entry keeps that, so it is among
-    ``unchanged``; one that is new is among ``added``.
+    In ``filters_only`` nothing but ``tools`` differs, so the process keeps running. ``broken`` are
+    servers whose new entry is invalid: one with a valid old entry keeps that and is in
+    ``unchanged``; a new one is in ``added``.
     """
 
     added: tuple[str, ...] = ()
@@ -25,18 +25,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     unchanged: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     reordered: bool = False
-    """The servers that stay have another order, which names in the aggregate may follow."""
+    """Whether the remaining servers have a new order, which can change names in the aggregate."""
 
     daemon: bool = False
-    """The daemon's own table is different."""
+    """Whether the ``[daemon]`` table differs."""
 
 
 def diff(old: Loaded, new: Loaded) -> Change:
-    """Compare what is applied with what is to be.
+    """Compare the active configuration with a new one.
 
-    ``old`` is what ``carried_over`` made of the last one, so that a bad entry that is good
-    again as it was counts as unchanged. What counts is what the values come to: not their
-    spelling, nor comments, order or the file they stand in.
+    ``old`` is the last result of ``carried_over``, so an entry that was invalid and is valid again
+    with the same values is unchanged. Only resolved values are compared: not their spelling,
+    comments, order or file.
     """
     lists: dict[str, list[str]] = {
         "changed": [],
@@ -58,10 +58,10 @@ def diff(old: Loaded, new: Loaded) -> Change:
 
 
 def carried_over(old: Loaded, new: Loaded) -> Loaded:
-    """Return what is applied from now on: ``new``, with good old entries for bad new ones.
+    """Return the configuration to apply: ``new``, with valid old entries for invalid new ones.
 
-    Such an entry keeps its values and carries the new one's ``error`` and ``problems``. When
-    a file of ``new`` is broken everything is as it was, with the new problems.
+    Such an entry keeps its old values and gets the new one's ``error`` and ``problems``. If a file
+    of ``new`` is broken, the result is ``old`` with the new problems.
     """
     if new.broken:
         return msgspec.structs.replace(old, problems=new.problems, broken=True)
@@ -74,16 +74,16 @@ def carried_over(old: Loaded, new: Loaded) -> Loaded:
     return msgspec.structs.replace(new, entries=entries)
 
 
-def is_usable(entry: Entry) -> bool:
-    """Say whether an entry tells how to start its server, or that it is off."""
+def is_usable(entry: ServerEntry) -> bool:
+    """Return whether an entry can be started, or is valid and disabled."""
     return entry.launch is not None or (entry.config is not None and not entry.enabled)
 
 
-def _with_error(good: Entry, bad: Entry) -> Entry:
+def _with_error(good: ServerEntry, bad: ServerEntry) -> ServerEntry:
     return msgspec.structs.replace(good, error=bad.error, problems=bad.problems)
 
 
-def _verdict(old: Entry, new: Entry) -> str:
+def _verdict(old: ServerEntry, new: ServerEntry) -> str:
     if new.error is not None:
         return "unchanged"
     if _essence(old) != _essence(new):
@@ -93,11 +93,11 @@ def _verdict(old: Entry, new: Entry) -> str:
     return "unchanged"
 
 
-def _essence(entry: Entry) -> dict[str, Any]:
-    """Return what makes a process of this entry differ from one of another."""
+def _essence(entry: ServerEntry) -> dict[str, Any]:
+    """Return the values of an entry that a running process depends on."""
     values: dict[str, Any] = msgspec.structs.asdict(entry.config) if entry.config else {}
     values.pop("tools", None)
-    if entry.launch is not None:  # what the texts come to, instead of how they are written
+    if entry.launch is not None:  # the resolved texts instead of those in the file
         values |= msgspec.structs.asdict(entry.launch)
         values["names_cwd"] = entry.config is not None and entry.config.cwd is not None
     return {**values, "enabled": entry.enabled}

@@ -1,4 +1,4 @@
-"""One server's entry: its values, how it is started, what of it may be shown."""
+"""One server's entry: its values, its resolved command, and the parts that may be shown."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import commandline, envfile, tables, workspace
-from mcpd.config.document import Document
+from mcpd.config import commandline, tables, workspace
+from mcpd.config.files import envfile
+from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
-from mcpd.config.problems import KeyPath, Problem
-from mcpd.config.schema import ResolvedLaunch, ServerConfig
+from mcpd.config.problems import Problem
+from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.config.secrets import (
     Shown,
     is_secret_name,
@@ -43,8 +44,8 @@ _TWO_IN_ONE = (
 )
 
 
-class ShownLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """A launch as it may be shown: ``~`` resolved, variables by their name, secrets masked."""
+class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A command as it may be shown: ``~`` resolved, variables by their name, secrets masked."""
 
     command: str
     args: tuple[str, ...]
@@ -52,13 +53,13 @@ class ShownLaunch(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A server as configured.
 
-    ``config`` is ``None`` for an entry whose values are wrong, ``launch`` also for one with a
-    variable that is not set; ``error`` then says so in one line, with file, line and key. A
-    disabled server whose variables are not set has no ``launch`` and no ``error`` either.
-    ``secrets`` are values of 8 characters or more, to be masked in what the server writes.
+    ``config`` is ``None`` if a value is invalid; ``launch`` is ``None`` also if a variable is not
+    set. ``error`` is then one line with the file, the line and the key. A disabled server with a
+    variable that is not set has neither ``launch`` nor ``error``. ``secrets`` are the values of 8
+    or more characters that are masked in the server's output.
     """
 
     name: str
@@ -66,44 +67,44 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
     enabled: bool = True
     config: ServerConfig | None = None
-    launch: ResolvedLaunch | None = None
-    shown: ShownLaunch | None = None
+    launch: ResolvedCommand | None = None
+    shown: ShownCommand | None = None
     error: str | None = None
     secrets: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     env_file: str | None = None
-    """The absolute path of what ``env_file`` means, where it means a path."""
+    """The absolute path of ``env_file``, if it can be resolved."""
 
     unset: str | None = None
-    """The variable without a value that ``error`` is about; no change of a file gives it one."""
+    """The variable that is not set, if that is the ``error``; editing the file cannot set it."""
 
     off_by: tuple[str, ...] = ()
-    """Of ``enabled`` and ``disabled`` those that say that it is off."""
+    """The keys that disable it: ``enabled``, ``disabled`` or both."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry is resolved against."""
+    """The environment and directories with which an entry is resolved."""
 
     env: Mapping[str, str]
-    """Where variables come from."""
+    """The values of variables."""
 
     cwd: str
-    """Absolute directory of servers that name none."""
+    """The absolute directory of servers without ``cwd``."""
 
     since: str | None = None
-    """Since when, for people, a daemon has had ``env``; ``None`` for the present command."""
+    """Since when the daemon has had ``env``, for messages; ``None``: it is this command's own."""
 
     literal: bool = False
-    """Text is taken as it is: a shell has expanded variables and ``~`` already."""
+    """Whether texts are used as they are, because a shell has expanded them already."""
 
     is_ad_hoc: bool = False
-    """The entry comes from a client: a relative ``cwd`` is one within its directory."""
+    """Whether the entry comes from a client; its ``cwd`` is then relative to the client's."""
 
 
-def masked(entry: Entry) -> dict[str, Any]:
-    """Return the effective values of an entry, secrets masked, as data that JSON can hold.
+def masked(entry: ServerEntry) -> dict[str, Any]:
+    """Return the effective values of an entry for JSON, with secrets masked.
 
-    Empty for an entry whose values are wrong: nobody can tell what in it is secret.
+    Empty for an entry with invalid values, whose secrets cannot be recognised.
     """
     if entry.config is None or entry.shown is None:
         return {}
@@ -113,7 +114,7 @@ def masked(entry: Entry) -> dict[str, Any]:
 
 
 def remedy_of_unset(variable: str) -> str:
-    """Return what to type about a variable that the daemon's environment lacks."""
+    """Return the commands that add a missing variable to the daemon's environment."""
     return f"type `export {variable}=…`, then `mcpctl restart --daemon`"
 
 
@@ -124,12 +125,12 @@ def entry_from_json(
     env: Mapping[str, str],
     cwd: str,
     literal: bool = False,
-) -> Entry:
-    """Read a server entry that came over the socket, with the schema and checks of a file's.
+) -> ServerEntry:
+    """Read a server entry received over the socket, with the checks for an entry in a file.
 
-    ``env`` is where variables come from, and ``cwd`` the absolute directory of the client.
-    ``literal`` takes every text as it is, for a command line that a shell has expanded.
-    Never raises: what is wrong is in ``error`` and ``problems``.
+    Variables are resolved from ``env``; ``cwd`` is the absolute directory of the client.
+    ``literal`` uses every text as it is, for a command line that a shell has expanded. Never
+    raises: problems are in ``error`` and ``problems``.
     """
     findings = Findings("", None)
     around = Surroundings(env=env, cwd=cwd, literal=literal, is_ad_hoc=True)
@@ -138,8 +139,8 @@ def entry_from_json(
 
 def build(
     content: object, path: KeyPath, name: str, findings: Findings, around: Surroundings
-) -> Entry:
-    """Turn one server's table into an entry. ``findings`` is to be its own, and still empty."""
+) -> ServerEntry:
+    """Turn one server's table into an entry. ``findings`` must be empty and for this entry only."""
     config, enabled = tables.server(content, path, name, findings)
     launch = shown = env_file = unset = None
     secrets: frozenset[str] = frozenset()
@@ -150,7 +151,7 @@ def build(
         env_file = resolving.env_file
         unset = resolving.unset
     problems = tuple(findings.problems)
-    return Entry(
+    return ServerEntry(
         name=name,
         file=findings.file,
         line=_line(findings.document, path),
@@ -168,7 +169,7 @@ def build(
 
 
 def name_fault(name: str) -> str | None:
-    """Return what is wrong with a server's name, ``None`` for a good one."""
+    """Return what is wrong with a server's name, or ``None`` if it is valid."""
     if not 1 <= len(name) <= NAME_LENGTH_MAX:
         return f"expected a name of 1 to {NAME_LENGTH_MAX} characters"
     if any(char < " " or "\x7f" <= char <= "\x9f" for char in name):
@@ -191,7 +192,7 @@ def _first_error(problems: tuple[Problem, ...]) -> str | None:
 
 
 class _Resolving:
-    """The way from an entry's texts to a launch; every text that has no value is recorded."""
+    """Resolves the texts of one entry, and records each text that cannot be resolved."""
 
     def __init__(
         self,
@@ -212,12 +213,12 @@ class _Resolving:
 
     @property
     def config(self) -> ServerConfig:
-        """The entry's values, with a command line in one string taken apart."""
+        """The entry's values; a command line in one string is split into program and arguments."""
         return self._config
 
-    def run(self) -> tuple[ResolvedLaunch | None, ShownLaunch, frozenset[str]]:
+    def run(self) -> tuple[ResolvedCommand | None, ShownCommand, frozenset[str]]:
         if not self._around.literal:
-            self._take_apart()
+            self._split_command()
         config = self._config
         command = self._resolve(("command",), config.command)
         arguments = [
@@ -231,7 +232,7 @@ class _Resolving:
         texts = [joined(each) for each in (command, *arguments, *env.values(), cwd)]
         of_workspace = any(map(workspace.is_named_in, texts))
         if of_workspace:
-            self._look_at_sharing()
+            self._check_sharing()
         shown_parts = [
             show(command),
             *show_arguments(arguments),
@@ -244,7 +245,7 @@ class _Resolving:
         shown = self._shown(shown_parts, secrets)
         if not self._is_whole:
             return None, shown, secrets
-        launch = ResolvedLaunch(
+        launch = ResolvedCommand(
             command=joined(command),
             args=tuple(joined(pieces) for pieces in arguments),
             env={key: joined(pieces) for key, pieces in env.items()},
@@ -255,15 +256,15 @@ class _Resolving:
         )
         return launch, shown, secrets
 
-    def _look_at_sharing(self) -> None:
-        """Say what does not go with a process for each workspace."""
+    def _check_sharing(self) -> None:
+        """Record the settings that contradict one process per workspace."""
         if self._config.sharing == "shared":
             self._fault(("sharing",), _NOT_SHARED)
         if self._config.start == "eager":
             self._warn(("start",), "there is no workspace yet: it starts with the first session")
 
-    def _take_apart(self) -> None:
-        """Read a command line in one string as a shell would, and hint at halves of one."""
+    def _split_command(self) -> None:
+        """Split a ``command`` that is a command line, and warn of arguments that look like two."""
         config = self._config
         for number, argument in enumerate(config.args):
             if commandline.is_option_and_value(argument):
@@ -285,7 +286,7 @@ class _Resolving:
         self._warn(("command",), _COMMAND_LINE)
 
     def _is_program(self, template: str) -> bool:
-        """Tell whether a part of ``command`` is the name of a file, as far as that is known yet."""
+        """Return whether a part of ``command``, once resolved, is the name of an existing file."""
         env, cwd = self._around.env, self._around.cwd
         try:
             command = joined(resolve(template, env))
@@ -300,14 +301,14 @@ class _Resolving:
         return (Piece(template),) if pieces is None else pieces
 
     def _resolved(self, key: KeyPath, template: str) -> tuple[Piece, ...] | None:
-        """Return what a text comes to, ``None`` for one that has no value (and is recorded)."""
+        """Return a resolved text, or ``None`` if it cannot be resolved (then recorded)."""
         if self._around.literal:
             return (Piece(template),) if template else ()
         try:
             return resolve(template, self._around.env)
         except Unresolved as wrong:
             hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
-            if self._is_whole:  # the first error is the one that is told
+            if self._is_whole:  # the first error is the one that is reported
                 self.unset = wrong.variable
             self._fault(key, f"{wrong}{hint}")
             return None
@@ -325,7 +326,7 @@ class _Resolving:
         return pieces
 
     def _file_env(self) -> dict[str, str]:
-        """Return the variables of ``env_file``, none where it cannot be read (and recorded)."""
+        """Return the variables of ``env_file``; empty if it cannot be read (then recorded)."""
         if not self._config.env_file:
             return {}
         pieces = self._resolved(("env_file",), self._config.env_file)
@@ -339,7 +340,7 @@ class _Resolving:
         file = self._findings.file
         directory = os.path.dirname(file) if file else self._around.cwd
         self.env_file = os.path.join(directory, path)
-        if not self._config.enabled:  # it may wait for a file that another machine has
+        if not self._config.enabled:  # the file may exist on another machine only
             return {}
         try:
             return envfile.read(self.env_file)
@@ -347,12 +348,12 @@ class _Resolving:
             self._fault(("env_file",), error.message)
             return {}
 
-    def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownLaunch:
-        """Mask each secret wherever else it is written out, and lay the parts out again."""
+    def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownCommand:
+        """Mask each secret in all other texts too, and build the command from the texts."""
         redactor = Redactor(secrets)
         texts = [redactor.mask(part.text) for part in parts]
         args_end = 1 + len(self._config.args)
-        return ShownLaunch(
+        return ShownCommand(
             command=texts[0],
             args=tuple(texts[1:args_end]),
             env=dict(zip(self._config.env, texts[args_end:-1], strict=True)),

@@ -1,4 +1,4 @@
-"""The report of ``mcpd --check``: what was read, what it comes to, what is wrong with it."""
+"""The report of ``mcpd --check``: the files, the effective values and the problems."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import Entry, masked
+from mcpd.config.entry import ServerEntry, masked
 from mcpd.config.load import Loaded
 from mcpd.config.problems import printable
 from mcpd.config.schema import ServerConfig
@@ -18,7 +18,7 @@ _LAUNCH = ("command", "args", "env", "cwd")
 
 
 def report(loaded: Loaded) -> tuple[str, int]:
-    """Return the text for people, and the exit status: 0 with warnings at most, 2 with errors."""
+    """Return the report and the exit status: 2 if there are errors, otherwise 0."""
     lines = [*_files(loaded), "", *_servers(loaded)]
     if loaded.replaced:
         lines += ["", *_replaced(loaded)]
@@ -59,7 +59,7 @@ def _servers(loaded: Loaded) -> Iterator[str]:
         yield from (f"    {label:<8} {value}" for label, value in _values(entry))
 
 
-def _state(entry: Entry) -> str:
+def _state(entry: ServerEntry) -> str:
     if not entry.enabled:
         return "disabled"
     if entry.error is not None:
@@ -68,7 +68,7 @@ def _state(entry: Entry) -> str:
     return "starts with the daemon" if is_eager else "starts when it is first used"
 
 
-def _values(entry: Entry) -> Iterator[tuple[str, str]]:
+def _values(entry: ServerEntry) -> Iterator[tuple[str, str]]:
     values = masked(entry)
     if not values:
         return

@@ -1,17 +1,17 @@
-"""Collects what is wrong while a file is turned into values, each with its place."""
+"""Collects the problems found while a file is turned into values, with their positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mcpd.config.document import Document
-from mcpd.config.problems import KeyPath, Problem, Severity, key_text
+from mcpd.config.files.document import Document, KeyPath
+from mcpd.config.problems import Problem, Severity, key_text
 from mcpd.config.values import Expected, Reader
 from mcpd.errors import ConfigError
 
 
 class Findings:
-    """The problems of one file, or of one entry that came over the socket."""
+    """The problems of one file, or of one entry received over the socket."""
 
     def __init__(self, file: str, document: Document | None) -> None:
         self.file = file
@@ -19,17 +19,17 @@ class Findings:
         self.problems: list[Problem] = []
 
     def error(self, path: KeyPath, message: str, *, server: str | None = None) -> None:
-        """Record what makes the entry, or the daemon's key, unusable; placed at the value."""
+        """Record an error that makes the entry or the daemon's key unusable, at its value."""
         place = self.document.place_of_value(path) if self.document else None
         self._add("error", place, path, message, server)
 
     def warning(self, path: KeyPath, message: str, *, server: str | None = None) -> None:
-        """Record what is odd but goes on; placed at the key."""
+        """Record a warning at its key; the value is used."""
         place = self.document.place_of_key(path) if self.document else None
         self._add("warning", place, path, message, server)
 
     def refusal(self, error: ConfigError) -> None:
-        """Record that the file as a whole cannot be used, at the place that the error names."""
+        """Record that the whole file cannot be used, at the error's position."""
         line, column = error.details.get("line"), error.details.get("column")
         place = None if line is None or column is None else (line, column)
         self._add("error", place, (), error.message, None)
@@ -57,7 +57,7 @@ class Findings:
 
 
 class Table:
-    """One table of a file, read key by key against what the schema knows."""
+    """One table of a file, read key by key with the schema's readers."""
 
     def __init__(
         self, content: Mapping[str, object], path: KeyPath, findings: Findings, server: str | None
@@ -68,7 +68,7 @@ class Table:
         self._server = server
 
     def read(self, key: str, reader: Reader) -> object | None:
-        """Return the value of a key, or ``None`` where it is absent or wrong (and recorded)."""
+        """Return the value of a key, or ``None`` if it is missing or wrong (then recorded)."""
         if key not in self.content:
             return None
         try:
@@ -82,12 +82,12 @@ class Table:
         return found
 
     def read_all(self, readers: Mapping[str, Reader]) -> dict[str, object]:
-        """Return the values of the keys that are there and right."""
+        """Return the values of all keys that exist and are valid."""
         found = {key: self.read(key, reader) for key, reader in readers.items()}
         return {key: value for key, value in found.items() if value is not None}
 
     def inner(self, key: str, readers: Mapping[str, Reader]) -> dict[str, object]:
-        """Read a table within this one; warns of its unknown keys."""
+        """Read a table within this one, and warn of its unknown keys."""
         content = self.content.get(key, {})
         if not isinstance(content, dict):
             self.error(key, "expected a table")
@@ -97,7 +97,7 @@ class Table:
         return table.read_all(readers)
 
     def warn_of_unknown(self, known: Iterable[str]) -> None:
-        """Warn of each key that is not known, with the nearest one that is."""
+        """Warn of each unknown key, and suggest the nearest known one."""
         names = list(known)
         for key in self.content:
             if key not in names:
@@ -116,8 +116,8 @@ class Table:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that somebody who wrote ``word`` probably meant."""
-    from difflib import get_close_matches  # only a mistake pays for it
+    """Return the known word most similar to ``word``, or ``None``."""
+    from difflib import get_close_matches  # imported only for a mistake
 
     spelled: dict[str, str] = {}
     for name in known:

@@ -1,4 +1,4 @@
-"""Variables and ``~`` in text: text and a lookup to text and where each part of it came from."""
+"""Resolves variables and ``~`` in a text, and records which variable each part came from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from mcpd.config import workspace
 
 NESTING_LIMIT = 20
-"""Defaults within defaults; nobody writes three."""
+"""Nested defaults at most."""
 
 USER_HOME = "userHome"
 """An editor's word for the home directory."""
@@ -20,16 +20,16 @@ _BRACED = re.compile(r"(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(:-)?")
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A part of a resolved text; ``variable`` names where it came from, ``None``: the file."""
+    """A part of a resolved text; ``variable`` is its source, ``None`` for the file itself."""
 
     text: str
     variable: str | None = None
 
 
 class Unresolved(ValueError):
-    """Text that has no value. The message completes "KEY: …" and holds no value.
+    """A text that cannot be resolved. The message completes "KEY: …" and contains no value.
 
-    ``variable`` is the one that is not set, ``None`` when the text itself is wrong.
+    ``variable`` is the variable that is not set, ``None`` if the text itself is wrong.
     """
 
     def __init__(self, message: str, *, variable: str | None = None) -> None:
@@ -38,13 +38,14 @@ class Unresolved(ValueError):
 
 
 def resolve(template: str, env: Mapping[str, str]) -> tuple[Piece, ...]:
-    """Resolve the variables and then a leading ``~`` of one text.
+    """Resolve the variables in a text, and then a leading ``~``.
 
-    ``$VAR``, ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}`` (also for an empty variable; the
-    default may hold variables and paired braces) and ``$$``, a dollar sign. A dollar sign before
-    anything else stands for itself. ``~`` counts alone or before a slash, and only as written in
-    the file. ``${userHome}`` is ``~``; ``${workspaceFolder}`` and ``${workspaceFolderBasename}``
-    stay to be filled in: see ``workspace``. Raises ``Unresolved``.
+    The forms are ``$VAR``, ``${VAR}``, ``${env:VAR}``, ``${VAR:-default}`` (the default is also
+    used for an empty variable, and may contain variables and paired braces), and ``$$`` for a
+    dollar sign. A dollar sign before anything else is literal. ``~`` is resolved alone or before a
+    slash, and only if the file itself contains it. ``${userHome}`` means ``~``. For
+    ``${workspaceFolder}`` and ``${workspaceFolderBasename}`` the result has a placeholder: see
+    ``workspace``. Raises ``Unresolved``.
     """
     pieces = _expand(template, env, 0)
     return _with_home(pieces, env)
@@ -100,7 +101,7 @@ def _braced(
 
 
 def _closing(template: str, start: int) -> int:
-    """Return where the brace that was opened just before ``start`` is closed."""
+    """Return the offset of the brace that closes the one just before ``start``."""
     depth = 1
     for at in range(start, len(template)):
         depth += {"{": 1, "}": -1}.get(template[at], 0)
@@ -127,7 +128,7 @@ def _with_home(pieces: tuple[Piece, ...], env: Mapping[str, str]) -> tuple[Piece
 
 
 def home(env: Mapping[str, str]) -> str:
-    """Return the home directory; raise ``Unresolved`` where ``HOME`` does not name one."""
+    """Return the home directory; raise ``Unresolved`` if ``HOME`` is not an absolute path."""
     found = env.get("HOME", "")
     if not found.startswith("/"):
         raise Unresolved("~ has no meaning here: HOME is not set to a directory", variable="HOME")

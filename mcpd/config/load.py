@@ -1,4 +1,4 @@
-"""Finds the configuration files, reads them, merges them and says what is wrong."""
+"""Finds, reads and merges the configuration files, and collects their problems."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd import paths
-from mcpd.config import jsonc, tables, toml, trust
-from mcpd.config.document import Document, decode
-from mcpd.config.entry import Entry, Surroundings, build, name_fault
+from mcpd.config import tables
+from mcpd.config.entry import ServerEntry, Surroundings, build, name_fault
+from mcpd.config.files import jsonc, toml, trust
+from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
 from mcpd.config.schema import DaemonConfig
@@ -18,7 +19,7 @@ from mcpd.errors import ConfigError
 
 SYSTEM_DIRECTORY = "/etc/mcpd"
 FILE_NAMES = ("mcp.json", "config.toml")
-"""In one directory, the later one wins."""
+"""In one directory the entries of the later one win."""
 
 _SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
 _TOP = (*_SERVER_TABLES, "daemon")
@@ -26,7 +27,7 @@ _ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry that does not count, because a later one has its name."""
+    """An entry that is replaced by a later one with the same name."""
 
     name: str
     file: str
@@ -36,22 +37,21 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the configuration files say.
+    """The merged configuration.
 
-    ``entries`` is in config order: by first appearance, later files' new names last. ``files``
-    are all that were looked for, least important first, ``found`` those that were there.
-    ``broken`` says that a file could not be read or parsed: nothing of this is to be applied
-    over a configuration that works.
+    ``entries`` is in the order of first appearance; new names of later files come last. ``files``
+    are all candidates, the least important first, and ``found`` those that exist. ``broken`` says
+    that a file could not be read or parsed: then a working configuration must be kept.
     """
 
     daemon: DaemonConfig = DaemonConfig()
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     replaced: tuple[Replaced, ...] = ()
     env_files: frozenset[str] = frozenset()
-    """What entries name as their ``env_file``, there or not."""
+    """The ``env_file`` of all entries, whether they exist or not."""
 
     broken: bool = False
 
@@ -64,10 +64,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 def candidates(
     explicit: str | None, env: Mapping[str, str], *, system: str = SYSTEM_DIRECTORY
 ) -> tuple[str, ...]:
-    """Return the absolute paths that are looked for, the least important first.
+    """Return the absolute paths of the configuration files, the least important first.
 
-    ``explicit`` is ``--config``; without it, and without ``MCPD_CONFIG``, these are the
-    system's and the user's files.
+    ``explicit`` is ``--config``. Without it and without ``MCPD_CONFIG``, these are the files of the
+    system and of the user.
     """
     if alone := explicit or env.get("MCPD_CONFIG"):
         return (os.path.abspath(alone),)
@@ -82,10 +82,10 @@ def load(
     since: str | None = None,
     system: str = SYSTEM_DIRECTORY,
 ) -> Loaded:
-    """Read, merge and check the configuration. Never raises for what the files hold.
+    """Read, merge and check the configuration. Never raises for the content of files.
 
-    ``env`` is where variables come from and ``since`` tells people how long a daemon has had
-    it. Blocks for the time it takes to read; a file near the limit takes seconds.
+    Variables are resolved from ``env``; ``since``, in error messages, says since when the daemon
+    has had that environment. Blocks while it reads: a file near the size limit takes seconds.
     """
     merge = _Merge(Surroundings(env=env, cwd=paths.home(env), since=since))
     must_exist = bool(explicit or env.get("MCPD_CONFIG"))
@@ -97,7 +97,7 @@ def load(
 class _Merge:
     def __init__(self, around: Surroundings) -> None:
         self._around = around
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
         self._daemon: list[Table] = []
         self._findings: list[Findings] = []
@@ -140,7 +140,7 @@ class _Merge:
         )
 
     def _problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong, file by file from the top; replaced entries no longer count."""
+        """Return the problems by file and line, without those of replaced entries."""
         found = [problem for each in self._findings for problem in each.problems]
         found += [problem for entry in self._entries.values() for problem in entry.problems]
         found.sort(key=lambda problem: (self._files.index(problem.file), problem.line or 0))
@@ -183,7 +183,7 @@ class _Merge:
                     by_line=entry.line,
                 )
             )
-        self._entries[name] = entry  # a name keeps the place of its first appearance
+        self._entries[name] = entry  # a name keeps the position of its first appearance
 
 
 def _read(file: str, *, must_exist: bool) -> Document | None:

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, with the place where it is wrong."""
+"""One error or warning about a configuration, with its position."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import Literal
 
 import msgspec
 
-Severity = Literal["error", "warning"]
+from mcpd.config.files.document import KeyPath
 
-KeyPath = tuple[str | int, ...]
-"""Where a value stands in its file: table names and list indexes, outermost first."""
+Severity = Literal["error", "warning"]
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to say about a configuration. Holds names of keys and never a value.
+    """An error or a warning about a configuration. Contains names of keys, never a value.
 
-    ``file`` is empty for what came over the socket; ``line`` and ``column`` count from 1 and are
-    ``None`` where a place has no meaning (a file that is not there). ``server`` is the entry that
-    is affected, ``None`` for what concerns a whole file or the daemon's table.
+    ``file`` is empty for an entry received over the socket. ``line`` and ``column`` count from 1,
+    and are ``None`` without a position (a missing file). ``server`` is the affected entry, ``None``
+    for a problem of a whole file or of the daemon's table.
     """
 
     severity: Severity
@@ -40,7 +39,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def key_text(path: KeyPath) -> str:
-    """Write a key path for people: ``mcpServers.x.args[1]``, quoted where a name needs it."""
+    """Return a key path as text: ``mcpServers.x.args[1]``, with names quoted where necessary."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -52,7 +51,7 @@ def key_text(path: KeyPath) -> str:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` with whatever would not show, or would act on a terminal, as an escape."""
+    """Return ``text`` with each character that is not printable as an escape."""
     if text.isprintable():
         return text
     return "".join(

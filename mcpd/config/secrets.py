@@ -1,4 +1,4 @@
-"""Which parts of an entry are secret, and how the entry looks without them."""
+"""Recognises the secret parts of an entry, and masks them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mcpd.config import workspace
 from mcpd.config.interpolate import Piece, joined
 from mcpd.redact import MASK, MIN_SECRET
 
-# What a name is made of: camelCase, snake_case, kebab-case and dotted ones alike.
+# The words of a name in camelCase, snake_case, kebab-case or with dots.
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[A-Z]+")
 _WORDS: Final = frozenset({
     "apikey", "bearer", "cookie", "cookies", "credential", "credentials", "creds", "dsn", "jwt",
     "key", "keys", "pass", "passwd", "password", "passwords", "passphrase", "pat", "private", "pw",
     "pwd", "secret", "secrets", "sig", "signature", "token", "tokens",
 })  # fmt: skip
-"""Words that name a secret."""
+"""A name with one of these words names a secret."""
 
 _ENDS: Final = re.compile(
     r"(?:token|secret|passw(?:or)?d|passphrase|cookie|credential|signature|key)s?$"
     r"|auth(?!or(?!i[sz]))"
 )
-"""What words that are written together end in, or hold: ``PGPASSWORD``, ``authtoken``."""
+"""Endings of compound words that name a secret: ``PGPASSWORD``, ``authtoken``."""
 
 _OTHERS: Final = frozenset({
     "donkey", "hockey", "hotkey", "hotkeys", "jockey", "monkey", "monkeys", "turkey", "whiskey",
@@ -38,12 +38,12 @@ _COUNTS: Final = frozenset({
     "max", "min", "maximum", "minimum", "limit", "limits", "budget", "count", "counts", "num",
     "number", "size", "length", "len", "per", "usage", "window", "total",
 })  # fmt: skip
-"""Beside these, tokens are those of a language model, and keys those of a table."""
+"""Next to these words, tokens are those of a language model and keys those of a table."""
 
 _PASS_ON: Final = frozenset({"through", "thru", "env", "on", "fds"})
 _DIRECTORIES: Final = frozenset({"PWD", "OLDPWD"})
 
-# Where and who the user is: in most paths and half of the log lines, and known to everybody here.
+# The user's name and directories: they occur in most paths and log lines, and are no secrets.
 _PUBLIC = frozenset({
     "HOME", "USER", "LOGNAME", "PWD", "PATH", "SHELL", "LANG", "TMPDIR", "HOSTNAME",
     "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME",
@@ -103,10 +103,10 @@ SHAPES: Final = {
     r"|(?<=hooks\.slack\.com/workflows/)[A-Za-z0-9+/]{20,100}"
     r"|(?<=discord\.com/api/webhooks/)\d{1,32}/[A-Za-z0-9_-]{30,128}",
 }
-"""Tokens that are known by their shape, by who gives them out; the source of each above it.
+"""Tokens recognised by their form, by issuer; the source of each is above it.
 
 Compared with config/gitleaks.toml of github.com/gitleaks/gitleaks, whose lengths are exact: these
-are wider, as a token that is cut short or grows is one still.
+accept more lengths, so that a token that is cut or that gets longer is still recognised.
 """
 
 _SHAPES: Final = re.compile(
@@ -123,7 +123,7 @@ _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token)\s+", re.IGNORECASE)
 _ASSIGNED: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)=", re.ASCII)  # --key=x, API_KEY=x
 _HEADER: Final = re.compile(r"([\w-]+):(?!//)[ \t]*(?=\S)", re.ASCII)
 _VALUE: Final = r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s&;'"]+)"""
-_WITHIN: Final = (  # the name, and what is secret if the name says so
+_WITHIN: Final = (  # a name, and the value that is secret if the name is a secret's
     re.compile(r"[?&]([\w.-]+)=([^&#\s\"']+)"),  # a query
     re.compile(rf"(?:^|(?<=[\s;,&?\"'({{]))-{{0,2}}([A-Za-z_][\w.-]*)[ ]?=[ ]?{_VALUE}"),  # key=x
     re.compile(rf"(?<!\S)--?([A-Za-z][\w.-]*)[ ]{{1,4}}(?!-){_VALUE}"),  # --key x
@@ -141,16 +141,16 @@ _USER_OF_WEB: Final = re.compile(r"(?:https?|wss?)://([^/\s:@?#]+)(?::(?:x-oauth
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text as it may be shown, and the secret values that are in it."""
+    """A text as it may be shown, and the secret values that it contained."""
 
     text: str
     secrets: frozenset[str] = frozenset()
 
 
 def is_secret_name(name: str) -> bool:
-    """Say whether what stands under this name of a variable, option or header is secret.
+    """Return whether a variable, option or header of this name has a secret value.
 
-    Names are taken word by word: ``--pat`` is one, ``--path`` and ``--max-tokens`` are none.
+    Names are compared word by word: ``--pat`` is secret, ``--path`` and ``--max-tokens`` are not.
     """
     if name in _DIRECTORIES:
         return False
@@ -170,9 +170,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def show(pieces: tuple[Piece, ...], *, secret: bool = False) -> Shown:
-    """Show a resolved text: variables by their name, secret parts as a mask.
+    """Return a resolved text with variables replaced by their names and secrets masked.
 
-    ``secret`` says that what it stands under makes all of it secret.
+    ``secret`` makes the whole text secret, because of the name that it belongs to.
     """
     value = joined(pieces)
     inner = sorted(_spans(value))
@@ -193,12 +193,12 @@ def show(pieces: tuple[Piece, ...], *, secret: bool = False) -> Shown:
 
 
 def secret_parts(value: str) -> frozenset[str]:
-    """Return what is to be masked of a value that is secret as a whole."""
+    """Return the texts to mask for a value that is secret as a whole."""
     return frozenset(part for part in _parts(value) if len(part) >= MIN_SECRET)
 
 
 def show_arguments(arguments: list[tuple[Piece, ...]]) -> list[Shown]:
-    """Show arguments; one after an option with a secret name (``--api-key VALUE``) is secret."""
+    """Show arguments; a value after an option with a secret name (``--api-key``) is secret."""
     shown = []
     before = ""
     for pieces in arguments:
@@ -218,19 +218,19 @@ def _visible(pieces: list[Piece]) -> str:
 
 
 def _is_known(piece: Piece) -> bool:
-    """Tell whether the text of a piece is what it will be, and may be shown."""
+    """Return whether the text of a piece is final and may be shown."""
     return _is_public(piece) and piece.variable not in workspace.VARIABLES
 
 
 def _reference(pieces: list[Piece]) -> str:
-    """Show a secret part: by reference when the file holds nothing else, else as a mask."""
+    """Show a secret part: by its variables if it consists of them, otherwise as a mask."""
     if not pieces:
         return ""
     return MASK if any(_is_public(piece) for piece in pieces) else _visible(pieces)
 
 
 def _spans(value: str) -> Iterator[tuple[int, int]]:
-    """Yield where the secrets in a text begin and end."""
+    """Yield the start and end of each secret in a text."""
     yield from _whole(value)
     if ";" in value:
         yield from _segments(value)
@@ -249,7 +249,7 @@ def _spans(value: str) -> Iterator[tuple[int, int]]:
 
 
 def _whole(value: str) -> Iterator[tuple[int, int]]:
-    """Yield what a text as a whole gives to a secret name: ``--header=Authorization: Bearer x``."""
+    """Yield the value if the whole text is an assignment: ``--header=Authorization: Bearer x``."""
     at = 0
     for pattern in (_ASSIGNED, _ASSIGNED, _HEADER):
         found = pattern.match(value, at)
@@ -261,7 +261,7 @@ def _whole(value: str) -> Iterator[tuple[int, int]]:
 
 
 def _segments(value: str) -> Iterator[tuple[int, int]]:
-    """Yield what is secret in ``Server=x;Shared Access Key=y``."""
+    """Yield the secret values in ``Server=x;Shared Access Key=y``."""
     start = 0
     for segment in value.split(";"):
         found = _SEGMENT.fullmatch(segment)
@@ -287,9 +287,10 @@ def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _parts(value: str) -> Iterator[str]:
-    """Yield what of a secret can turn up alone.
+    """Yield the parts of a secret that can occur alone.
 
-    Itself, its lines, what follows ``Bearer``, and what JSON, a URL or a list stands for.
+    These are the value, its lines, the part after ``Bearer``, and its form decoded from JSON, a URL
+    or a list.
     """
     yield value
     for text in dict.fromkeys((value, value.replace("\\n", "\n"))):

@@ -1,12 +1,13 @@
-"""The tables of a file, in every spelling and with every alias, turned into the schema's values."""
+"""Converts the tables of a file to the schema's types; knows every spelling and alias of a key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
-from mcpd.config.problems import KeyPath, printable
+from mcpd.config.problems import printable
 from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.config.values import (
     Reader,
@@ -26,7 +27,7 @@ from mcpd.config.values import (
 )
 
 MILLISECONDS_FROM: Final = 1000
-"""A bare ``timeout`` above this is in milliseconds: clients differ, and nobody waits that long."""
+"""A ``timeout`` number above this is in milliseconds: some clients use seconds, others do not."""
 
 SERVER: Final[Mapping[str, Reader]] = {
     "command": filled,
@@ -69,6 +70,7 @@ RESTART: Final[Mapping[str, Reader]] = {
 TOOLS: Final[Mapping[str, Reader]] = {"allow": texts, "deny": texts}
 DAEMON: Final[Mapping[str, Reader]] = {
     "log_level": one_of("debug", "info", "warning", "error"),
+    "log_format": one_of("console", "json"),
     "max_message_bytes": size_from(1024),
     "max_request_bytes": size_from(1024),
     "max_outbox_bytes": size,
@@ -93,7 +95,7 @@ _TRANSPORTS: Final = ("type", "transport", "transportType")
 _LOCAL: Final = ("stdio", "local")
 _OVER_HTTP: Final = ("http", "streamable-http", "streamablehttp", "sse")
 _ABSENT: Final = (None, "")
-"""What some clients write in place of nothing."""
+"""Values that some clients write for a missing one."""
 _URLS: Final = ("url", "httpUrl", "serverUrl")
 _KNOWN: Final = (
     *SERVER,
@@ -112,11 +114,11 @@ _REMOTE: Final = "remote servers are not supported yet, only those with a comman
 def server(
     content: object, path: KeyPath, name: str, findings: Findings
 ) -> tuple[ServerConfig | None, bool]:
-    """Read one server's table, whatever its dialect; record in its own ``findings`` what is wrong.
+    """Read one server's table in any client's dialect, and record its problems in ``findings``.
 
     Returns:
-        The values, ``None`` if anything is wrong; and whether the entry is enabled, known
-        even then.
+        The values, or ``None`` if any is invalid; and whether the entry is enabled, which is known
+        in both cases.
     """
     if not isinstance(content, dict):
         findings.error(path, f"expected a table, not {kind(content)}", server=name)
@@ -141,9 +143,9 @@ def server(
 
 
 def daemon(tables: list[Table]) -> DaemonConfig:
-    """Read the daemon's tables, later ones over earlier ones key by key.
+    """Read the daemon's tables and merge them key by key; later values win.
 
-    A key that is wrong is recorded and leaves what was there before.
+    An invalid value is recorded and does not replace an earlier one.
     """
     found: dict[str, object] = {}
     for table in tables:
@@ -153,19 +155,19 @@ def daemon(tables: list[Table]) -> DaemonConfig:
 
 
 def _known(found: dict[str, object]) -> dict[str, Any]:
-    """Let the type checker believe what the readers have checked."""
+    """Return ``found`` with a type that the checker accepts; the readers have validated it."""
     return found
 
 
 def off_by(content: object) -> tuple[str, ...]:
-    """Return which keys of one server's table say that it is off."""
-    says_no = {"enabled": False, "disabled": True}
+    """Return the keys of one server's table that disable it."""
+    disabling = {"enabled": False, "disabled": True}
     known = content if isinstance(content, dict) else {}
-    return tuple(key for key, no in says_no.items() if known.get(key) is no)
+    return tuple(key for key, value in disabling.items() if known.get(key) is value)
 
 
 def _enabled(table: Table) -> bool:
-    """Return whether neither ``enabled`` nor its alias says no; off is the safe reading."""
+    """Return whether neither ``enabled`` nor ``disabled`` turns it off; in doubt it is off."""
     enabled, disabled = table.read("enabled", flag), table.read("disabled", flag)
     if enabled is not None and enabled == disabled:
         table.warning("disabled", "contradicts enabled, which is given too; the server is off")
@@ -187,7 +189,7 @@ def _is_remote(table: Table) -> bool:
 
 
 def _transport_fault(given: object) -> str:
-    """Say what is wrong with a transport that is none of a process's pipes."""
+    """Return the error of a transport other than a process's pipes."""
     if not isinstance(given, str):
         return f"expected {' or '.join(_LOCAL)}, not {kind(given)}"
     named = f'"{printable(given[:50])}"'
@@ -220,7 +222,7 @@ def _is_bare(value: object) -> bool:
 
 
 def _tools(table: Table) -> ToolsConfig:
-    """Read ``tools``, a table or a list of what is allowed, and its aliases."""
+    """Read ``tools``, which is a table or a list of allowed tools, and its aliases."""
     if isinstance(table.content.get("tools"), list):
         found = _present(allow=table.read("tools", texts))
     else:

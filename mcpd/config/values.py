@@ -1,4 +1,4 @@
-"""Readers: what a key's value must be, and what it means (durations, sizes, words, lists)."""
+"""Readers: validate the value of a key and convert it (durations, sizes, words, lists)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 Reader = Callable[[object], Any]
-"""Turns a value of a file into one of the schema; raises ``Expected``."""
+"""Converts a value of a file to the schema's type; raises ``Expected``."""
 
 SECONDS_LIMIT = 1e9
-"""About 30 years: beyond it event loops overflow, and nobody means it."""
+"""About 30 years; larger values make event loops overflow."""
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|m|min|h|d)")
 _DURATION_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -28,9 +28,9 @@ _SIZE_UNITS = {
 
 
 class Expected(ValueError):
-    """A value is not what its key wants; the text completes "expected …", without the value.
+    """A value is invalid. The message completes "expected …" and does not contain the value.
 
-    ``path`` leads from the value to the part of it that is wrong; ``others`` are further parts.
+    ``path`` leads from the value to its invalid part; ``others`` are further invalid parts.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ def flag(value: object) -> bool:
 
 
 def text(value: object) -> str:
-    """Read a string that an operating system can take: no NUL, nothing outside Unicode."""
+    """Read a string that can be passed to the operating system: no NUL, no lone surrogates."""
     if not isinstance(value, str):
         raise Expected(f"a string, not {kind(value)}")
     if "\0" in value:
@@ -90,7 +90,7 @@ def text(value: object) -> str:
 
 
 def filled(value: object) -> str:
-    """Read a string that says something."""
+    """Read a string that is not blank."""
     found = text(value)
     if not found.strip():
         raise Expected("a string that is not empty")
@@ -169,7 +169,7 @@ def one_of(*words: str) -> Reader:
 
 
 def environment(value: object) -> dict[str, str]:
-    """Read a table of variables: names that can be set, values that are strings."""
+    """Read a table of environment variables: valid names, and strings as values."""
     if not isinstance(value, dict):
         raise Expected(f"a table of strings, not {kind(value)}")
     return dict(zip(value, _each(value.items(), _variable), strict=True))
@@ -183,7 +183,7 @@ def _variable(name: str, content: object) -> str:
 
 
 def _quoted_text(value: object) -> str:
-    """Read a string, with a hint to what is none for want of quotes."""
+    """Read a string; for a number and the like the error suggests quotes."""
     try:
         return text(value)
     except Expected as wrong:
@@ -192,7 +192,7 @@ def _quoted_text(value: object) -> str:
 
 
 def _each(parts: Iterable[tuple[Any, Any]], read: Callable[[Any, Any], str]) -> list[str]:
-    """Read each part of a list or a table; raise ``Expected`` for all that are wrong together."""
+    """Read each part of a list or a table; raise one ``Expected`` for all invalid parts."""
     found, wrong = [], []
     for key, part in parts:
         try:

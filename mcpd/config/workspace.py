@@ -1,4 +1,4 @@
-"""What an entry says of a workspace that is known only when a session comes."""
+"""Placeholders for the workspace in an entry's texts, filled in when a session attaches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 FOLDER: Final = "\0workspaceFolder\0"
 BASENAME: Final = "\0workspaceFolderBasename\0"
-"""What stands for them in resolved texts: no file and no variable can hold a NUL."""
+"""The placeholders in resolved texts; a NUL cannot occur in a file's text or in a variable."""
 
 VARIABLES: Final = {"workspaceFolder": FOLDER, "workspaceFolderBasename": BASENAME}
 
@@ -16,12 +16,12 @@ _EITHER = re.compile(f"{FOLDER}|{BASENAME}")
 
 
 def is_named_in(text: str) -> bool:
-    """Say whether a resolved text depends on the workspace."""
+    """Return whether a resolved text has a placeholder."""
     return "\0" in text
 
 
 def placed(text: str, root: str) -> str:
-    """Return a resolved text as it is in the workspace ``root``, an absolute directory."""
+    """Return a resolved text with its placeholders replaced for the directory ``root``."""
     if not is_named_in(text):
         return text
     known = {FOLDER: root, BASENAME: os.path.basename(root)}

@@ -10,7 +10,7 @@ from mcpd.ids import SessionId, SlotId
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a request could not be served, as it will be told to whoever asked.
+    """Why a request could not be served, as its sender will be told.
 
     ``kind`` is one of the product's error kinds, ``details`` further members of the error's data.
     """
@@ -37,7 +37,8 @@ class ServerReady(msgspec.Struct, frozen=True):
     server: str
     slot: SlotId
     generation: int
-    pid: int
+    pid: int | None
+    """``None`` for a server that is no process."""
     duration_s: float
     era: str
     protocol_version: str
@@ -167,6 +168,51 @@ class FrameRejected(msgspec.Struct, frozen=True):
     reason: str
 
 
+class CallStarted(msgspec.Struct, frozen=True):
+    """A request of a client, or of a person, is on its way to a server.
+
+    ``method`` is MCP's, ``name`` that of the tool or the prompt, or the URI of the resource.
+    """
+
+    session: SessionId
+    server: str
+    method: str
+    name: str | None
+
+
+class CallWaited(msgspec.Struct, frozen=True):
+    """A call was sent that had to wait for a start, for its turn, for room or for a check."""
+
+    session: SessionId
+    server: str
+    method: str
+    name: str | None
+    duration_s: float
+
+
+class CallEnded(msgspec.Struct, frozen=True):
+    """A call ended, in whatever way.
+
+    ``outcome`` is ``answered``, ``error`` (the server's, or a tool's), ``failed``, ``timed_out``,
+    ``cancelled``, ``refused`` or ``lost``; ``kind`` is the kind of our failure, if it was one.
+    ``duration_s`` counts from ``CallStarted``.
+    """
+
+    session: SessionId
+    server: str
+    method: str
+    name: str | None
+    outcome: str
+    kind: str | None
+    duration_s: float
+    request_bytes: int
+    result_bytes: int
+
+
+CallFact = CallStarted | CallWaited | CallEnded
+"""Told only where something listens for them: there are several for each call."""
+
+
 class FactsOmitted(msgspec.Struct, frozen=True):
     """Within a second a peer caused more facts of one kind than are told one by one.
 
@@ -198,4 +244,5 @@ Fact = (
     | SessionClosed
     | FrameRejected
     | FactsOmitted
+    | CallFact
 )

@@ -1,4 +1,4 @@
-"""The daemon's own time, from which is taken what it did not live through, and its one timer."""
+"""A monotonic clock without the time in which the daemon did not run, and its one timer."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import Callable
 from typing import Final
 
 LATE_S: Final = 1.0
-"""A timer that is later than this was not delayed by work: the daemon was stopped, the machine
-slept, or had no time for us at all."""
+"""Seconds after which a late timer was not delayed by work: the daemon was stopped, or the machine
+slept or gave it no processor time."""
 
 DELAYED_S: Final = 0.05
-"""After a delay of this length there may be something to read that makes what is due undue."""
+"""Seconds of delay after which an answer may wait to be read that arrived before the deadline."""
 
 READ_FIRST_S: Final = 0.002
-"""For that. A timer, since what a loop is to call soon it calls before it reads."""
+"""Seconds given to reading it. A timer, because ``call_soon`` runs before the loop reads."""
 
 HALF_A_TICK_S: Final = 0.0005
-"""uvloop rounds to milliseconds, and would call us before it is time."""
+"""Added to each timer: uvloop rounds to milliseconds, and would call too early."""
 
 IN_A_ROW: Final = 3
-"""So often the whole of a gap is given back: where every timer is late, deadlines still pass."""
+"""Consecutive late timers for which the whole gap is subtracted. From then on only the lateness of
+the timer is, so that deadlines pass also where every timer is late."""
 
 
 class Clock:
-    """Seconds in which the daemon was awake, and the one timer that goes off at one of them.
+    """Seconds in which the daemon ran, and the one timer of the daemon.
 
-    Deadlines and backoff are of this clock, so nothing is due because of a time in which nobody
-    could have answered. What the kernel's monotonic clock leaves out (on Linux a machine that
-    sleeps), needs nothing; what it counts (a daemon that was stopped, a machine that had no time
-    for it) shows by a timer that goes off far too late. Then all the time since the clock was last
-    read is taken out: everything that was under way has the time left that it had then, and what
-    is due comes one after the other, as it would have.
+    All deadlines and backoffs use it, so nothing times out because of a time in which no answer
+    could be read. The kernel's monotonic clock leaves some of that out already (on Linux, the sleep
+    of the machine). What it counts (a stopped daemon, a machine without processor time for it)
+    shows as a timer that goes off far too late. All time since the clock was last read is then
+    subtracted: each deadline is as far away as it was, and they pass in their order.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, on_gap: Callable[[float], None]) -> None:
-        """``on_gap`` hears how many seconds were taken out, after they were."""
+        """``on_gap`` is called with the seconds that were subtracted."""
         self._loop = loop
         self._on_gap = on_gap
-        self._gone = 0.0  # seconds taken out so far
-        self._read_at = loop.time()  # on the loop's clock, as the next two
+        self._subtracted = 0.0  # seconds
+        self._read_at = loop.time()  # in the loop's time, as ``_due_at``
         self._due_at = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._act: Callable[[], None] | None = None
@@ -51,19 +51,19 @@ class Clock:
         """Return the time; it never goes back, and does not jump ahead."""
         time = self._loop.time()
         if time > self._due_at + LATE_S:
-            self._take_out(time)
+            self._subtract_gap(time)
         self._read_at = time
-        return time - self._gone
+        return time - self._subtracted
 
     def call_at(self, at: float, act: Callable[[], None]) -> None:
-        """Call ``act`` at a time of this clock; what was to be called until now is not."""
+        """Call ``act`` at a time of this clock, instead of what was set before."""
         self._act = act
-        self._due_at = at + self._gone
+        self._due_at = at + self._subtracted
         self._has_read_first = False
         self._set_timer(self._due_at)
 
     def cancel(self) -> None:
-        """Call nothing."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -79,7 +79,7 @@ class Clock:
         self._timer = None
         is_delayed = self._loop.time() - self._due_at > DELAYED_S
         self.now()
-        if self._loop.time() < self._due_at:  # a gap was taken out, by us or since it was set
+        if self._loop.time() < self._due_at:  # a gap was subtracted since it was set
             self._set_timer(self._due_at)
         elif is_delayed and not self._has_read_first:
             self._has_read_first = True
@@ -92,9 +92,9 @@ class Clock:
             if act is not None:
                 act()
 
-    def _take_out(self, time: float) -> None:
+    def _subtract_gap(self, time: float) -> None:
         self._gaps += 1
         gap = time - (self._read_at if self._gaps <= IN_A_ROW else self._due_at)
-        self._gone += gap
+        self._subtracted += gap
         self._due_at += gap
         self._on_gap(gap)

@@ -1,17 +1,17 @@
-"""The order in which a daemon ends."""
+"""How the daemon comes to its end: who asks for it, and what becomes of calls and sessions."""
 
 from __future__ import annotations
 
 import asyncio
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.events import Draining, Farewell
-from mcpd.daemon.perform import Performer
-from mcpd.listeners.unix import UnixListener
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.core.interface.events import Draining, Farewell
+from mcpd.daemon.dispatcher import Dispatcher
+from mcpd.daemon.downstream import Listeners
+from mcpd.upstreams.supervisor import Supervisor
 
 FLUSH_S = 0.5
-"""How long clients may take to read what was still for them."""
+"""Seconds for clients to read what is still queued for them."""
 
 DRAINING = Failure(
     kind="draining",
@@ -22,54 +22,75 @@ DRAINING = Failure(
 
 
 class Drain:
-    """From the wish that the daemon ends to nothing that runs. Begun once, hurried at will."""
+    """Ends calls, servers and sessions, in this order."""
 
     def __init__(
-        self, performer: Performer, supervisor: Supervisor, listener: UnixListener
+        self, dispatcher: Dispatcher, supervisor: Supervisor, listeners: Listeners
     ) -> None:
-        self._performer = performer
+        self._dispatcher = dispatcher
         self._supervisor = supervisor
-        self._listener = listener
+        self._listeners = listeners
         self._quiet: asyncio.Future[None] | None = None
         self._is_hurried = False
 
     async def run(self, timeout: float) -> int:
-        """Accept nobody, let calls in flight and listens end, stop the servers, close all.
+        """Accept no client, let calls in flight end, stop the servers, close the sessions.
 
         ``timeout`` is in seconds, for the calls. Returns how many servers were stopped.
         """
-        await self._listener.close()
-        self._performer.dispatch(Draining())
+        await self._listeners.close()
+        self._dispatcher.dispatch(Draining())
         await self._wait_quiet(timeout)
         stopped = await self._supervisor.drain(DRAINING)
-        await self._close_connections()
+        await self._close_sessions()
         return stopped
 
     def hurry(self) -> None:
-        """Wait for nothing any more but for what must be."""
+        """Wait for calls no longer, and give servers little time to end."""
         self._is_hurried = True
         if self._quiet is not None and not self._quiet.done():
             self._quiet.set_result(None)
         self._supervisor.hurry()
 
     async def _wait_quiet(self, timeout: float) -> None:
-        if self._is_hurried or not self._performer.mux.in_flight_count():
+        mux = self._dispatcher.mux
+        if self._is_hurried or not mux.in_flight_count():
             return
         quiet = self._quiet = asyncio.get_running_loop().create_future()
 
-        def look() -> None:
-            if not quiet.done() and not self._performer.mux.in_flight_count():
+        def check() -> None:
+            if not quiet.done() and not mux.in_flight_count():
                 quiet.set_result(None)
 
-        self._performer.on_quiet = look
+        self._dispatcher.on_quiet = check
         await asyncio.wait((quiet,), timeout=timeout)
-        self._performer.on_quiet = None
+        self._dispatcher.on_quiet = None
 
-    async def _close_connections(self) -> None:
-        """Close all; nothing is read between the farewell and that."""
-        self._performer.dispatch(Farewell())
-        connections = list(self._performer.connections.values())
-        slow = [each for each in connections if each.unsent_bytes()]
-        for connection in connections:
-            connection.close("the daemon ends")
+    async def _close_sessions(self) -> None:
+        """Close all sessions. Nothing is read between the farewell and the close."""
+        self._dispatcher.dispatch(Farewell())
+        outboxes = list(self._dispatcher.outboxes.values())
+        slow = [each for each in outboxes if each.unsent_bytes()]
+        for outbox in outboxes:
+            outbox.close("the daemon ends")
         await asyncio.gather(*(each.wait_gone(FLUSH_S) for each in slow))
+
+
+class Ending:
+    """The request that the daemon ends. A second one hurries the drain of the first."""
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+        self._requested: asyncio.Future[tuple[str, float | None]]
+        self._requested = asyncio.get_running_loop().create_future()
+
+    def request(self, reason: str, timeout: float | None = None) -> None:
+        """Ask for the end; ``timeout`` seconds for calls in flight, ``None`` as configured."""
+        if self._requested.done():
+            self._drain.hurry()
+        else:
+            self._requested.set_result((reason, timeout))
+
+    async def wait(self) -> tuple[str, float | None]:
+        """Wait for a request, and return its reason and time-out."""
+        return await self._requested

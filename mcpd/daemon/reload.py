@@ -1,23 +1,34 @@
-"""Reading the configuration again: what changed is applied, a broken file changes nothing."""
+"""Reading the configuration again: changes are applied, a broken file changes nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from mcpd import tasks
+from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
+from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
-from mcpd.config.watch import FileWatch
-from mcpd.daemon.registry import Registry
+from mcpd.core.interface.events import EntriesChanged
+from mcpd.daemon.dispatcher import Dispatcher
+from mcpd.daemon.downstream import Listeners
+from mcpd.daemon.servers.control import ServerControl
+from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.registry import Registry
+from mcpd.logfiles.daemonlog import DaemonLog
+from mcpd.logfiles.quota import LogQuota
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
+from mcpd.observe.pipeline import Logger, Pipeline
+from mcpd.upstreams.supervisor import Supervisor
+
+LEAST_STARTS = 4
+"""Servers that may start at a time, at least, unless the configuration says otherwise."""
 
 
 class Reloader:
-    """Keeps what is applied in step with the files, one reading at a time."""
+    """Reads the files again when they change or on request, once at a time."""
 
     def __init__(
         self,
@@ -26,12 +37,12 @@ class Reloader:
         *,
         registry: Registry,
         applied: Callable[[Change], None],
-        log: DaemonLog,
+        log: Logger,
         journal: Journal,
     ) -> None:
-        """``since`` tells people how old the daemon's environment is.
+        """``since`` is shown in errors: the time the daemon's environment is from.
 
-        ``applied`` is called after the registry has taken a new configuration over.
+        ``applied`` is called after the registry has taken over a new configuration.
         """
         self._explicit = explicit
         self._since = since
@@ -47,7 +58,7 @@ class Reloader:
         """Read the files. Blocks; never raises for what they hold."""
         return load(self._explicit, os.environ, since=self._since)
 
-    async def reload(self, reason: str) -> dict[str, Any]:
+    async def reload(self, reason: str) -> Reloaded:
         """Read the files and apply what is different; return the result of ``mcpd/reload``."""
         async with self._turn:
             new = await asyncio.to_thread(self.read)
@@ -57,7 +68,7 @@ class Reloader:
             errors = [str(problem) for problem in merged.errors]
             if merged != old:
                 self._registry.apply(merged)
-                self._tell(change, errors, reason)
+                self._report(change, errors, reason)
             if is_change(change):
                 self._applied(change)
             self.watch()
@@ -71,10 +82,10 @@ class Reloader:
             }
 
     def watch(self) -> None:
-        """Watch the files, if the configuration wants that.
+        """Watch the files, if the configuration says so.
 
-        To be called before the first reading, too: then no change is missed in between. Files
-        that the configuration names are known after it only, so they are read again.
+        Call it before the first ``read`` too, so that no change in between is missed. Files that
+        the configuration names are known only after reading it, and are read again.
         """
         wanted = self._registry.daemon.watch and not self._is_closed
         env_files = self._registry.loaded.env_files
@@ -89,28 +100,28 @@ class Reloader:
                 self._on_change()
 
     def close(self) -> None:
-        """Notice no change any more."""
+        """Watch the files no longer."""
         self._is_closed = True
         self.watch()
 
     def _on_change(self) -> None:
         tasks.spawn(self.reload("a file changed"), name="reload")
 
-    def _tell(self, change: Change, errors: list[str], reason: str) -> None:
-        told = {
+    def _report(self, change: Change, errors: list[str], reason: str) -> None:
+        names = {
             "added": list(change.added),
             "removed": list(change.removed),
             "changed": [*change.changed, *change.filters_only],
         }
-        named = {kind: ", ".join(names) or None for kind, names in told.items()}
-        self._log.log("info", "config.reloaded", reason=reason, **named, errors=len(errors))
+        named = {kind: ", ".join(each) or None for kind, each in names.items()}
+        self._log.info("config.reloaded", reason=reason, **named, errors=len(errors))
         for error in errors:
-            self._log.log("error", "config.error", problem=error)
-        self._journal.add("config.reloaded", **told, errors=errors)
+            self._log.error("config.error", problem=error)
+        self._journal.add("config.reloaded", **names, errors=errors)
 
 
 def is_change(change: Change) -> bool:
-    """Tell whether anything is to be done."""
+    """Return whether a change has to be applied."""
     return bool(
         change.added
         or change.removed
@@ -120,3 +131,81 @@ def is_change(change: Change) -> bool:
         or change.daemon
         or change.broken
     )
+
+
+class ConfigApplier:
+    """Makes the parts of the daemon follow the configuration that the registry holds."""
+
+    def __init__(
+        self,
+        *,
+        log_level: str | None,
+        registry: Registry,
+        pipeline: Pipeline,
+        lines: DaemonLog,
+        log_quota: LogQuota,
+        dispatcher: Dispatcher,
+        supervisor: Supervisor,
+        control: ServerControl,
+        memory_watch: MemoryWatch,
+        listeners: Listeners,
+    ) -> None:
+        """``log_level`` is that of the command line, which counts more than the configuration."""
+        self._log_level = log_level
+        self._registry = registry
+        self._pipeline = pipeline
+        self._lines = lines
+        self._log_quota = log_quota
+        self._dispatcher = dispatcher
+        self._supervisor = supervisor
+        self._control = control
+        self._memory_watch = memory_watch
+        self._listeners = listeners
+
+    def apply(self, change: Change) -> None:
+        """Apply a change of the configuration."""
+        for name in (*change.changed, *change.removed):
+            self._control.release(name)
+        self.apply_entries()
+        self.apply_log_limits()
+        self.forget_logs()
+        at_once = starts_at_once(self._registry.daemon.max_concurrent_starts)
+        self._supervisor.apply_settings(starts_at_once=at_once)
+        self.apply_listeners()
+        self._memory_watch.wake()
+        self._control.clear_failed(change.changed)
+        self.start_eager((*change.added, *change.changed))
+
+    def apply_entries(self) -> None:
+        """Let the mux know which servers there are."""
+        self._dispatcher.dispatch(EntriesChanged(self._registry.entries()))
+
+    def apply_log_limits(self) -> None:
+        """Apply the level and the sizes of logs."""
+        settings = self._registry.daemon
+        self._pipeline.level_name = self._log_level or settings.log_level
+        self._pipeline.form.name = settings.log_format
+        self._lines.limit(max_bytes=settings.log_max_bytes, backups=settings.log_backups)
+        self._log_quota.max_bytes = settings.logs_max_bytes
+        self._log_quota.check_soon()
+
+    def apply_listeners(self) -> None:
+        """Open and close listeners."""
+        self._listeners.apply(self._registry.daemon)
+
+    def forget_logs(self) -> None:
+        """Close the logs of servers that were removed and have ended."""
+        self._registry.forget_logs({slot.server for slot in self._supervisor.slots()})
+
+    def start_eager(self, names: Iterable[str] | None = None) -> None:
+        """Start those servers among ``names``, or among all, whose entries say ``eager``."""
+        for name in names if names is not None else [server.name for server in self._registry]:
+            server = self._registry.get(name)
+            config = None if server is None else server.configured.config
+            if config is not None and config.start == "eager":
+                self._control.start_eager(name)
+
+
+def starts_at_once(configured: int) -> int:
+    """Return how many servers may start at a time; ``configured`` is 0 for the default."""
+    return configured or max(LEAST_STARTS, os.cpu_count() or 1)

@@ -1,4 +1,4 @@
-"""The snapshot of ``mcpd/status``."""
+"""The result of ``mcpd/status``: the state of the daemon and of each server."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from mcpd.api.status import (
     ServerStatus,
     StartingStatus,
     State,
-    Status,
 )
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
-from mcpd.daemon.assemble import Server
-from mcpd.observe.logs import stamp
-from mcpd.supervise import descriptors, memory
+from mcpd.daemon.servers.server import Server
+from mcpd.logfiles.line import stamp
+from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import Stat
-from mcpd.supervise.slot import Slot
-from mcpd.supervise.supervisor import Supervisor
+from mcpd.supervise.proctable import memory
+from mcpd.supervise.proctable.procfs import Stat
+from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.slot import Slot
+from mcpd.upstreams.stdio.run import process_of
+from mcpd.upstreams.supervisor import Supervisor
 
 _BUSIEST_FIRST: tuple[State, ...] = (
     "ready",
@@ -38,7 +40,7 @@ _BUSIEST_FIRST: tuple[State, ...] = (
     "failed",
     "stopped",
 )
-"""Which state stands for a server with several processes."""
+"""The state of a server with several processes is the first of these that one of them has."""
 
 STOPPED = "T"
 """The state of a process that a signal has stopped, and that goes on with SIGCONT (proc(5))."""
@@ -47,7 +49,10 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 class Snapshot:
-    """What is true now, with the memory of all process trees read off the loop."""
+    """The state of everything at one time.
+
+    Process trees and their memory were read from the system before, in a thread.
+    """
 
     def __init__(
         self,
@@ -63,7 +68,7 @@ class Snapshot:
         self._now = supervisor.now()
 
     def daemon(self, socket: str, uptime_s: float, problems: list[str]) -> DaemonStatus:
-        """Return what there is to say of the daemon."""
+        """Return the status of the daemon."""
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -80,13 +85,13 @@ class Snapshot:
         }
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:
-        """Return what there is to say of one server; ``reason`` is that of its sharing."""
+        """Return the status of a server; ``reason`` overrides why it is shared as it is."""
         report = self._mux.report(server.name)
         found = [(each, self._supervisor.get(each.slot)) for each in report.slots]
         slots = [slot for _, slot in found if slot is not None]
         config = server.configured.config
         sharing = server.entry.sharing.value
-        children = [slot.run.child for slot in slots if slot.run is not None]
+        children = [child for slot in slots if (child := process_of(slot)) is not None]
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
         is_shared = sharing == "shared"
@@ -96,7 +101,7 @@ class Snapshot:
             "state": self._state(server, slots, is_held=is_held),
             "held": is_held,
             "enabled": server.configured.enabled,
-            "transport": "stdio",
+            "transport": _transport(server),
             "sharing": sharing if config is not None else "shared",
             "sharing_reason": reason or server.sharing_reason,
             "interactive": _interactive(server, report),
@@ -133,13 +138,13 @@ class Snapshot:
         return status
 
     def step(self, server: Server) -> str | None:
-        """Return how far the last stop of a server had to go, ``None`` where it had no process."""
+        """Return the last step that a stop needed: ``eof``, ``term`` or ``kill``, or ``None``."""
         slots = (self._supervisor.get(each.slot) for each in self._mux.report(server.name).slots)
         steps = {slot.step for slot in slots if slot is not None}
         return next((step for step in ("kill", "term", "eof") if step in steps), None)
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
-        child = None if slot.run is None else slot.run.child
+        child = process_of(slot)
         status: InstanceStatus = {
             "key": report.key or "",
             "pid": self._pid(slot),
@@ -166,7 +171,7 @@ class Snapshot:
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
         if not server.configured.enabled:
             return "disabled"
-        if server.spec is None:
+        if server.backend is None:
             return "misconfigured"
         states = {_state_of(slot) for slot in slots}
         if is_held and "stopping" not in states:
@@ -177,16 +182,17 @@ class Snapshot:
         return [each.pid for each in self._trees.get(child, ())] or [child.pid]
 
     def _responds(self, children: Sequence[Child]) -> bool | None:
-        """Tell whether none of the processes is one that a signal has stopped."""
+        """Tell whether no process is stopped by a signal; ``None`` without processes."""
         return not any(map(self._stopped, children)) if children else None
 
     def _stopped(self, child: Child) -> list[int]:
         return [each.pid for each in self._trees.get(child, ()) if each.state == STOPPED]
 
     def _pid(self, slot: Slot | None) -> int | None:
-        if slot is None or slot.run is None or slot.run.child.returncode is not None:
-            return None  # what it left behind may still be on its way out
-        return slot.run.child.pid
+        child = None if slot is None else process_of(slot)
+        if child is None or child.returncode is not None:
+            return None  # its descendants may still be running
+        return child.pid
 
     def _uptime(self, slot: Slot | None) -> float | None:
         if slot is None or slot.run is None or slot.machine.spawned_at is None:
@@ -194,11 +200,11 @@ class Snapshot:
         return round(self._now - slot.machine.spawned_at, 3)
 
 
-async def snapshot(mux: Mux, supervisor: Supervisor) -> Snapshot:
-    """Look at everything. Takes as long as a look through the process table, off the loop."""
+async def snapshot(mux: Mux, supervisor: Supervisor, reaper: Reaper) -> Snapshot:
+    """Read all process trees and their memory, in a thread, and return the state with them."""
     if not any(slot.run is not None for slot in supervisor.slots()):
         return Snapshot(mux, supervisor, {}, {})
-    looked = await supervisor.reaper.look()
+    looked = await reaper.scan_trees()
     rss = await asyncio.to_thread(_measure, looked)
     return Snapshot(mux, supervisor, looked, rss)
 
@@ -208,20 +214,15 @@ def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:
     return {child: memory.tree_usage(pids) for child, pids in trees.items()}
 
 
-def whole(daemon: DaemonStatus, servers: list[ServerStatus]) -> Status:
-    """Put the parts together."""
-    return {"daemon": daemon, "servers": servers}
-
-
 def _state_of(slot: Slot) -> State:
     state: State = slot.machine.state.value
     return state
 
 
 def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
-    """Return how questions find their sessions; of several places, those who had to wait longest.
+    """Return which session has the turn to be asked questions, and which sessions wait for it.
 
-    Where sessions have processes of their own nobody waits, so one place stands for all.
+    With a process for each session none of them waits, so the first turn stands for all.
     """
     turns = [slot.turns for slot in report.slots]
     running = next((t.running for t in turns if t.running), ())
@@ -244,6 +245,11 @@ def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
     }
 
 
+def _transport(server: Server) -> str:
+    """Return what carries a server's messages; ``stdio`` too where its entry is wrong."""
+    return "stdio" if server.backend is None else server.backend.transport
+
+
 def _version(report: EntryReport) -> str | None:
     return None if report.introduction is None else report.introduction.version
 
@@ -261,7 +267,7 @@ class _LastError(NamedTuple):
 
 
 def _last_error(server: Server, slots: Sequence[Slot]) -> _LastError:
-    """Return what an entry has wrong, else the newest of what its processes ended with."""
+    """Return the error of an entry, else the newest error of its processes."""
     if server.configured.error is not None:
         return _LastError(server.configured.error, kind="config_invalid")
     ended = [slot for slot in slots if slot.machine.last_error is not None]

@@ -1,6 +1,6 @@
-"""What is wrong on this machine, and what to do about it: for ``mcpctl doctor``.
+"""``mcpctl doctor``: finds what is wrong on this machine and what to do about it.
 
-It must work where the daemon does not, so it looks at files, processes and limits by itself, and
-only then asks the daemon. ``look`` gathers facts and judges nothing, ``check`` turns facts into
-findings and looks at nothing.
+It must work where the daemon does not, so it inspects files, processes and limits itself and only
+then asks the daemon. ``probe`` gathers facts without judging them, and ``check`` turns facts into
+findings without any I/O.
 """

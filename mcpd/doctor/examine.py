@@ -1,4 +1,4 @@
-"""The whole examination: what is looked at in which order, and what comes of it."""
+"""The whole examination: runs the probes in order, then the checks, and masks secrets."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mcpd.doctor.check import catalog, config, daemon, machine, servers
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
-from mcpd.doctor.look import place as places
-from mcpd.doctor.look.files import files
-from mcpd.doctor.look.ledgers import ledgers
-from mcpd.doctor.look.machine import machine as look_around
-from mcpd.doctor.look.patience import Looks
-from mcpd.doctor.look.talk import talk
+from mcpd.doctor.probe import place as places
+from mcpd.doctor.probe.files import files
+from mcpd.doctor.probe.ledgers import ledgers
+from mcpd.doctor.probe.machine import machine as probe_machine
+from mcpd.doctor.probe.runner import Probes
+from mcpd.doctor.probe.talk import talk
 from mcpd.redact import Redactor
-from mcpd.supervise import procfs
+from mcpd.supervise.proctable import procfs
 
-PATIENCE_S = 4.7
-"""For all of it, whatever hangs."""
+TIME_LIMIT_S = 4.7
+"""Seconds for the whole examination, even if probes hang."""
 
 FIRST_S = 1.0
-"""For who holds the lock, on which the rest depends."""
+"""Seconds to find the process that holds the lock, on which the other probes depend."""
 
 UNREACHABLE = daemon.UNREACHABLE
 
@@ -35,39 +35,39 @@ UNREACHABLE = daemon.UNREACHABLE
 def examine(
     socket: str | None, config_file: str | None, env: Mapping[str, str] = os.environ
 ) -> list[Finding]:
-    """Look at everything, and return what there is to say, the worst first.
+    """Return all findings, the worst first.
 
-    ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``PATIENCE_S`` seconds
-    at most; starts nothing, signals nobody and writes nothing.
+    ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``TIME_LIMIT_S`` seconds
+    at most. Starts no process, sends no signal and writes no file.
     """
     return ordered(findings(gather(socket, config_file, env)))
 
 
 def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
-    """Look at everything."""
-    looks = Looks(PATIENCE_S)
+    """Run all probes and return their facts."""
+    probes = Probes(TIME_LIMIT_S)
     path = paths.socket_path(socket, env)
     wanted = places.wanted_path(socket, env)
-    looks.take({"the socket": lambda: places.place(path, wanted)}, most_s=FIRST_S)
-    place: Place | None = looks.get("the socket")
+    probes.run({"the socket": lambda: places.place(path, wanted)}, most_s=FIRST_S)
+    place: Place | None = probes.get("the socket")
     pid = None if place is None else place.holder
     theirs = None if pid is None else places.environment(pid)
     argv = [] if pid is None else procfs.arguments(pid)
     around: Mapping[str, str] = env if theirs is None else theirs
     state_dir = paths.state_dir(around)
-    looks.take(
+    probes.run(
         {
             "the daemon": lambda: talk(path),
-            "the disks and limits": lambda: look_around(state_dir, os.path.dirname(path), around),
+            "the disks and limits": lambda: probe_machine(state_dir, os.path.dirname(path), around),
             "the ledgers": lambda: ledgers(state_dir),
         }
     )
-    said: Talk | None = looks.get("the daemon")
+    said: Talk | None = probes.get("the daemon")
     if pid is None and said is not None:
         pid = said.pid
     chosen = config_file or places.config_option(argv)
     path_of_servers = None if said is None else _path_of_servers(said)
-    looks.take(
+    probes.run(
         {
             "the configuration": lambda: files(
                 chosen, around, is_daemons=theirs is not None, path=path_of_servers
@@ -79,16 +79,16 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         version=__version__,
         place=place,
         talk=said,
-        daemon=_with_limits(looks.get("the daemon's process"), said),
-        files=looks.get("the configuration"),
-        machine=looks.get("the disks and limits"),
-        ledgers=looks.get("the ledgers"),
-        unfinished=tuple(looks.unfinished),
+        daemon=_with_limits(probes.get("the daemon's process"), said),
+        files=probes.get("the configuration"),
+        machine=probes.get("the disks and limits"),
+        ledgers=probes.get("the ledgers"),
+        unfinished=tuple(probes.unfinished),
     )
 
 
 def judge(facts: Facts) -> Iterator[Finding]:
-    """Say what follows from what was found."""
+    """Yield the findings that follow from the facts."""
     for what in facts.unfinished:
         yield warning(
             "not_looked_at",
@@ -113,10 +113,10 @@ def judge(facts: Facts) -> Iterator[Finding]:
 
 
 def findings(facts: Facts) -> Iterator[Finding]:
-    """Judge, and yield findings without the secrets of their server, or of all where there is none.
+    """Yield the findings with secrets masked: those of their server, or all if they have none.
 
-    What they quote may hold some: commands, tools, last words. Tools are masked before, as what
-    is quoted of them is cut.
+    Quoted commands, tools and log lines may contain secrets. Tools are masked before they are
+    judged, because quotations of them are cut.
     """
     entries = {} if facts.files is None else facts.files.loaded.entries
     redactors = {name: Redactor(entry.secrets) for name, entry in entries.items()}
@@ -138,7 +138,7 @@ def findings(facts: Facts) -> Iterator[Finding]:
 
 
 def _hidden(value: Any, mask: Callable[[str], str]) -> Any:
-    """Return data with all its texts masked."""
+    """Return data with all its strings masked."""
     match value:
         case str():
             return mask(value)
@@ -151,23 +151,23 @@ def _hidden(value: Any, mask: Callable[[str], str]) -> Any:
 
 
 def _with_limits(found: Daemon | None, said: Talk | None) -> Daemon | None:
-    """Return what was seen from outside, with what only the daemon itself can tell elsewhere."""
+    """Return the facts of the process; limits that the system hides come from its status."""
     status = None if said is None else said.status
-    told = None if status is None else status["daemon"].get("nofile")
-    if found is None or found.nofile is not None or not told:
+    nofile = None if status is None else status["daemon"].get("nofile")
+    if found is None or found.nofile is not None or not nofile:
         return found
-    soft, hard = (NO_LIMIT if told[key] is None else told[key] for key in ("soft", "hard"))
+    soft, hard = (NO_LIMIT if nofile[key] is None else nofile[key] for key in ("soft", "hard"))
     return Daemon(
         pid=found.pid,
         state=found.state,
         nofile=(soft, hard),
-        open_fds=told["open"],
+        open_fds=nofile["open"],
         unit=found.unit,
     )
 
 
 def _path_of_servers(said: Talk) -> str | None:
-    """Return the PATH that the daemon says servers get, where it has asked a login shell."""
-    told: Any = None if said.listed is None else said.listed.get("path")
-    found = told.get("directories") if isinstance(told, dict) else None
+    """Return the PATH that servers get from the daemon, or ``None`` if it does not report one."""
+    path: Any = None if said.listed is None else said.listed.get("path")
+    found = path.get("directories") if isinstance(path, dict) else None
     return os.pathsep.join(map(str, found)) if isinstance(found, list) else None

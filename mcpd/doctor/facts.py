@@ -1,4 +1,4 @@
-"""What was found, as plain data: nothing here says whether it is good."""
+"""The facts that the probes gather, as plain data without judgement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Literal["absent", "link", "directory", "socket", "file", "other"]
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One name in the file system, links not followed."""
+    """A path in the file system; links are not followed."""
 
     path: str
     kind: Kind = "absent"
@@ -21,10 +21,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the daemon listens."""
-
-    me: int
-    """Our effective uid."""
+    """The socket, its directory and its lock."""
 
     wanted: str
     """The path before it was shortened."""
@@ -33,29 +30,29 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     socket: Node
     lock: Node
     holder: int | None = None
-    """The pid that holds the lock, as the kernel says; ``None`` for nobody, or where it is mute."""
+    """The pid that holds the lock; ``None`` if there is none, or the kernel does not report it."""
 
 
 class Daemon(msgspec.Struct, frozen=True, kw_only=True):
-    """A daemon's process, from outside; each part ``None`` where the system does not tell."""
+    """A daemon's process; each part is ``None`` if the system does not report it."""
 
     pid: int
     state: str | None = None
-    """One letter, as proc(5) has it: R, S, D, T, Z."""
+    """One letter as in proc(5): R, S, D, T, Z."""
 
     nofile: tuple[int, int] | None = None
     """Soft and hard limit of descriptors; the hard one -1 for none."""
 
     open_fds: int | None = None
     unit: str | None = None
-    """The unit of a service manager that it runs in."""
+    """The systemd unit in which it runs."""
 
 
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemon said when it was asked."""
+    """The daemon's answers."""
 
     why: str | None = None
-    """Which silence it was, as ``DaemonUnavailable`` has it; ``None`` for none."""
+    """The reason for no answer, as in ``DaemonUnavailable``; ``None`` if it answered."""
 
     silence: str = ""
     hint: str | None = None
@@ -66,14 +63,14 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``mcpd/list``."""
 
     tools: dict[str, list[dict[str, Any]]] = {}
-    """Tools by server, of those that have listed some."""
+    """Tools by server, for servers that have listed some."""
 
     said: dict[str, list[str]] = {}
-    """The last lines of servers that are in trouble."""
+    """The last stderr lines of each server that has failed."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """What looking for a server's command, and for what that needs, came to."""
+    """The result of a search for a server's program and its interpreter."""
 
     server: str
     command: str
@@ -83,80 +80,80 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     hint: str | None = None
     searched: tuple[str, ...] = ()
     lacks: str | None = None
-    """A program that it needs to run and that is in none of the directories."""
+    """Its interpreter, if that is in none of the directories."""
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """The configuration as it is in the files now, and what it starts."""
+    """The configuration as it is in the files now, and the programs that it starts."""
 
     loaded: Loaded
     is_daemons: bool
-    """Whether the environment of the daemon counted, rather than that of this command."""
+    """Whether it was resolved in the daemon's environment rather than in this command's."""
 
     commands: tuple[Command, ...] = ()
     masked: dict[str, dict[str, Any]] = {}
-    """Effective values by server, secrets masked, as ``mcpd/list`` has them."""
+    """Effective values by server with secrets masked, as in ``mcpd/list``."""
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """A directory that is written to, and how much room there is."""
+    """A directory to which the daemon writes, and its free space."""
 
     what: str
     path: str
     is_writable: bool = True
     reason: str | None = None
-    """Why it is not, or cannot be looked at."""
+    """Why it is not writable, or cannot be examined."""
 
     free_bytes: int | None = None
     free_files: int | None = None
 
 
 class Logs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the logs take up."""
+    """The sizes of the logs."""
 
     directory: str
     sizes: dict[str, int] = {}
-    """Bytes of each log, its rotated parts included, by the name of its file."""
+    """Bytes of each log including its rotated parts, by path."""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one daemon, of this boot and pid namespace."""
+    """The ledger of one daemon of this boot and pid namespace."""
 
     file: str
     pid: int
     is_alive: bool
     socket: str | None = None
-    """Where a living one listens, as far as it can be seen."""
+    """The path on which a living daemon listens, if it can be found."""
 
     orphans: tuple[int, ...] = ()
-    """What of a dead one's processes still runs."""
+    """Pids of a dead daemon's processes that still run."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The rest of the surroundings."""
+    """Facts of the machine: Python, disks, logs, watches and service units."""
 
     python: str
     state_dir: str
     refusal: str | None = None
-    """Why a daemon keeps no state there, of which others could make something else."""
+    """Why a daemon refuses its state directory: other users could replace files in it."""
 
     remedy: str | None = None
-    """What helps against that."""
+    """How to fix that."""
 
     disks: tuple[Disk, ...] = ()
     logs: Logs | None = None
     inotify: str | None = None
-    """Why changes of files cannot be watched; ``None`` where they can, or where there is none."""
+    """Why changes of files cannot be watched; ``None`` if they can, or without inotify."""
 
     units: tuple[str, ...] = ()
-    """Files of units and agents of ours that are installed."""
+    """Paths of installed mcpd units and agents."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it; a part is ``None`` where looking for it did not come to an end in time."""
+    """All facts; a part is ``None`` if its probe did not finish in time."""
 
     version: str
-    """Of this command."""
+    """The version of this command."""
 
     place: Place | None
     talk: Talk | None
@@ -165,4 +162,4 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None
     ledgers: tuple[Ledger, ...] | None
     unfinished: tuple[str, ...] = ()
-    """What did not come to an end in time."""
+    """Names of the probes that did not finish in time."""

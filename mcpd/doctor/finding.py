@@ -1,4 +1,4 @@
-"""One thing that is to be said, and what to type about it."""
+"""A finding of the doctor: what is wrong, how severe it is, and what to type about it."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note", "ok")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. It holds no value of a variable, and of arguments only what ``list`` shows."""
+    """One line of output, without values of variables; arguments are masked as in ``list``."""
 
     id: str
-    """Stable: what scripts match on. They are in docs/doctor.md."""
+    """Stable, so that scripts can match on it; listed in docs/doctor.md."""
 
     severity: Severity
     message: str
     remedy: str | None = None
-    """What to type, or to change; an ``ok`` has none."""
+    """What to type or to change; an ``ok`` has none."""
 
     server: str | None = None
 
 
 def error(ident: str, message: str, remedy: str, server: str | None = None) -> Finding:
-    """Say what does not work."""
+    """Return a finding about something that does not work."""
     return Finding(id=ident, severity="error", message=message, remedy=remedy, server=server)
 
 
 def warning(ident: str, message: str, remedy: str, server: str | None = None) -> Finding:
-    """Say what works, and may soon not, or not as its user thinks."""
+    """Return a finding about something that works, but may fail soon or surprise its user."""
     return Finding(id=ident, severity="warning", message=message, remedy=remedy, server=server)
 
 
 def note(ident: str, message: str, remedy: str | None = None, server: str | None = None) -> Finding:
-    """Say what is good to know."""
+    """Return a finding that is only information."""
     return Finding(id=ident, severity="note", message=message, remedy=remedy, server=server)
 
 
 def fine(ident: str, message: str, server: str | None = None) -> Finding:
-    """Say what was looked at and is in order."""
+    """Return a finding about something that was checked and is in order."""
     return Finding(id=ident, severity="ok", message=message, server=server)
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with the worst first, each kind in the order in which they came."""
+    """Return findings sorted by severity, the worst first, otherwise in their order."""
     return sorted(findings, key=lambda each: SEVERITIES.index(each.severity))

@@ -1,1 +1,1 @@
-"""Downstream connections: we accept."""
+"""Accepts clients: the Unix socket, its connections, and control requests of every transport."""

@@ -1,4 +1,4 @@
-"""One connection that we accepted: frames in, a bounded outbox, what becomes of a slow reader."""
+"""An accepted connection: frames in, a bounded outbox, and closing a client that does not read."""
 
 from __future__ import annotations
 
@@ -14,58 +14,48 @@ from mcpd.core.wire.framing import Frame, Framer, Oversized, has_many_lines
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
 from mcpd.listeners.halfopen import HalfOpen, has_hung_up
+from mcpd.tasks import FEW_LINES, REST_BYTES, SLICE_BYTES
 
 HUNG_UP = "its client hung up"
-"""Why most sessions end."""
+"""The usual reason why a session ends."""
 
 LINGER_S = 5.0
-"""How long a client whose session is over may read nothing of what is queued for it."""
-
-
-FEW_LINES = 32
-"""Of what is read at a time, so many are done at once; more of them take turns with others."""
-
-SLICE_BYTES = 16 * 1024
-"""A step of those that take turns."""
-
-REST_BYTES = 64 * 1024
-"""After as much at a time others have their turn: libuv reads up to 32 times before it looks at
-anybody else, and a large message comes as fast as it is read."""
+"""Seconds in which a client of an ended session must read something of what is queued for it."""
 
 
 class Outboxes:
-    """What is kept for and of clients on its way: unread answers, and lines that are not finished.
+    """Counts the bytes held for all clients: output that is not read, and unfinished input lines.
 
-    It is counted with what else is kept for peers.
+    They count in the memory that is shared with everything else held for clients and servers.
     """
 
     def __init__(self, *, one_bytes: int, memory: Memory) -> None:
         self.one_bytes = one_bytes
         self._memory = memory
-        self._slow: dict[Connection, Share] = {}
+        self._unread: dict[Connection, Share] = {}
         self._unfinished: dict[Connection, Share] = {}
 
     def count(self, connection: Connection, size: int) -> None:
-        """Count what waits for a client that falls behind, as of now.
+        """Set the bytes that wait for a client that does not keep up.
 
-        While everything together is over its bound, the largest outbox is closed.
+        While the memory is over its bound, close the connection that holds most.
         """
-        share = self._slow.get(connection)
+        share = self._unread.get(connection)
         if share is None:
-            share = self._slow[connection] = Share(self._memory)
+            share = self._unread[connection] = Share(self._memory)
         share.set(size)
         if self._memory.kept_bytes > self._memory.most_bytes:
             self._make_room()
 
     def remove(self, connection: Connection) -> None:
-        """Count it no more."""
-        for shares in (self._slow, self._unfinished):
+        """Count nothing for a connection any more."""
+        for shares in (self._unread, self._unfinished):
             share = shares.pop(connection, None)
             if share is not None:
                 share.set(0)
 
-    def has_begun(self, connection: Connection, size: int) -> None:
-        """Count what is kept of a line that is not finished; 0 when it is."""
+    def count_unfinished(self, connection: Connection, size: int) -> None:
+        """Set the bytes held of a line that has no end yet; 0 for none."""
         share = self._unfinished.pop(connection, None)
         if size:
             share = self._unfinished[connection] = share or Share(self._memory)
@@ -76,28 +66,28 @@ class Outboxes:
 
     def _make_room(self) -> None:
         memory = self._memory
-        for each, share in self._slow.items():
-            share.set(each.unsent_bytes())  # some have read a part of what was written to them
-        while (everybody := {**self._slow, **self._unfinished}) and (
+        for connection, share in self._unread.items():
+            share.set(connection.unsent_bytes())  # some clients have read a part
+        while (connections := {**self._unread, **self._unfinished}) and (
             total := memory.kept_bytes
         ) > memory.most_bytes:
-            largest = max(everybody, key=self._kept_of)
-            mine = self._kept_of(largest)
-            if mine <= memory.free_bytes:
+            largest = max(connections, key=self._kept_of)
+            its = self._kept_of(largest)
+            if its <= memory.free_bytes:
                 return
             self.remove(largest)
             largest.abort(
                 f"it does not read, or does not end its line: of {total} bytes that are kept for "
-                f"all clients and servers (max_buffered_bytes) {mine} are its, the most"
+                f"all clients and servers (max_buffered_bytes) {its} are its, the most"
             )
 
     def _kept_of(self, connection: Connection) -> int:
-        shares = (self._slow.get(connection), self._unfinished.get(connection))
+        shares = (self._unread.get(connection), self._unfinished.get(connection))
         return sum(share.kept_bytes for share in shares if share is not None)
 
 
 class Connection(asyncio.Protocol):
-    """A client's end of a stream.
+    """Reads frames of one client and writes to it.
 
     Invariant: writing never waits and never raises, and ``on_closed`` is called exactly once.
     """
@@ -112,10 +102,13 @@ class Connection(asyncio.Protocol):
         on_closed: Callable[[SessionId, str], None],
         half_open: HalfOpen | None = None,
     ) -> None:
-        """``half_open`` is told of a client that ends its input; without, that ends the session."""
+        """``half_open`` keeps the session of a client that ends its input and still reads.
+
+        Without it the session ends with the input.
+        """
         self.session = session
-        self.has_heard = False
-        """Whether anything has come."""
+        self.has_received = False
+        """Whether the client has sent anything."""
         self._framer = Framer(max_frame_bytes)
         self._feed = self._framer.feed
         self._is_unfinished = False
@@ -126,8 +119,9 @@ class Connection(asyncio.Protocol):
         self._is_slow = False
         self._is_over = False
         self._half_open = half_open
-        self._has_ended = False  # its input
-        self._turns = tasks.Turns(self._pause, self._resume)
+        self._has_ended = False
+        """Whether the client has ended its input."""
+        self._turns = tasks.FairReader(self._pause, self._resume)
         self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     # -- what the loop calls ---------------------------------------------------------------------
@@ -136,7 +130,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self.has_heard = True
+        self.has_received = True
         if self._turns.is_behind or has_many_lines(data, FEW_LINES):
             self._turns.take(self._steps(data))
             return
@@ -147,7 +141,7 @@ class Connection(asyncio.Protocol):
             if self._is_over:
                 return
             self._on_frame(self.session, frame)
-            if self._turns.is_behind:  # it was an array
+            if self._turns.is_behind:  # the frame was an array
                 self._turns.take(self._one_by_one(frames))
                 return
         if self._is_unfinished or self._framer.pending() > REST_BYTES:
@@ -158,7 +152,7 @@ class Connection(asyncio.Protocol):
             return
         size = self._framer.kept()
         self._is_unfinished = size > REST_BYTES
-        self._outboxes.has_begun(self, size if self._is_unfinished else 0)
+        self._outboxes.count_unfinished(self, size if self._is_unfinished else 0)
 
     def _steps(self, data: bytes) -> Iterator[None]:
         for start in range(0, len(data), SLICE_BYTES):
@@ -172,7 +166,7 @@ class Connection(asyncio.Protocol):
             yield self._on_frame(self.session, frame)
 
     def bring(self, elements: list[bytes]) -> None:
-        """Hand over the elements of a frame before any other, in turns with other peers."""
+        """Pass on the elements of an array before any other frame, in turns with other peers."""
         self._turns.first(self._one_by_one(elements))
 
     def _pause(self) -> None:
@@ -189,9 +183,9 @@ class Connection(asyncio.Protocol):
         return transport is not None and not transport.is_closing() and not self._has_ended
 
     def eof_received(self) -> bool:
-        """Return whether the connection stays open, for what a client that still reads is owed.
+        """Return whether the connection stays open for answers to a client that still reads.
 
-        The session of one that has hung up ends. What was answered already is still delivered.
+        If the client has hung up, the session ends. Answers that are queued are still delivered.
         """
         if self._is_over or self._has_ended or self._transport is None:
             return self._has_ended and not self._is_over
@@ -209,7 +203,7 @@ class Connection(asyncio.Protocol):
         return not self._is_over
 
     def _end_input(self) -> Iterator[None]:
-        """Hear the last line, which may lack its end, and that there will be no more."""
+        """Handle the last line, which may lack its newline, then report the end of the input."""
         for frame in self._feed(b"\n"):
             if not self._is_over:
                 self._on_frame(self.session, frame)
@@ -237,7 +231,7 @@ class Connection(asyncio.Protocol):
     ) -> None:
         """Queue a line, or the parts of one.
 
-        A client that does not read loses notifications first, then us.
+        For a client that does not read, drop notifications first, then close the connection.
         """
         transport = self._transport
         if transport is None or self._is_over or transport.is_closing():
@@ -268,15 +262,15 @@ class Connection(asyncio.Protocol):
             self._outboxes.count(self, size)
 
     def unsent_bytes(self) -> int:
-        """Return how much its client has not taken yet."""
+        """Return how many bytes wait in the process for the client to read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     async def wait_gone(self, timeout: float) -> None:
-        """Wait until it is closed and everything that was queued went out, or was given up."""
+        """Wait, ``timeout`` seconds at most, until it is closed with all that was queued."""
         await asyncio.wait((self._gone,), timeout=timeout)
 
     def close(self, reason: str) -> None:
-        """End the session, and the connection once what is queued has gone out."""
+        """End the session, and close the connection once everything queued was written."""
         transport = self._transport
         if transport is not None and not transport.is_closing():
             transport.close()
@@ -284,7 +278,7 @@ class Connection(asyncio.Protocol):
         self._end(reason)
 
     def _linger(self, transport: asyncio.Transport, before: float = math.inf) -> None:
-        """Give up what is queued once a client has read none of it for ``LINGER_S``."""
+        """Close the connection once the client has read nothing for ``LINGER_S``."""
         left = transport.get_write_buffer_size()
         if left >= before:
             transport.abort()
@@ -293,7 +287,7 @@ class Connection(asyncio.Protocol):
             loop.call_later(LINGER_S, self._linger, transport, left)
 
     def abort(self, reason: str) -> None:
-        """End both at once; what is queued is lost."""
+        """End the session and close the connection at once; drop what is queued."""
         if self._transport is not None:
             self._transport.abort()
         self._end(reason)
@@ -305,5 +299,5 @@ class Connection(asyncio.Protocol):
                 self._half_open.forget(self._transport.get_extra_info("socket"))
             self._turns.drop()
             self._outboxes.remove(self)
-            self._framer.drop()  # now, and not when the garbage collector comes to it
+            self._framer.drop()  # the buffer is freed now, not by the garbage collector
             self._on_closed(self.session, reason)

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket, as the kernel says."""
+"""Credentials of the process at the other end of a Unix socket, from the kernel."""
 
 from __future__ import annotations
 
@@ -21,20 +21,23 @@ class Peer(msgspec.Struct, frozen=True):
     """The process that connected."""
 
     pid: int | None
-    """``None`` where the system does not tell, or the process is in another pid namespace."""
+    """``None`` where the system has none, or for a process of another pid namespace."""
 
     uid: int
     gid: int
 
 
 class HasSocketOptions(Protocol):
-    """A socket, or what asyncio gives for one."""
+    """A socket, or the wrapper that asyncio has for one."""
 
     def getsockopt(self, level: int, optname: int, buflen: int, /) -> bytes: ...
 
 
 def credentials(connection: HasSocketOptions) -> Peer:
-    """Return who connected, as of that moment. Raises ``OSError`` if it is gone already."""
+    """Return the credentials of the peer as it connected.
+
+    Raises ``OSError`` if the peer has closed the connection already.
+    """
     if sys.platform == "darwin":
         raw = connection.getsockopt(_LOCAL_LEVEL, _LOCAL_PEERCRED, _XUCRED.size)
         _version, uid, _count, gid, *_groups = _XUCRED.unpack(raw)
@@ -46,5 +49,5 @@ def credentials(connection: HasSocketOptions) -> Peer:
 
 
 def is_allowed(peer: Peer) -> bool:
-    """Tell whether the daemon talks to that user: its own, and root."""
+    """Tell whether the daemon serves the peer's user: its own user, or root."""
     return peer.uid in (os.geteuid(), 0)

@@ -1,4 +1,4 @@
-"""Accepting on the Unix socket: who may come in, and how many."""
+"""Accepts connections on the Unix socket: which users, and how many."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ from mcpd.listeners.connection import Connection
 from mcpd.listeners.peer import Peer, credentials, is_allowed
 
 AT_ONCE = 64
-"""Connections accepted in one turn of the loop."""
+"""Connections accepted in one iteration of the loop."""
 
 RESERVE = 16
-"""Connections over the limit that are let in for control requests alone."""
+"""Connections over the limit that are accepted for control requests alone."""
 
 FIRST_REQUEST_S = 5.0
-"""How long one of these may take to send anything."""
+"""Seconds in which a connection of the reserve must send something."""
 
 PAUSE_S = 0.5
-"""How long nobody is accepted when descriptors have run out."""
+"""Seconds without accepting after descriptors have run out."""
 
-SAY_EVERY_S = 5.0
-"""How often at most the same reason is told: whoever is turned away may come back at once."""
+REPORT_EVERY_S = 5.0
+"""Seconds between two reports of the same reason: a client that is refused may retry at once."""
 
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class UnixListener:
-    """Accepts until it is closed.
+    """Accepts connections until it is closed.
 
-    Over the limit a few are let in that can be no sessions, so that a person can still see and stop
-    the daemon. The oldest of them becomes like the others when one of those has ended.
+    Over the limit, a reserve of connections is accepted for control requests alone, so that a
+    person can still inspect and stop the daemon. When another connection ends, the oldest of the
+    reserve may become a session.
 
-    Invariant: nothing is read from a connection before the kernel has said whose it is, and no
+    Invariant: nothing is read from a connection before the kernel has named its user, and no
     connection takes one of the descriptors that the daemon keeps for itself.
     """
 
@@ -54,12 +55,12 @@ class UnixListener:
         is_idle: Callable[[Connection], bool],
         refused: Callable[[str], None],
     ) -> None:
-        """Prepare.
+        """Prepare to accept ``most`` connections at a time on ``listener``.
 
-        ``usable_fds`` tells below which number connections may get descriptors, and those of the
-        reserve. ``connect`` makes what serves a peer, in the reserve or not; ``admitted`` gets one
-        that has left the reserve; ``is_idle`` tells whether one is owed nothing; ``refused`` gets
-        the reason why somebody was not let in.
+        ``usable_fds`` returns two bounds: descriptors of connections, and those of the reserve, are
+        below them. ``connect`` returns the connection for a peer, which is in the reserve or not.
+        ``admitted`` is called with one that leaves the reserve, ``refused`` with the reason why a
+        client was refused. ``is_idle`` returns whether no answer is due on a connection.
         """
         self._socket = listener
         self._most = most
@@ -70,10 +71,10 @@ class UnixListener:
         self._refused = refused
         self._open: set[Connection] = set()
         self._reserve: dict[Connection, None] = {}
-        """Those that are let in for control requests alone, the oldest first."""
+        """Connections for control requests alone, the oldest first."""
         self._pause: asyncio.TimerHandle | None = None
-        self._said = ""
-        self._said_at = 0.0
+        self._reported = ""
+        self._reported_at = 0.0
         self._is_open = False
         self._group = tasks.Group()
 
@@ -83,7 +84,7 @@ class UnixListener:
         return len(self._open) + len(self._reserve)
 
     def ended(self, connection: Connection) -> None:
-        """Count a connection no more; the oldest of the reserve takes its place."""
+        """Remove a connection that has ended; the oldest of the reserve takes its place."""
         self._reserve.pop(connection, None)
         if connection not in self._open:
             return
@@ -95,12 +96,12 @@ class UnixListener:
             self._admitted(oldest)
 
     def start(self) -> None:
-        """Begin to accept, on the running loop."""
+        """Start to accept, on the running loop."""
         self._is_open = True
         self._listen()
 
     def replace(self, listener: socket.socket) -> None:
-        """Go on with another socket, where the file of the old one has vanished."""
+        """Continue with another socket, because the file of the old one was removed."""
         was_open = self._is_open
         self.stop()
         self._socket.close()
@@ -109,7 +110,7 @@ class UnixListener:
             self.start()
 
     def stop(self) -> None:
-        """Accept nobody more; the socket stays."""
+        """Stop accepting, and keep the socket."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
@@ -118,7 +119,7 @@ class UnixListener:
         self._is_open = False
 
     async def close(self) -> None:
-        """Stop, and close the socket."""
+        """Stop accepting, and close the socket."""
         self.stop()
         await self._group.close()
         self._socket.close()
@@ -136,16 +137,16 @@ class UnixListener:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                self._rest(error)
+                self._pause_accepting(error)
                 return
             self._admit(accepted)
 
-    def _rest(self, error: OSError) -> None:
-        """Wait a little: the loop would come back at once, for as long as somebody waits."""
+    def _pause_accepting(self, error: OSError) -> None:
+        """Accept nothing for ``PAUSE_S``: the loop would call again at once while clients wait."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._socket)
         self._pause = loop.call_later(PAUSE_S, self._listen)
-        self.say(f"nobody can be let in just now: {error.strerror}")
+        self.report_refusal(f"nobody can be let in just now: {error.strerror}")
 
     def _admit(self, accepted: socket.socket) -> None:
         try:
@@ -155,53 +156,53 @@ class UnixListener:
             return
         if not is_allowed(peer):
             accepted.close()
-            self.say(f"user {peer.uid} (pid {peer.pid}) is not let in")
+            self.report_refusal(f"user {peer.uid} (pid {peer.pid}) is not let in")
             return
-        number, (usable, reserved) = accepted.fileno(), self._usable_fds()  # the lowest free
+        number, (usable, reserved) = accepted.fileno(), self._usable_fds()  # the lowest free one
         reason = None
         if len(self._open) >= self._most:
             reason = f"{self._most} connections are open: all there may be"
         elif number >= usable:
             reason = "the daemon has no descriptors left for more connections"
         has_place = len(self._reserve) < RESERVE and number < reserved
-        if reason is not None and not has_place and not self._make_place():
-            self._turn_away(accepted, reason)
+        if reason is not None and not has_place and not self._make_room_in_reserve():
+            self._refuse(accepted, reason)
             return
         accepted.setblocking(False)
         connection = self._connect(peer, reason is not None)
         if reason is None:
             self._open.add(connection)
         else:
-            self.say(f"{reason}; control requests alone are still served")
+            self.report_refusal(f"{reason}; control requests alone are still served")
             self._reserve[connection] = None
             loop = asyncio.get_running_loop()
-            loop.call_later(FIRST_REQUEST_S, self._give_up, connection)
+            loop.call_later(FIRST_REQUEST_S, self._close_silent, connection)
         self._group.spawn(self._serve(accepted, connection), name="unix.accept")
 
-    def _make_place(self) -> bool:
-        """End a connection of the reserve that has been served, if there is one."""
+    def _make_room_in_reserve(self) -> bool:
+        """Close a connection of the reserve that was served, if there is one; return whether."""
         for each in self._reserve:
-            if each.has_heard and self._is_idle(each):
+            if each.has_received and self._is_idle(each):
                 each.write(_refusal("others need this connection, which is owed nothing"))
                 each.close("it was in the reserve, and others needed its place")
                 return True
         return False
 
-    def _give_up(self, connection: Connection) -> None:
-        if connection in self._reserve and not connection.has_heard:
+    def _close_silent(self, connection: Connection) -> None:
+        if connection in self._reserve and not connection.has_received:
             connection.close(f"it was in the reserve, and sent nothing for {FIRST_REQUEST_S:g} s")
 
-    def _turn_away(self, accepted: socket.socket, reason: str) -> None:
-        """Close a connection of somebody who may know why."""
+    def _refuse(self, accepted: socket.socket, reason: str) -> None:
+        """Send the reason to a client of an allowed user, and close its connection."""
         with accepted, contextlib.suppress(OSError):
             accepted.send(_refusal(reason), socket.MSG_DONTWAIT)
-        self.say(reason)
+        self.report_refusal(reason)
 
-    def say(self, reason: str) -> None:
-        """Say why somebody was not let in, the same reason only now and then."""
+    def report_refusal(self, reason: str) -> None:
+        """Report why a client was refused; the same reason once in ``REPORT_EVERY_S``."""
         now = asyncio.get_running_loop().time()
-        if reason != self._said or now >= self._said_at + SAY_EVERY_S:
-            self._said, self._said_at = reason, now
+        if reason != self._reported or now >= self._reported_at + REPORT_EVERY_S:
+            self._reported, self._reported_at = reason, now
             self._refused(reason)
 
     async def _serve(self, accepted: socket.socket, connection: Connection) -> None:

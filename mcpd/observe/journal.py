@@ -1,4 +1,4 @@
-"""The stream of events: numbered, the newest kept, each told to those who listen."""
+"""The stream of events: numbered, the newest kept, each passed to the listeners."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mcpd.observe.logs import now
+from mcpd.logfiles.line import now
 
 KEPT = 1000
+"""Events that stay in memory."""
 
 Event = dict[str, Any]
 Listener = Callable[[Event], None]
 
 
 class Journal:
-    """What happened, as ``mcpd/events`` tells it.
+    """The events of ``mcpd/events``.
 
-    Invariant: numbers grow by one, and a listener gets each event after its ``since`` once.
+    Invariant: numbers grow by one, and a listener gets each event once.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class Journal:
         """The number of the newest event."""
 
     def add(self, event: str, /, **members: Any) -> None:
-        """Record that something happened; members that are ``None`` are left out."""
+        """Record an event and pass it to the listeners; members that are ``None`` are left out."""
         self.last = next(self._numbers)
         entry: Event = {"seq": self.last, "time": now(), "event": event}
         entry.update((name, value) for name, value in members.items() if value is not None)
@@ -38,7 +39,7 @@ class Journal:
             listener(entry)
 
     def since(self, seq: int) -> list[Event]:
-        """Return what is kept of the events after ``seq``."""
+        """Return the events after ``seq`` that are still in memory."""
         return [each for each in self._events if each["seq"] > seq]
 
     def listen(self, listener: Listener) -> Callable[[], None]:

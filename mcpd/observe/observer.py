@@ -1,4 +1,4 @@
-"""From facts to log lines, events and notes in a server's log: the one place for their names."""
+"""Turns facts into log lines, events and notes in a server's log; the one place for their names."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from typing import assert_never
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
+from mcpd.observe.pipeline import Logger
 
 Note = Callable[[str, str, str], None]
 """Takes a server's name, a source and a text."""
 
 Mask = Callable[[str | None, str], str]
-"""Takes a server's name and what is told of it, and returns that without its secrets.
+"""Takes a server's name and a text about it; returns the text without the server's secrets.
 
-What is of no server is told without the secrets of any.
+Without a name, the secrets of all servers are hidden.
 """
 
 
-_OMITTED = {
+_KINDS = {
     "ServerNoise": "lines on its stdout that are no messages",
     "ServerWarning": "warnings",
     "ServerLogged": "log messages",
     "FrameRejected": "messages that were answered with an error",
 }
-"""What more came of within a second than is told one by one."""
+"""Kinds of facts that are counted instead of reported when too many come within a second."""
 
 
 class Observer:
-    """Hears of every fact; decides on names and levels, and on nothing else."""
+    """Reports every fact; decides on names and levels, and on nothing else."""
 
-    def __init__(self, log: DaemonLog, journal: Journal, note: Note, mask: Mask) -> None:
-        """``note`` writes into the log of a server, which masks by itself."""
-        self._log = log.log
+    def __init__(self, log: Logger, journal: Journal, note: Note, mask: Mask) -> None:
+        """``note`` writes into the log of a server, which hides secrets by itself."""
+        self._log = log
         self._event = journal.add
         self._note = note
         self._mask = mask
 
-    def tell(self, fact: Fact) -> None:
-        """Write down what happened."""
+    def report(self, fact: Fact) -> None:
+        """Report a fact."""
         match fact:
             case (
                 facts.SessionOpened()
@@ -48,11 +48,11 @@ class Observer:
                 | facts.SessionClosed()
                 | facts.FrameRejected()
             ):
-                self._tell_of_session(fact)
+                self._report_session(fact)
             case facts.ServerNoise():
                 self._note(fact.server, "stdout", fact.text)
                 if fact.is_first:
-                    self._log("warning", "server.noise", server=fact.server, reason=fact.reason)
+                    self._log.warning("server.noise", server=fact.server, reason=fact.reason)
                     self._note(
                         fact.server, "mcpd", f"its stdout holds more than MCP: {fact.reason}"
                     )
@@ -60,14 +60,13 @@ class Observer:
                     self._event("server.noise", server=fact.server, reason=fact.reason, text=text)
             case facts.ServerWarning():
                 text = self._mask(fact.server, fact.text)
-                self._log("warning", "server.warning", server=fact.server, text=text)
+                self._log.warning("server.warning", server=fact.server, text=text)
                 self._note(fact.server, "mcpd", text)
                 self._event("server.warning", server=fact.server, text=text)
             case facts.ServerLogged():
                 self._note(fact.server, "mcpd", f"log message, {fact.level}: {fact.text}")
             case facts.CatalogChanged():
-                self._log(
-                    "debug",
+                self._log.debug(
                     "server.catalog_changed",
                     server=fact.server,
                     kind=fact.kind,
@@ -77,15 +76,17 @@ class Observer:
                     "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
                 )
             case facts.FactsOmitted():
-                self._tell_of_omitted(fact)
+                self._report_omitted(fact)
             case facts.ServerOverMemory():
-                self._tell_of_memory(fact)
+                self._report_memory(fact)
             case facts.StrayEnded():
-                self._log("warning", "stray.ended", pid=fact.pid)
+                self._log.warning("stray.ended", pid=fact.pid)
+            case facts.CallStarted() | facts.CallWaited() | facts.CallEnded():
+                pass  # reported to listeners of calls alone
             case _:
-                self._tell_of_life(fact)
+                self._report_lifecycle(fact)
 
-    def _tell_of_session(
+    def _report_session(
         self,
         fact: facts.SessionOpened | facts.SessionNamed | facts.SessionClosed | facts.FrameRejected,
     ) -> None:
@@ -94,31 +95,30 @@ class Observer:
                 is_new = isinstance(fact, facts.SessionOpened)
                 name = "session.opened" if is_new else "session.named"
                 of = {"session": fact.session, "server": fact.server, "client": fact.client}
-                self._log("debug", name, **of)
+                self._log.debug(name, **of)
                 self._event(name, **of)
             case facts.SessionClosed():
                 of = {"session": fact.session, "server": fact.server, "client": fact.client}
-                self._log("debug", "session.closed", **of, reason=fact.reason)
+                self._log.debug("session.closed", **of, reason=fact.reason)
                 self._event("session.closed", **of, reason=fact.reason)
             case facts.FrameRejected():
                 reason = self._mask(None, fact.reason)
-                self._log("debug", "frame.rejected", session=fact.session, reason=reason)
+                self._log.debug("frame.rejected", session=fact.session, reason=reason)
             case _:
                 assert_never(fact)
 
-    def _tell_of_omitted(self, fact: facts.FactsOmitted) -> None:
-        what, count = _OMITTED[fact.kind], fact.count
+    def _report_omitted(self, fact: facts.FactsOmitted) -> None:
+        what, count = _KINDS[fact.kind], fact.count
         if fact.server is None:
-            self._log("debug", "session.flooded", session=fact.session, what=what, count=count)
+            self._log.debug("session.flooded", session=fact.session, what=what, count=count)
             return
-        self._log("warning", "server.flooded", server=fact.server, what=what, count=count)
+        self._log.warning("server.flooded", server=fact.server, what=what, count=count)
         self._note(fact.server, "mcpd", f"{count} more {what} within a second")
 
-    def _tell_of_memory(self, fact: facts.ServerOverMemory) -> None:
+    def _report_memory(self, fact: facts.ServerOverMemory) -> None:
         then = "restarted when idle" if fact.is_busy else "restarted"
         taken, limit = fact.memory_bytes, fact.limit_bytes
-        self._log(
-            "warning",
+        self._log.warning(
             "server.over_memory",
             server=fact.server,
             memory_bytes=taken,
@@ -134,7 +134,7 @@ class Observer:
             then=then,
         )
 
-    def _tell_of_life(
+    def _report_lifecycle(
         self,
         fact: facts.ServerStarting
         | facts.ServerReady
@@ -145,25 +145,25 @@ class Observer:
         | facts.ServerStopped,
     ) -> None:
         server = fact.server
+        log = self._log.bind(server=server)
         match fact:
             case facts.ServerStarting():
-                self._log("info", "server.starting", server=server, generation=fact.generation)
+                log.info("server.starting", generation=fact.generation)
                 self._note(server, "mcpd", f"starting, process {fact.generation}")
                 self._event("server.starting", server=server, generation=fact.generation)
             case facts.ServerReady():
                 took = round(fact.duration_s, 3)
                 version = fact.protocol_version
-                self._log(
-                    "info",
+                log.info(
                     "server.ready",
-                    server=server,
                     pid=fact.pid,
                     duration_s=took,
                     era=fact.era,
                     protocol_version=version,
                 )
-                said = f"ready after {took:g} s, pid {fact.pid}, {version} ({fact.era})"
-                self._note(server, "mcpd", said)
+                pid = "" if fact.pid is None else f"pid {fact.pid}, "
+                text = f"ready after {took:g} s, {pid}{version} ({fact.era})"
+                self._note(server, "mcpd", text)
                 self._event(
                     "server.ready",
                     server=server,
@@ -174,38 +174,38 @@ class Observer:
                     protocol_version=version,
                 )
             case facts.ServerCrashed():
-                said = self._mask(server, fact.failure.message)
-                self._log("warning", "server.crashed", server=server, reason=said)
-                self._note(server, "mcpd", said)
+                text = self._mask(server, fact.failure.message)
+                log.warning("server.crashed", reason=text)
+                self._note(server, "mcpd", text)
                 self._event(
                     "server.crashed",
                     server=server,
                     generation=fact.generation,
-                    message=said,
+                    message=text,
                     kind=fact.failure.kind,
                     **_exit(fact.failure),
                 )
             case facts.ServerBackoff():
                 wait = round(fact.delay_s, 3)
-                self._log("info", "server.backoff", server=server, delay_s=wait)
+                log.info("server.backoff", delay_s=wait)
                 self._note(server, "mcpd", f"starts again in {wait:g} s")
                 self._event("server.backoff", server=server, delay_s=wait, failures=fact.failures)
             case facts.ServerFailed():
-                said = self._mask(server, fact.failure.message)
-                self._log("error", "server.failed", server=server, reason=said)
+                text = self._mask(server, fact.failure.message)
+                log.error("server.failed", reason=text)
                 self._note(server, "mcpd", "failed too often, is not started any more by itself")
-                self._event("server.failed", server=server, message=said, kind=fact.failure.kind)
+                self._event("server.failed", server=server, message=text, kind=fact.failure.kind)
             case facts.ServerStopping():
-                said = self._mask(server, fact.reason)
-                self._log("info", "server.stopping", server=server, reason=said)
-                self._note(server, "mcpd", f"stopping: {said}")
-                self._event("server.stopping", server=server, reason=said)
+                text = self._mask(server, fact.reason)
+                log.info("server.stopping", reason=text)
+                self._note(server, "mcpd", f"stopping: {text}")
+                self._event("server.stopping", server=server, reason=text)
             case facts.ServerStopped():
-                said = self._mask(server, fact.reason)
-                self._log("info", "server.stopped", server=server, reason=said, step=fact.step)
+                text = self._mask(server, fact.reason)
+                log.info("server.stopped", reason=text, step=fact.step)
                 how = f" ({fact.step})" if fact.step else ""
-                self._note(server, "mcpd", f"stopped{how}: {said}")
-                self._event("server.stopped", server=server, reason=said, step=fact.step)
+                self._note(server, "mcpd", f"stopped{how}: {text}")
+                self._event("server.stopped", server=server, reason=text, step=fact.step)
             case _:
                 assert_never(fact)
 

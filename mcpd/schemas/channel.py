@@ -1,4 +1,4 @@
-"""The pipes of one worker: frames out without blocking, answers in, and its end noticed."""
+"""The pipes of one worker: writes requests without blocking, reads answers, detects its end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 from mcpd.schemas.protocol import ANSWER
 
 _PIECE: Final = 64 * 1024
-_MAX_ANSWER_BYTES: Final = 1024 * 1024  # ours are a few kilobytes; more is a worker gone mad
+_MAX_ANSWER_BYTES: Final = 1024 * 1024  # answers have a few kilobytes; more is a broken worker
 
 
 class Process(NamedTuple):
-    """A worker that has been started.
+    """A worker process that has been started.
 
-    The descriptors are the daemon's ends of its pipes; they belong to whoever gets this.
-    ``kill`` sends SIGKILL, and may be called when the process has ended already. Reaping is the
-    business of the one who started it.
+    The descriptors are the daemon's ends of its pipes; the receiver of this value closes them.
+    ``kill`` sends SIGKILL and may be called after the process has ended. The caller that started
+    the process reaps it.
     """
 
     pid: int
@@ -29,7 +29,7 @@ class Process(NamedTuple):
 
 
 class Channel:
-    """Reads and writes a worker's pipes on the running loop, until either side ends it."""
+    """Reads and writes a worker's pipes on the running loop until either side ends."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Channel:
         on_answer: Callable[[bytes, bytes], None],
         on_end: Callable[[], None],
     ) -> None:
-        """Take the process over. ``on_end`` is called once, and not after ``kill``."""
+        """Take over the process. ``on_end`` is called once, but not after ``kill``."""
         self.pid: Final = process.pid
         self._process = process
         self._on_answer = on_answer
@@ -51,13 +51,13 @@ class Channel:
         self._loop.add_reader(process.stdout, self._readable)
 
     def send(self, *parts: bytes) -> None:
-        """Write the parts in order, as fast as the worker reads them."""
+        """Queue the parts, which are written in order as fast as the worker reads."""
         if not self._unsent:
             self._loop.add_writer(self._process.stdin, self._writable)
         self._unsent.extend(memoryview(part) for part in parts if part)
 
     def kill(self) -> None:
-        """End the worker and forget it."""
+        """Kill the worker and close its pipes."""
         if self._is_open:
             self._is_open = False
             self._loop.remove_reader(self._process.stdout)

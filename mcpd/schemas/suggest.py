@@ -1,4 +1,4 @@
-"""Names near one that does not exist, for "did you mean"."""
+"""Finds names similar to one that does not exist, for "did you mean"."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 
 MAX_CANDIDATES: Final = 2_000
 MAX_LENGTH: Final = 100
-_CLOSER_LOOKS: Final = 20  # the exact measure is slow, so only the best by the fast one get it
+_EXACT_COMPARISONS: Final = 20  # the exact measure is slow: only the best by the fast one get it
 _LEAST_RATIO: Final = 0.6
 
 
 def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
-    """Return at most ``n`` candidates that look like ``name``, the nearest first.
+    """Return up to ``n`` candidates similar to ``name``, the most similar first.
 
-    Takes a few milliseconds whatever a server lists: of the candidates the first 2,000 count, and
-    of each its first 100 characters. Case does not matter.
+    Only the first 2,000 candidates and their first 100 characters are compared, so this takes a few
+    milliseconds regardless of what a server lists. Case is ignored.
     """
     wanted = name[:MAX_LENGTH].casefold()
     pairs = _pairs(wanted)
@@ -25,7 +25,7 @@ def nearest(name: str, candidates: Iterable[str], n: int = 3) -> list[str]:
     ranked = sorted(unique, key=lambda candidate: -_share(pairs, candidate))
     matcher = SequenceMatcher(b=wanted, autojunk=False)
     scored: list[tuple[float, str]] = []
-    for candidate in ranked[:_CLOSER_LOOKS]:
+    for candidate in ranked[:_EXACT_COMPARISONS]:
         matcher.set_seq1(candidate[:MAX_LENGTH].casefold())
         scored.append((matcher.ratio(), candidate))
     scored.sort(key=lambda pair: -pair[0])

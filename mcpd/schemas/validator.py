@@ -1,8 +1,8 @@
-"""Checks of arguments against a tool's schema, by a worker process that the loop never waits for.
+"""Checks arguments against a tool's schema in a worker process, without blocking the loop.
 
-The daemon starts and reaps processes in one place, so the way to start the worker is passed in.
-There is one check at a time. A worker that takes too long is ended, and the next check starts
-another; so does the next check after a minute without any.
+The caller passes in a function that starts the worker, because the daemon starts and reaps
+processes in one place. There is one check at a time. A worker that takes too long, or is unused for
+a minute, is killed; the next check starts another.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _BOOT: Final = (
     "import sys; sys.path.append(sys.argv[1]); from mcpd.schemas.worker import main; main()"
 )
 ARGV: Final = [sys.executable, "-P", "-c", _BOOT, str(Path(__file__).parents[2])]
-"""What runs the worker; it finds the package where the daemon found it."""
+"""The command line of the worker; it imports the package from the daemon's own path."""
 
-_START_S: Final = 10.0  # from spawn to its first word, on a machine that is busy
-_WORK_S: Final = 2.0  # of the clock; the kernel ends it after far less processor time
-_WAIT_S: Final = 2.0  # for the checks before this one; then it is not worth waiting for
+_START_S: Final = 10.0  # from spawn to READY, on a busy machine
+_WORK_S: Final = 2.0  # of elapsed time; the kernel kills it after far less processor time
+_WAIT_S: Final = 2.0  # in the queue; then the call is sent unchecked
 _MAX_WAITING_BYTES: Final = 64 * 1024 * 1024
 
 TOO_LONG: Final = "it took too long"
@@ -38,10 +38,10 @@ NOT_STARTED: Final = "the validator could not be started"
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Something in the arguments that the schema does not allow.
+    """A part of the arguments that the schema does not allow.
 
-    ``path`` is as people write it: ``items[2].name``, or ``(root)`` for the arguments as a whole
-    (a missing property is named in the message).
+    ``path`` is written as ``items[2].name``, or ``(root)`` for the arguments as a whole, where the
+    message names a missing property.
     """
 
     path: str
@@ -49,7 +49,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Unchecked(msgspec.Struct, frozen=True):
-    """Nothing can be said about the arguments; ``reason`` completes "not checked: …"."""
+    """The arguments were not checked; ``reason`` completes "not checked: …"."""
 
     reason: str
 
@@ -57,7 +57,7 @@ class Unchecked(msgspec.Struct, frozen=True):
 Outcome = list[Violation] | Unchecked
 
 Spawn = Callable[[list[str]], Process]
-"""Start a process with its stdin and stdout on pipes; raises ``OSError`` or an error of ours."""
+"""Starts a process with pipes as its stdin and stdout; raises ``OSError`` or ``McpdError``."""
 
 
 class _Answer(msgspec.Struct):
@@ -74,7 +74,7 @@ class _Job:
         self.frame = (REQUEST.pack(len(schema), len(arguments)), schema, arguments)
         self.size = len(schema) + len(arguments)
         self.asked = loop.time()
-        self.first: list[Violation] | None = None  # what is told if the rest takes too long
+        self.first: list[Violation] | None = None  # the result if the rest takes too long
 
     def finish(self, outcome: Outcome) -> None:
         if not self.outcome.done():
@@ -82,25 +82,25 @@ class _Job:
 
 
 class Validator:
-    """The one validator of a daemon. Everything here runs on its loop, and nothing blocks it."""
+    """The validator of a daemon. It runs on the daemon's loop and never blocks."""
 
     def __init__(self, spawn: Spawn, *, idle: float = 60.0) -> None:
-        """Take the way to start the worker; it is ended after ``idle`` seconds without a check."""
+        """Create it; the worker is killed after ``idle`` seconds without a check."""
         self._spawn = spawn
         self._idle = idle
         self._channel: Channel | None = None
-        self._is_ready = False  # the worker has said so
-        self._job: _Job | None = None  # the worker's
+        self._is_ready = False  # the worker has sent READY
+        self._job: _Job | None = None  # the check that the worker runs
         self._waiting: deque[_Job] = deque()
         self._waiting_bytes = 0
         self._timer: asyncio.TimerHandle | None = None  # one for all: start, work or idle
         self._is_closed = False
 
     async def check(self, schema: bytes, arguments: bytes) -> Outcome:
-        """Hold arguments against a schema, both JSON; no violations is an empty list.
+        """Check arguments against a schema, both JSON; return an empty list if they are valid.
 
-        Never raises for what a server or a client wrote, and is safe to cancel. A check costs
-        100 ms of processor time at most; it may have to wait for those before it.
+        Never raises because of the schema or the arguments. Cancelling is safe. A check takes at
+        most 100 ms of processor time, and may have to wait for earlier ones.
         """
         if len(schema) > MAX_SCHEMA_BYTES:
             return Unchecked(f"its schema is larger than {MAX_SCHEMA_BYTES} bytes")
@@ -120,7 +120,7 @@ class Validator:
             self._expect(self._idle)
 
     def close(self) -> None:
-        """End the worker; checks that are under way end unchecked."""
+        """Kill the worker; pending checks end as ``Unchecked``."""
         self._is_closed = True
         while self._waiting:
             self._waiting.popleft().finish(Unchecked(CLOSED))
@@ -140,7 +140,7 @@ class Validator:
                 self._give(job)
 
     def _give(self, job: _Job) -> None:
-        assert self._channel is not None  # the only caller has seen to it
+        assert self._channel is not None  # the only caller has started the worker
         self._job = job
         self._channel.send(*job.frame)
         self._expect(_WORK_S if self._is_ready else _START_S)
@@ -175,7 +175,7 @@ class Validator:
             self._next()
 
     def _lost(self) -> None:
-        """Go on after the end of the worker, whoever ended it."""
+        """Handle the end of the worker, and continue with the next check."""
         self._end(Unchecked(TOO_LONG if self._is_ready else NOT_STARTED))
         self._next()
 
@@ -191,7 +191,7 @@ class Validator:
             job.finish(outcome if job.first is None else job.first)
 
     def _expect(self, within: float) -> None:
-        """Let the worker be ended unless something is heard ``within`` seconds."""
+        """Kill the worker if it sends nothing ``within`` seconds."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_later(within, self._lost)

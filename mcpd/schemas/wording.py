@@ -1,7 +1,6 @@
-"""A violation of a schema in words: where in the arguments, and what the schema wants there.
+"""Describes a violation of a schema in words: its path in the arguments, and what is expected.
 
-Runs in the worker. Everything that is quoted is cut, because a schema and the arguments may hold
-megabytes.
+Runs in the worker. Quoted values are cut, because a schema and the arguments may have megabytes.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ def describe(error: ValidationError) -> tuple[str, str]:
 
 
 def describe_all(errors: Sequence[ValidationError], schema: object) -> list[tuple[str, str]]:
-    """Describe errors as ``describe`` does; of a name that is unknown say which may be meant.
+    """Describe each error like ``describe``, and suggest similar names for unknown ones.
 
-    ``schema`` is the whole one, as JSON has it. A name is told once.
+    ``schema`` is the whole decoded schema. Each unknown name is reported once.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
     found = []
     for error in errors:
         path, message = describe(error)
@@ -43,7 +42,9 @@ def describe_all(errors: Sequence[ValidationError], schema: object) -> list[tupl
         details = error.kind.as_dict()
         match error.kind.name:
             case "required" if isinstance(error.instance, dict) and details["property"] in known:
-                unknown = [key for key in error.instance if key not in known and key not in told]
+                unknown = [
+                    key for key in error.instance if key not in known and key not in reported
+                ]
                 meant = {key: [details["property"]] for key in _near(details["property"], unknown)}
                 message = f"{_meant(meant)} ({message})" if meant else message
             case "additionalProperties" | "unevaluatedProperties":
@@ -55,13 +56,13 @@ def describe_all(errors: Sequence[ValidationError], schema: object) -> list[tupl
                     message = _meant(meant) + also
             case _:
                 meant = {}
-        told.update(meant)
+        reported.update(meant)
         found.append((path, cut(message, MAX_MESSAGE)))
     return found
 
 
 def wants_no_object(error: ValidationError) -> bool:
-    """Tell whether arguments fail as a whole because the schema is one of something else."""
+    """Return whether the arguments as a whole fail because the schema is not one of an object."""
     if error.instance_path or not isinstance(error.instance, dict):
         return False
     if error.kind.name in ("anyOf", "oneOf"):
@@ -86,7 +87,7 @@ def _quoted(name: str) -> str:
 
 
 def _properties(schema: object, steps: Sequence[str | int]) -> dict[str, object]:
-    """Return the properties of the schema that ``steps`` lead to, through references too."""
+    """Return the properties of the subschema at ``steps``; references are followed."""
     at = schema
     for step in steps:
         if isinstance(at, dict):
@@ -98,7 +99,7 @@ def _properties(schema: object, steps: Sequence[str | int]) -> dict[str, object]
 
 
 def _referenced(schema: object, reference: object) -> object:
-    """Return what a reference within the document is to; ``None`` for any other."""
+    """Return the target of a reference within the document, or ``None`` for any other."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
     at = schema
@@ -109,7 +110,7 @@ def _referenced(schema: object, reference: object) -> object:
 
 
 def path_of(steps: Sequence[str | int]) -> str:
-    """Write a path as people do: ``items[2].name``; what is no plain name in brackets."""
+    """Return a path as ``items[2].name``; names with special characters are put in brackets."""
     path = ""
     for step in steps:
         if isinstance(step, int):
@@ -124,7 +125,7 @@ def path_of(steps: Sequence[str | int]) -> str:
 
 
 def shown(value: object) -> str:
-    """Write a value as JSON, cut."""
+    """Return a value as JSON, cut."""
     if isinstance(value, str):
         value = value[: _MAX_VALUE + 1]
     elif isinstance(value, dict | list) and len(value) > _MAX_VALUE:
@@ -133,7 +134,7 @@ def shown(value: object) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """Return at most ``length`` characters, with an ellipsis where something is missing."""
+    """Return at most ``length`` characters, the last one an ellipsis if the text was cut."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -158,7 +159,7 @@ def _message(error: ValidationError) -> str:
 
 
 def _alternatives(branches: Sequence[Sequence[ValidationError]]) -> str:
-    """Say what would have been right: the types where only the type is wrong, else each branch."""
+    """Describe what is expected: the types if only the type is wrong, otherwise each branch."""
     fitting = sum(1 for branch in branches if not branch)
     if fitting:
         return f"fits {fitting} of the {len(branches)} alternatives, but only one may"

@@ -1,8 +1,8 @@
-"""The validator's worker: a process that holds arguments against schemas, and may be killed.
+"""The validator's worker: a process that checks arguments against schemas, and may be killed.
 
-A schema comes from a server, so it may be made to hurt. Whatever it does ends with this process:
-the kernel counts the processor time and the memory. No schema is a reason to fetch anything, and
-patterns run on an engine without backtracking.
+A schema comes from a server and may be malicious. Its effects are limited to this process, whose
+processor time and memory the kernel limits. Nothing is fetched for a schema, and regular
+expressions run on an engine without backtracking.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Validator
 
 _MEMORY_BYTES: Final = 1024**3
-_MAX_REASON: Final = 4096  # it is cut again where its secrets are known
+_MAX_REASON: Final = 4096  # the daemon masks secrets in it and cuts it again
 _CACHED_SCHEMAS: Final = 256
 _CACHED_BYTES: Final = 4 * 1024 * 1024
 _PATTERN_BYTES: Final = 1024 * 1024  # of one compiled pattern
@@ -43,18 +43,18 @@ _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class CannotCheck(Exception):
-    """The schema or the arguments are such that nothing can be said; the message says why."""
+    """The schema or the arguments cannot be checked; the message says why."""
 
 
 class Schemas:
-    """Compiled schemas, the least recently used forgotten first."""
+    """A cache of compiled schemas; the least recently used ones are dropped first."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[bytes, tuple[Validator | CannotCheck, int]] = OrderedDict()
         self._size = 0
 
     def get(self, schema: bytes) -> Validator:
-        """Compile the schema, or find it compiled.
+        """Return the compiled schema, from the cache if possible.
 
         Raises:
             CannotCheck: it is no schema, or one that cannot be checked safely.
@@ -109,7 +109,7 @@ def _try_compile(schema: bytes) -> Validator | CannotCheck:
 
 
 def _depth(value: object) -> int:
-    """Return how deep objects and arrays are nested, up to one over the limit."""
+    """Return the depth of nested objects and arrays, at most one above the limit."""
     level: list[Any] = [value]
     for depth in range(MAX_SCHEMA_DEPTH + 1):
         level = [
@@ -124,10 +124,10 @@ def _depth(value: object) -> int:
 
 
 def _read(data: bytes) -> Any:
-    """Read JSON whose numbers mean the same to everybody.
+    """Decode JSON; numbers that other decoders read differently are errors.
 
     Raises:
-        ValueError, RecursionError: it is none.
+        ValueError, RecursionError: it is not valid.
     """
     return json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
 
@@ -154,7 +154,7 @@ def _finite(text: str) -> float:
 
 
 def check(schemas: Schemas, schema: bytes, arguments: bytes) -> None:
-    """Do one check and write its answer."""
+    """Run one check and write its answer."""
     import jsonschema_rs
 
     try:
@@ -168,7 +168,7 @@ def check(schemas: Schemas, schema: bytes, arguments: bytes) -> None:
             first = describe(error)
         else:
             return _answer(FINAL, {"violations": []})
-        # A search for all of them may take too long; then the first is what is told.
+        # The search for all violations may take too long; then the first one is the answer.
         _answer(FIRST, {"violations": [first]})
         errors = list(islice(validator.iter_errors(value), MAX_VIOLATIONS))
         found = describe_all(errors, _read(schema))
@@ -197,8 +197,8 @@ def _take(size: int) -> bytes:
 
 
 def _confine() -> None:
-    """Let the kernel end this process when it takes too much, quietly."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is the daemon's business
+    """Set the limits above which the kernel kills this process, without a core file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles it
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, _MEMORY_BYTES)):
         with suppress(ValueError, OSError):  # macOS has no limit of the address space
@@ -208,7 +208,7 @@ def _confine() -> None:
 def main() -> None:
     """Answer requests until the daemon closes the pipe."""
     _confine()
-    import jsonschema_rs  # noqa: F401 - what takes the time, before the first request does
+    import jsonschema_rs  # noqa: F401 - slow to import, so before the first request
 
     schemas = Schemas()
     _answer(READY, None)

@@ -1,7 +1,7 @@
-"""A socket that a service manager has made, and listens on before there is a daemon.
+"""Socket activation: a listening socket that the service manager passes to the daemon.
 
-Source: sd_listen_fds(3). It is the manager's: it is neither bound nor unlinked here. Standard
-library only.
+Source: sd_listen_fds(3). The socket belongs to the manager and is neither bound nor unlinked here.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ VARIABLES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID")
 
 
 def take(env: MutableMapping[str, str]) -> tuple[socket.socket, str] | None:
-    """Return the socket that was passed to this process, with its path; ``None`` if none was.
+    """Return the socket that was passed to this process and its path, or ``None``.
 
-    It is not inherited by what we start, and whatever else was passed is closed. The variables
-    are removed: they mean nothing to servers. Raises ``PathRefused`` where sockets were passed,
-    and none of them listens on a path of the file system: whoever wrote the unit is to blame.
+    Children do not inherit it, and other descriptors that were passed are closed. The variables
+    are removed from ``env``, as servers must not see them. Raises ``PathRefused`` if descriptors
+    were passed and none listens on a path of the file system: then the unit is wrong.
     """
     pid, count, *_ = (env.pop(name, "") for name in VARIABLES)
     if pid != str(os.getpid()) or not count.isdecimal() or not 0 < int(count) <= MOST_FDS:
@@ -59,7 +59,7 @@ def take(env: MutableMapping[str, str]) -> tuple[socket.socket, str] | None:
 
 
 def _refusal(fd: int) -> str | None:
-    """Say why a descriptor is not the socket we need; ``None`` if it is."""
+    """Return why a descriptor is not a usable socket, or ``None`` if it is one."""
     try:
         if not stat.S_ISSOCK(os.fstat(fd).st_mode):
             return "is no socket"

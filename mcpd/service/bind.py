@@ -1,4 +1,4 @@
-"""The daemon's socket file: made, looked after, removed."""
+"""The daemon's socket file: created, checked, removed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
 from mcpd.service.lock import DaemonLock
-from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, not_owned
 
 BACKLOG = 512
-"""Connections the kernel keeps until they are accepted: more clients than start at one moment."""
+"""Connections that the kernel queues until they are accepted."""
 
 CONNECT_TIMEOUT_S = 1.0
 
@@ -20,11 +20,11 @@ Identity = tuple[int, int]
 
 
 def bind_socket(path: str, lock: DaemonLock) -> socket.socket:
-    """Return a socket that listens on ``path``, mode 0600 from its first instant, non-blocking.
+    """Return a non-blocking socket that listens on ``path``, created with mode 0600.
 
-    ``lock`` must be held: only under it may a socket that refuses connections be taken for a dead
-    daemon's and be replaced. Anything else in its place is left alone and raises ``PathRefused``;
-    a listener that answers raises ``AlreadyRunning``.
+    ``lock`` must be held: only then is a socket that refuses connections that of a dead daemon, and
+    may be replaced. Raises ``PathRefused`` for any other file at ``path``, and ``AlreadyRunning``
+    if a process listens on it.
     """
     if not lock.still_ours():
         raise PathRefused(f"{lock.path} was replaced while mcpd held it")
@@ -44,7 +44,7 @@ def bind_socket(path: str, lock: DaemonLock) -> socket.socket:
 
 
 def identity_of(path: str) -> Identity | None:
-    """Return which file stands at ``path``, links not followed; ``None`` if there is none."""
+    """Return the identity of the file at ``path`` without following links, or ``None``."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -53,17 +53,17 @@ def identity_of(path: str) -> Identity | None:
 
 
 def still_ours(path: str, identity: Identity | None) -> bool:
-    """Tell whether the socket file at ``path`` is still the one that ``identity`` names."""
+    """Return whether the socket file at ``path`` still has this identity."""
     return identity is not None and identity_of(path) == identity
 
 
 def touch(path: str) -> None:
-    """Renew the file's times, so that nothing that cleans up takes it for forgotten."""
+    """Update the file's times, so that programs that delete old files keep it."""
     os.utime(path, follow_symlinks=False)
 
 
 def remove_socket(path: str, identity: Identity | None) -> bool:
-    """Remove the socket file if it is still ours, and tell whether it was.
+    """Remove the socket file if it is still ours; return whether it was.
 
     Hold the lock, and close the listener afterwards: while it is open no other file can get the
     same inode.
@@ -75,7 +75,7 @@ def remove_socket(path: str, identity: Identity | None) -> bool:
 
 
 def _clear(path: str) -> None:
-    """Remove a dead daemon's socket, and nothing else."""
+    """Remove the socket of a dead daemon; raise for any other file."""
     try:
         found = os.lstat(path)
     except FileNotFoundError:
@@ -89,13 +89,13 @@ def _clear(path: str) -> None:
             hint=MOVE_IT_AWAY,
         )
     if found.st_uid != os.geteuid():
-        raise strangers(path, found.st_uid)
+        raise not_owned(path, found.st_uid)
     if _is_dead(path):
         remove_socket(path, (found.st_dev, found.st_ino))
 
 
 def _is_dead(path: str) -> bool:
-    """Tell whether a connection is refused; raise if somebody listens or nobody can tell."""
+    """Return whether a connection is refused; raise if a process listens or it is unknown."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_TIMEOUT_S)
         try:

@@ -1,7 +1,7 @@
-"""Telling a manager that starts a doomed daemon again and again that it may let it be.
+"""Makes launchd stop restarting a daemon that cannot start.
 
-launchd starts what has failed for as long as it fails, and has no list of statuses that are
-final. It stops at a status of 0 (``SuccessfulExit``), so that is what it gets in the end.
+launchd restarts a job for as long as it fails, and has no list of final exit statuses. It stops
+after a status of 0 (``SuccessfulExit``), so the daemon ends with 0 after some failed starts.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import os
 import time
 
 DOOMED = (2, 73, 75, 78)
-"""Statuses after which nothing changes by itself: see ``mcpd.cli``."""
+"""Exit statuses that every further start would have too: see ``mcpd.cli``."""
 
 MOST = 5
-"""So many times in a row it may fail: whoever mends the configuration meanwhile need do no more."""
+"""Failed starts within ``WITHIN_S`` before launchd is told to stop."""
 
 WITHIN_S = 600.0
+"""Seconds; older failures do not count."""
 
 FILE = "service.failures"
 """In the state directory: a line for each failure, seconds since boot and status."""
@@ -25,9 +26,10 @@ _MOST_BYTES = 4096
 
 
 def judge(status: int, state_dir: str) -> int:
-    """Return the status to end with: 0 once a start has failed ``MOST`` times within ``WITHIN_S``.
+    """Record a failed start and return the status to end with.
 
-    Where failures cannot be counted it is 0 at once, for else there is no end to them.
+    That is 0 after ``MOST`` failures within ``WITHIN_S``, otherwise ``status``. If the failures
+    cannot be recorded it is 0 at once, as launchd would never stop otherwise.
     """
     if status not in DOOMED:
         return status
@@ -48,7 +50,7 @@ def judge(status: int, state_dir: str) -> int:
 
 
 def failures(state_dir: str) -> list[tuple[float, int]]:
-    """Return the last failures that were counted: when, in seconds since boot, and the status."""
+    """Return the recorded failures: the time in seconds since boot, and the status."""
     found = []
     with contextlib.suppress(OSError, ValueError):
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK

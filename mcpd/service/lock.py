@@ -1,4 +1,4 @@
-"""The lock that decides who is the daemon."""
+"""The lock that makes sure that there is one daemon for a socket."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import os
 import stat
 
 from mcpd.errors import AlreadyRunning, PathRefused
-from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, strangers
+from mcpd.service.privatedir import MOVE_IT_AWAY, cannot, not_owned
 
 READY = b"ready"
-"""What stands after the pid when the daemon has loaded what it needs to answer."""
+"""Follows the pid in the file once the daemon answers requests."""
 
 _ATTEMPTS = 10
 
 
 class DaemonLock:
-    """A file that is locked for the daemon's life.
+    """A file that is locked while the daemon runs.
 
-    Invariant: whoever holds the ``flock`` on the file that stands at ``path`` is the daemon. That
-    the file exists says nothing, and the pid in it only where to look: who acts on it proves first
-    that this process holds the lock (``mcpd.presence``). The file is never removed, since a lock on
-    a file that is no longer at its place excludes nobody.
+    Invariant: the daemon is the process that holds the ``flock`` on the file at ``path``. The
+    file's existence means nothing, and the pid in it is only a hint: before acting on it, verify
+    that this process holds the lock (``mcpd.daemon_process``). The file is never removed, because
+    a lock on a file that is no longer at ``path`` excludes no other process.
     """
 
     def __init__(self, path: str, fd: int) -> None:
@@ -34,27 +34,30 @@ class DaemonLock:
     def acquire(cls, path: str) -> DaemonLock:
         """Take the lock without waiting, and write our pid into it.
 
-        Raises ``AlreadyRunning`` with the holder's ``pid`` as it stands in the file, and
-        ``PathRefused`` where there is no lock file of ours, nor can be one.
+        Raises ``AlreadyRunning`` with the holder's ``pid`` from the file, and ``PathRefused`` if
+        the file is not ours or cannot be created.
         """
         return cls(path, _take(path))
 
     def announce(self) -> None:
-        """Note in the file that the daemon answers: whoever gets no answer need not wait longer."""
+        """Write to the file that the daemon answers; a client without an answer stops waiting."""
         self._is_announced = True
-        with contextlib.suppress(OSError):  # a full disk costs somebody a wait, once
+        with contextlib.suppress(OSError):  # without the note a client waits longer, once
             os.pwrite(self.fd, b"%d\n%s\n" % (os.getpid(), READY), 0)
 
     def still_ours(self) -> bool:
-        """Tell whether the file at ``path`` is still the one that we hold."""
+        """Return whether the file at ``path`` is still the one that we have locked."""
         return _stands_at(self.path, self.fd)
 
     def touch(self) -> None:
-        """Renew the file's times, so that nothing that cleans up takes it for forgotten."""
+        """Update the file's times, so that programs that delete old files keep it."""
         os.utime(self.fd)
 
     def renew(self) -> None:
-        """Make the file anew after it has vanished or was replaced; raise as ``acquire`` does."""
+        """Create and lock the file again after it was removed or replaced.
+
+        Raises the same errors as ``acquire``.
+        """
         fd = _take(self.path)
         os.close(self.fd)
         self.fd = fd
@@ -62,7 +65,7 @@ class DaemonLock:
             self.announce()
 
     def release(self) -> None:
-        """Let the next daemon have it; at exit, when everything else is done."""
+        """Release the lock; call it last at exit, as the next daemon may start then."""
         os.close(self.fd)
 
 
@@ -89,7 +92,7 @@ def _take(path: str) -> int:
 
 
 def _open(path: str) -> int:
-    """Open a regular file that is ours alone; make it where there is none."""
+    """Open or create a regular file that is ours and has no other name."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o600)
@@ -102,7 +105,7 @@ def _open(path: str) -> int:
     found = os.fstat(fd)
     refusal = None
     if found.st_uid != os.geteuid():
-        refusal = strangers(path, found.st_uid)
+        refusal = not_owned(path, found.st_uid)
     elif not stat.S_ISREG(found.st_mode):
         refusal = PathRefused(f"{path} is not a regular file", hint=MOVE_IT_AWAY)
     elif found.st_nlink > 1:  # of any file of ours, linked here for us to overwrite
@@ -121,6 +124,6 @@ def _stands_at(path: str, fd: int) -> bool:
 
 
 def _read_pid(fd: int) -> int | None:
-    """Return the pid in a lock file, or ``None`` for anything that is none."""
+    """Return the pid in a lock file, or ``None`` if there is none."""
     text = os.pread(fd, 32, 0).partition(b"\n")[0].strip()
     return int(text) if text.isdigit() and int(text) > 0 else None

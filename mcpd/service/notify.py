@@ -1,6 +1,6 @@
-"""What a service manager is told about the daemon: ready, reloading, stopping, alive.
+"""Notifies the service manager of the daemon's state: ready, reloading, stopping, alive.
 
-Source: sd_notify(3). Standard library only; without a manager that listens every call does nothing.
+Source: sd_notify(3). Standard library only. Without a service manager every call does nothing.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ MANAGERS = (
     "MAINPID", "MANAGERPID", "MANAGERPIDFDID", "SYSTEMD_EXEC_PID", "MEMORY_PRESSURE_WATCH",
     "MEMORY_PRESSURE_WRITE",
 )  # fmt: skip
-"""Variables that a manager means for the daemon itself, and not for the servers."""
+"""Variables that a service manager sets for the daemon; servers do not inherit them."""
 
 
 class Notifier:
-    """The way to the manager; for the rest of the daemon's life."""
+    """Sends notifications to the service manager."""
 
     def __init__(self, address: str = "", watchdog_s: float | None = None) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._socket: socket.socket | None = None
         self.watchdog_s = watchdog_s if address else None
-        """How often the manager wants a sign of life, in seconds; ``None``: never."""
+        """The manager's watchdog interval in seconds, or ``None``."""
 
     @classmethod
     def take(cls, env: MutableMapping[str, str]) -> Notifier:
-        """Return what the environment names, and remove it from there: servers must not have it.
+        """Return the notifier of the environment, and remove its variables from ``env``.
 
-        A watchdog that is meant for another process is none.
+        A watchdog for another process is ignored.
         """
         found = {name: env.pop(name, "") for name in MANAGERS}
         address = found["NOTIFY_SOCKET"]
@@ -48,27 +48,27 @@ class Notifier:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody wants to hear."""
+        """Whether there is a service manager to notify."""
         return bool(self._address)
 
     def ready(self, status: str) -> bool:
-        """Say that clients are answered; return False if it has to be said again.
+        """Report that clients are answered, at the start or after ``reloading``.
 
-        Also after ``reloading``.
+        Return False if the manager's queue is full, so that it must be sent again.
         """
         return self._send("READY=1", f"MAINPID={os.getpid()}", f"STATUS={_line(status)}")
 
     def status(self, text: str) -> bool:
-        """Say one line about how things are; likewise."""
+        """Report a status line. Return False if it must be sent again."""
         return self._send(f"STATUS={_line(text)}")
 
     def reloading(self) -> bool:
-        """Say that the configuration is being read; ``ready`` is to follow."""
+        """Report that the configuration is being read; call ``ready`` afterwards."""
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         return self._send("RELOADING=1", f"MONOTONIC_USEC={microseconds}")
 
     def stopping(self, status: str, within_s: float) -> bool:
-        """Say that the daemon is on its way out, and how long that may take."""
+        """Report that the daemon is stopping, and how long that may take."""
         return self._send(
             "STOPPING=1",
             f"STATUS={_line(status)}",
@@ -76,18 +76,18 @@ class Notifier:
         )
 
     def alive(self) -> bool:
-        """Say that the loop turns."""
+        """Reset the manager's watchdog."""
         return self._send("WATCHDOG=1")
 
     def close(self) -> None:
-        """Say nothing more."""
+        """Close the socket; later calls do nothing."""
         if self._socket is not None:
             self._socket.close()
         self._socket = None
         self._address = ""
 
     def _send(self, *lines: str) -> bool:
-        """Send one datagram without waiting; a manager that has gone is no trouble of ours."""
+        """Send one datagram without blocking; ignore a manager that has gone."""
         if not self._address:
             return True
         try:

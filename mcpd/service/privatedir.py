@@ -1,4 +1,4 @@
-"""Directories that nobody but us can write in."""
+"""Creates and checks directories that only this user can write to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # imported before the daemon's lock is taken: nothing that co
     from collections.abc import Collection, Mapping
 
 MOVE_IT_AWAY = f"move it away, or choose another place: {paths.SOCKET_ELSEWHERE}"
-"""What to do about something else in the place of a file of ours."""
+"""What to do about a foreign file at the path of one of ours."""
 
 
 def prepare(socket: str, env: Mapping[str, str] = os.environ) -> None:
-    """Make the directory of ``socket``, or refuse it; see ``ensure_private``."""
+    """Create or check the directory of ``socket``; see ``ensure_private``."""
     files = (socket, paths.lock_path(socket), paths.start_lock_path(socket))
     ensure_private(
         os.path.dirname(socket),
@@ -33,13 +33,13 @@ def ensure_private(
     ours: Collection[str] = (),
     elsewhere: str = paths.SOCKET_ELSEWHERE,
 ) -> None:
-    """Make ``directory`` for ourselves alone, or raise ``PathRefused`` with the reason.
+    """Create ``directory`` with mode 0700 or check an existing one; raise ``PathRefused``.
 
-    One that exists is tightened to 0700 if it is mcpd's by its name (``own``), or if it holds
-    nothing but the files named in ``ours``. Any other is somebody's place for other things too
-    and is left as it is: others must not be able to put something in our files' place there.
-    What is missing is made 0700, never in a stranger's directory. Links are not followed.
-    ``elsewhere`` is how a person chooses another one.
+    The mode of an existing directory becomes 0700 if it is one of mcpd's default directories
+    (``own``), or if it contains only files named in ``ours``. Any other directory keeps its mode,
+    and is refused if other users could replace our files in it. Missing parents are created, but
+    never in a directory of another user. Links are not followed. ``elsewhere`` says in messages how
+    to choose another path.
     """
     try:
         fd = _open(directory, elsewhere)
@@ -56,8 +56,8 @@ def ensure_private(
         os.close(fd)
 
 
-def look(directory: str, *, own: bool, elsewhere: str) -> None:
-    """Raise as ``ensure_private`` does for a directory that is there, and change nothing."""
+def check(directory: str, *, own: bool, elsewhere: str) -> None:
+    """Raise the errors of ``ensure_private`` for an existing directory, and change nothing."""
     try:
         fd = _open(directory, elsewhere)
     except FileNotFoundError:
@@ -68,7 +68,7 @@ def look(directory: str, *, own: bool, elsewhere: str) -> None:
         os.close(fd)
 
 
-def strangers(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> PathRefused:
+def not_owned(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> PathRefused:
     """Return the error for a path that belongs to another user."""
     hint = f"choose another place: {elsewhere}"
     return PathRefused(f"not yours: {path} belongs to {uid}", hint=hint)
@@ -77,7 +77,7 @@ def strangers(path: str, uid: int, elsewhere: str = paths.SOCKET_ELSEWHERE) -> P
 def cannot(
     do: str, path: str, error: OSError, elsewhere: str = paths.SOCKET_ELSEWHERE
 ) -> PathRefused:
-    """Return the error for what the system did not let us ``do`` with ``path``."""
+    """Return the error for an operation ``do`` on ``path`` that failed."""
     hint = f"mend that, or choose another place: {elsewhere}"
     return PathRefused(f"cannot {do} {path}: {error.strerror}", hint=hint, errno=error.errno)
 
@@ -100,10 +100,10 @@ def _open(directory: str, elsewhere: str) -> int:
 def _is_to_tighten(
     fd: int, directory: str, own: bool, ours: Collection[str], elsewhere: str
 ) -> bool:
-    """Tell whether a directory is ours to make 0700; refuse one in which others could interfere."""
+    """Return whether to set mode 0700; raise if other users could replace files in it."""
     found = os.fstat(fd)
     if found.st_uid not in (os.geteuid(), 0):
-        raise strangers(directory, found.st_uid, elsewhere)
+        raise not_owned(directory, found.st_uid, elsewhere)
     if found.st_uid == os.geteuid() and (own or _holds_only(fd, ours, found.st_mode)):
         return True
     if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
@@ -116,14 +116,14 @@ def _is_to_tighten(
 
 
 def _make(directory: str, elsewhere: str) -> None:
-    """Make ``directory`` and what is missing above it; whoever made it meanwhile is looked at."""
+    """Create ``directory`` and its missing parents; one created in the meantime is accepted."""
     parent = os.path.dirname(directory)
     if not os.path.lexists(parent):
         _make(parent, elsewhere)
     try:
         owner = os.stat(parent).st_uid
         if owner not in (os.geteuid(), 0):
-            raise strangers(parent, owner, elsewhere)
+            raise not_owned(parent, owner, elsewhere)
         os.mkdir(directory, 0o700)
     except FileExistsError:
         return
@@ -132,5 +132,5 @@ def _make(directory: str, elsewhere: str) -> None:
 
 
 def _holds_only(directory: int, ours: Collection[str], mode: int) -> bool:
-    """Tell whether nothing else is there; never so of a shared one, as an empty /tmp is."""
+    """Return whether a directory has no other files; false for a sticky one such as /tmp."""
     return not mode & stat.S_ISVTX and set(os.listdir(directory)) <= set(ours)

@@ -1,4 +1,4 @@
-"""The files by which a service manager knows the daemon: systemd's units, launchd's agent.
+"""The daemon's files for service managers: systemd's units and launchd's agent.
 
 The copies in ``systemd/`` are what this module makes for ``/usr/bin/mcpd``. Standard library only.
 """
@@ -13,40 +13,40 @@ from mcpd.errors import ConfigError
 SERVICE, SOCKET, AGENT = "mcpd.service", "mcpd.socket", "dev.mcpd.plist"
 
 LABEL = "dev.mcpd"
-"""The agent's name for launchd."""
+"""The label of the launchd agent."""
 
 FINAL = (2, 73, 75, 78)
-"""Exit statuses of ``mcpd`` after which a new start is of no use: see ``mcpd.cli``."""
+"""Exit statuses of ``mcpd`` that every further start would have too: see ``mcpd.cli``."""
 
 WATCHDOG_S = 30
 
 STOP_S = 60
-"""For the end; the daemon asks for more where its servers have more (``EXTEND_TIMEOUT_USEC``)."""
+"""Seconds for stopping; the daemon extends it if servers need more (``EXTEND_TIMEOUT_USEC``)."""
 
 OPEN_FILES = 65536
-"""Open files of the daemon: two or three for each session, seven or so for each server."""
+"""Hard limit on open files: the daemon has two or three per session, and about seven per server."""
 
 SERVERS_FILES = 1024
-"""And of each server: what programs expect, some of which count on no higher number."""
+"""Soft limit on open files, which servers inherit; some programs fail with a higher one."""
 
 THROTTLE_S = 10
-"""Between two starts by launchd; less than this it does not allow either."""
+"""Seconds at least between two starts by launchd; its own minimum."""
 
 
 class Setup(NamedTuple):
-    """What is particular about one installation. All paths are absolute."""
+    """The options of one installation. All paths are absolute."""
 
     command: tuple[str, ...] = ("/usr/bin/mcpd",)
-    """How ``mcpd`` is run."""
+    """The command that runs ``mcpd``."""
 
     config: str | None = None
-    """The only configuration file, if it is to be one."""
+    """The value of ``--config``, if any."""
 
     socket: str | None = None
-    """Where to listen, if not at the usual place."""
+    """The path of the socket, if not the default."""
 
     state_dir: str | None = None
-    """Likewise where logs and ledgers are."""
+    """The directory of logs and ledgers, if not the default."""
 
     @property
     def argv(self) -> tuple[str, ...]:
@@ -76,24 +76,24 @@ ExecStart={_command(setup.argv)}
 ExecReload=/bin/kill -HUP $MAINPID
 {environment}\
 
-# SIGTERM is for the daemon alone, which stops its servers in their order and then ends. What is
-# left after that, or after its death, goes with the control group.
+# SIGTERM goes to the daemon only, which stops its servers in order and then ends. Processes that
+# are left after that, or after a crash, are killed with the control group.
 KillMode=mixed
 TimeoutStartSec=60
 TimeoutStopSec={STOP_S}
 WatchdogSec={WATCHDOG_S}
 
-# Wrong usage, a place that is not ours, another daemon, a configuration that cannot be read:
-# nothing of that changes by a new start.
+# Wrong usage, a path that is not private, another daemon, a configuration that cannot be read:
+# a restart fixes none of these.
 Restart=on-failure
 RestartSec=1
 RestartPreventExitStatus={" ".join(map(str, FINAL))}
 
-# A server that takes all the memory is not the end of the daemon and of all other servers.
+# A server that is killed for its memory must not stop the daemon and all other servers.
 OOMPolicy=continue
 
-# The soft limit is what servers get; the daemon raises its own to the hard one. Its umask is its
-# own business, too: one that is set here would be the servers'.
+# Servers inherit the soft limit; the daemon raises its own to the hard limit. The daemon also sets
+# its own umask: one that is set here would be inherited by the servers.
 LimitNOFILE={SERVERS_FILES}:{OPEN_FILES}
 
 # There is no NoNewPrivileges, and nothing that implies it (system call filters, PrivateDevices,
@@ -107,7 +107,7 @@ WantedBy=default.target
 
 
 def socket(setup: Setup) -> str:
-    """Return the socket unit, which listens before the daemon does and while it restarts."""
+    """Return the socket unit, which listens before the daemon starts and while it restarts."""
     path = "%t/mcpd/mcpd.sock" if setup.socket is None else _path(setup.socket)
     return f"""\
 [Unit]
@@ -126,10 +126,10 @@ WantedBy=sockets.target
 
 
 def agent(setup: Setup, *, log: str) -> str:
-    """Return the agent of launchd; ``log`` is where it writes. Nobody has tried it on macOS yet.
+    """Return the launchd agent, which logs to ``log``. It has not been tested on macOS yet.
 
-    launchd would start a daemon for ever that cannot work: ``MCPD_SERVICE`` has mcpd end with 0
-    after some failures, which is the end of it.
+    launchd would restart a daemon that cannot start for ever; ``MCPD_SERVICE`` makes mcpd end with
+    0 after some failures, which stops that.
     """
     environment = {"MCPD_SERVICE": "launchd"}
     if setup.state_dir is not None:
@@ -155,13 +155,13 @@ def agent(setup: Setup, *, log: str) -> str:
 
 
 def _command(argv: tuple[str, ...]) -> str:
-    """Return a command line; variables are replaced in all of it but the program."""
+    """Return a command line; ``$`` is escaped in the arguments, where systemd expands variables."""
     program, *args = map(_word, argv)
     return " ".join([program, *(word.replace("$", "$$") for word in args)])
 
 
 def _word(text: str) -> str:
-    """Return a word of a unit, quoted as systemd.syntax(7) and systemd.service(5) have it."""
+    """Return a word of a unit, quoted as in systemd.syntax(7) and systemd.service(5)."""
     _refuse_control(text)
     quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     plain = text.replace("/", "").replace("-", "").replace("_", "").replace(".", "")

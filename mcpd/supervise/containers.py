@@ -1,4 +1,4 @@
-"""The daemon's side of servers in containers: how they are started to be found, and ended."""
+"""Servers in containers: adds options by which their containers are found, and ends those."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import threading
 
 import msgspec
 
+from mcpd import privatefiles
 from mcpd.core.policy import containers
-from mcpd.supervise import engine, files
-from mcpd.supervise.ledgerfile import Container
-from mcpd.supervise.spawn import Launch
+from mcpd.supervise import engine
+from mcpd.supervise.container import Container
+from mcpd.supervise.spawn import PreparedCommand
 
 CONTAINERS = "containers"
 """The directory of their ids, in the state directory."""
@@ -25,62 +26,66 @@ WHERE = (
     "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY", "CONTAINERS_CONF",
     "CONTAINERS_STORAGE_CONF", "CONTAINERD_ADDRESS", "CONTAINERD_NAMESPACE", "NERDCTL_TOML",
 )  # fmt: skip
-"""Variables that say which engine it is and where. They are written down; no others are."""
+"""Variables that locate the engine. The ledger records these and no others."""
 
 SNAP = "snap"
-"""What a program is that may not write where we want the id: in hidden directories."""
+"""The name of the program behind every snap; snaps may not write to hidden directories."""
 
 
 def tag_of(daemon_id: str) -> str:
-    """Return the tag of the commands by which a daemon ends containers."""
+    """Return the tag of the engine commands with which a daemon ends containers."""
     return f"{daemon_id}:containers:0"
 
 
 class Containers:
-    """Makes command lines whose containers are found again, and ends those.
+    """Changes command lines so that their containers can be found, and ends those containers.
 
-    Invariant: a container is ended by its id, read from a file that its own start made, or found
-    by its label. Names are not unique to us, so no name is ever stopped.
+    Invariant: a container is addressed by its id, read from the file that its own start wrote or
+    found by its label. It is never addressed by its name, which could be another container's.
     """
 
     def __init__(self, state_dir: str, daemon_id: str) -> None:
         self._directory = os.path.join(state_dir, CONTAINERS)
         self._tag = tag_of(daemon_id)
 
-    def fit(self, launch: Launch, *, tag: str) -> tuple[Launch, Container | None]:
-        """Return how to start what is to be started, and the container that may come of it."""
-        command, *args = launch.argv
-        run = containers.recognise(command, args)
+    def fit(
+        self, command: PreparedCommand, *, tag: str
+    ) -> tuple[PreparedCommand, Container | None]:
+        """Return the command with options added, and the container that it may start."""
+        program, *args = command.argv
+        run = containers.recognise(program, args)
         if run is None:
-            return launch, None
+            return command, None
         label = f"{containers.LABEL}={tag}"
         options = [f"--label={label}"]
         cidfile = ""
         if run.cidfile:
-            theirs = os.path.join(launch.cwd, run.cidfile)
-            if not os.path.lexists(theirs):  # else the engine refuses, and the id is an old one
+            theirs = os.path.join(command.cwd, run.cidfile)
+            if not os.path.lexists(
+                theirs
+            ):  # else the engine refuses to start, and the id in it is old
                 cidfile = theirs
-        elif not _is_snap(launch.program):
+        elif not _is_snap(command.program):
             cidfile = self._new_file(tag)
             if cidfile:
                 options += ["--cidfile", cidfile]
         container = Container(
-            argv=(os.path.abspath(launch.program), *run.globals),
+            argv=(os.path.abspath(command.program), *run.globals),
             label=label,
             cidfile=cidfile,
             is_ours=bool(cidfile) and not run.cidfile,
             removes=run.removes,
-            env=tuple((name, launch.env[name]) for name in WHERE if name in launch.env),
-            cwd=launch.cwd,
+            env=tuple((name, command.env[name]) for name in WHERE if name in command.env),
+            cwd=command.cwd,
         )
-        argv = (command, *run.with_options(args, *options))
-        return msgspec.structs.replace(launch, argv=argv), container
+        argv = (program, *run.with_options(args, *options))
+        return msgspec.structs.replace(command, argv=argv), container
 
     async def end(self, container: Container, *, grace: float) -> str | None:
-        """End a container whose process has gone; return what is left and why, or ``None``.
+        """End a container whose process has ended; return why it may still run, or ``None``.
 
-        ``grace`` is in seconds. In a thread of its own: an engine that hangs must not take one
-        from others. Cancelling is safe; what was begun goes on.
+        ``grace`` is in seconds. Runs in a new thread, so an engine that hangs does not occupy one
+        of a pool. Cancelling is safe; the work in the thread continues.
         """
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[str | None] = loop.create_future()
@@ -91,7 +96,7 @@ class Containers:
 
         def work() -> None:
             left = engine.end(container, grace=grace, tag=self._tag)
-            with contextlib.suppress(RuntimeError):  # the loop has ended before us
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(settle, left)
 
         try:
@@ -101,12 +106,12 @@ class Containers:
         return await ended
 
     def _new_file(self, tag: str) -> str:
-        """Return a path where nothing is, in a private directory; empty where that cannot be."""
+        """Return an unused path in a private directory; empty if there can be none."""
         name = tag.replace(":", "-") + ".cid"
         try:
-            directory = files.open_directory(self._directory)
+            directory = privatefiles.open_directory(self._directory)
             try:
-                files.remove(name, directory=directory)
+                privatefiles.remove(name, directory=directory)
             finally:
                 os.close(directory)
         except OSError:

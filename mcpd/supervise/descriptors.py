@@ -1,4 +1,4 @@
-"""How many files we may have open, how many we have, and which are nobody else's."""
+"""Limits on open file descriptors, and the descriptors reserved for the daemon itself."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import sys
 from mcpd.api.status import NofileStatus
 
 KEPT_BACK = 48
-"""Below the limit, a quarter of it at most, that neither servers nor clients get: with none left
-we could not even look whether a process has gone."""
+"""Descriptors below the limit (at most a quarter of it) that servers and clients do not get. With
+none left the daemon could not even check whether a process has ended."""
 
 OURS = 32
-"""Of these, two thirds at most that are the daemon's own; the others are for control requests."""
+"""Those of the reserve (at most two thirds) for the daemon alone; control requests get the rest."""
 
 _TABLE = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 
 
 def usable() -> int:
-    """Return below which number servers and clients may get descriptors, as things are now."""
+    """Return the descriptor number below which servers and clients may get descriptors now."""
     return _below(KEPT_BACK, 4)
 
 
 def usable_for_control() -> int:
-    """Return below which number connections may that are for control requests alone."""
+    """Return the descriptor number below which control connections may get descriptors now."""
     return _below(OURS, 6)
 
 
@@ -34,7 +34,7 @@ def _below(kept: int, share: int) -> int:
 
 
 def limits() -> NofileStatus:
-    """Return what ``status`` tells of them."""
+    """Return the limits and the number of open descriptors, as ``mcpd/status`` reports them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return {"soft": _number(soft), "hard": _number(hard), "open": _count()}
 

@@ -1,7 +1,7 @@
-"""Containers by way of their engine's own command line: found, stopped, removed.
+"""Finds, stops and removes containers through the command line of their engine.
 
-Standard library only, and blocking: for the guardian, and for threads. No shell, and no answer of
-an engine is waited for without a limit: one that hangs costs a few seconds.
+Standard library only and blocking: the guardian and threads call it. No shell is used, and every
+command has a time limit, so an engine that hangs costs a few seconds.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mcpd.supervise import procfs
-from mcpd.supervise.ledgerfile import Container
+from mcpd.supervise.container import Container
+from mcpd.supervise.proctable import procfs
 
 ANSWER_S = 5.0
-"""For an engine to answer; after that nothing more is asked of it."""
+"""Seconds for an engine to answer; after that no further command is run."""
 
 REMOVAL_S = 2.0
-"""For an engine to remove by itself a container that has ended (``--rm``)."""
+"""Seconds for an engine to remove a container that has ended (``--rm``)."""
 
 PAUSE_S = 0.1
 
 MOST_BYTES = 64 * 1024
-"""Of an answer more is not looked at."""
+"""Bytes of an answer that are read."""
 
 ID = re.compile(r"[0-9a-f]{12,64}")
-"""What an id is before it becomes an argument."""
+"""The form of a container id; anything else is not used as an argument."""
 
 _GONE, _UNKNOWN = "gone", "unknown"
 _ENDED = frozenset({"exited", "dead", "stopped", "removing"})
@@ -41,7 +41,7 @@ _UNBORN = frozenset({"created", "configured", "initialized"})
 _MISSING = re.compile(r"no such (container|object)|no container with (name or )?id", re.IGNORECASE)
 
 
-class _Trouble(Exception):
+class _NoAnswer(Exception):
     """The engine gave no answer."""
 
 
@@ -52,11 +52,11 @@ class _Answer(NamedTuple):
 
 
 def end(container: Container, *, grace: float, tag: str | None = None) -> str | None:
-    """End what was run, if it still is there; return what is left and why, or ``None``.
+    """End a container if it still exists; return why it may still run, or ``None``.
 
-    To be called when the process that asked for it has gone. ``grace`` is in seconds, from
-    SIGTERM to SIGKILL. ``tag`` marks the engine's command for whoever clears up after us. Takes
-    ``grace`` and a few seconds more at most.
+    Call it after the process that started the container has ended. ``grace`` is in seconds, from
+    SIGTERM to SIGKILL. ``tag`` marks the engine's processes, so that they are found if we die.
+    Takes ``grace`` and a few seconds more at most.
     """
     engine = _Engine(container, tag)
     try:
@@ -65,8 +65,8 @@ def end(container: Container, *, grace: float, tag: str | None = None) -> str | 
             for ident in engine.find()
             if not _end_one(engine, ident, removes=container.removes, grace=grace)
         ]
-    except _Trouble as trouble:
-        return str(trouble)
+    except _NoAnswer as error:
+        return str(error)
     if left:
         return f"container {', '.join(ident[:12] for ident in left)} cannot be ended"
     if container.is_ours:
@@ -76,13 +76,13 @@ def end(container: Container, *, grace: float, tag: str | None = None) -> str | 
 
 
 def end_all(containers: Sequence[Container], *, grace: float, tag: str | None = None) -> list[str]:
-    """End several at the same time; return what is left, a sentence each."""
+    """End several containers at the same time; return a sentence for each that may still run."""
     left: list[str] = []
 
     def one(container: Container) -> None:
-        said = end(container, grace=grace, tag=tag)
-        if said is not None:
-            left.append(said)
+        reason = end(container, grace=grace, tag=tag)
+        if reason is not None:
+            left.append(reason)
 
     threads = [threading.Thread(target=one, args=(each,), daemon=True) for each in containers]
     for thread in threads:
@@ -93,7 +93,7 @@ def end_all(containers: Sequence[Container], *, grace: float, tag: str | None = 
 
 
 def _end_one(engine: _Engine, ident: str, *, removes: bool, grace: float) -> bool:
-    """End one container, by ever rougher means; return whether it is over."""
+    """Stop, then kill, then remove one container; return whether it has ended."""
     seconds = str(max(1, math.ceil(grace)))
     state = engine.state(ident)
     for words in (("stop", "-t", seconds), ("kill",), ("rm", "-f")):
@@ -112,7 +112,7 @@ def _end_one(engine: _Engine, ident: str, *, removes: bool, grace: float) -> boo
 
 
 def _is_over(state: str, *, removes: bool) -> bool:
-    """Tell whether nothing runs; what the user wants kept, without ``--rm``, is kept."""
+    """Return whether a container is gone, or has ended and is kept (started without ``--rm``)."""
     return state == _GONE or (state in _ENDED and not removes)
 
 
@@ -126,35 +126,35 @@ class _Engine:
             self._env[procfs.TAG] = tag
 
     def find(self) -> list[str]:
-        """Return the ids of the containers that there are; none before the image is there."""
+        """Return the ids of the existing containers; none while the image is still pulled."""
         written = _read_id(self._container.cidfile)
         if written is not None:
             return [written]
         wanted = f"label={self._container.label}"
         listed = self.ask("ps", "--all", "--quiet", "--no-trunc", "--filter", wanted)
-        if not listed.is_done:  # an engine that cannot look has not said that there is none
-            raise _Trouble(f"its container may run on: {listed.complaint.strip()}")
+        if not listed.is_done:  # a failed listing does not prove that there is none
+            raise _NoAnswer(f"its container may run on: {listed.complaint.strip()}")
         return [line for line in listed.text.split() if ID.fullmatch(line)]
 
     def state(self, ident: str) -> str:
-        """Return the engine's word for what a container does."""
+        """Return the engine's name of a container's state, ``gone`` or ``unknown``."""
         answer = self.ask("inspect", "--type", "container", "--format", "{{.State.Status}}", ident)
         if answer.is_done:
             return answer.text.strip().lower() or _UNKNOWN
         return _GONE if _MISSING.search(answer.complaint) else _UNKNOWN
 
     def wait_removed(self, ident: str) -> str:
-        """Give the engine some time to remove what has ended; return what is true then."""
+        """Wait for the engine to remove a container that has ended; return its state then."""
         deadline = time.monotonic() + REMOVAL_S
         while (state := self.state(ident)) in _ENDED and time.monotonic() < deadline:
             time.sleep(PAUSE_S)
         return state
 
     def ask(self, *words: str, longer: float = 0) -> _Answer:
-        """Run a command of the engine's; raise ``_Trouble`` if it cannot be, or does not end.
+        """Run a command of the engine; raise ``_NoAnswer`` if it cannot run or does not end.
 
-        ``longer`` is in seconds, for one that is to wait itself.
-        It stays in our session, where the daemon's reaper leaves its exit status to us.
+        ``longer`` is added to the time limit, in seconds. The process stays in our session, where
+        the daemon's reaper leaves its exit status to us.
         """
         cwd, limit = self._container.cwd, ANSWER_S + longer
         try:
@@ -168,7 +168,7 @@ class _Engine:
                 process_group=0,
             )
         except (OSError, ValueError) as error:
-            raise _Trouble(f"{self._container.argv[0]} cannot be run: {error}") from None
+            raise _NoAnswer(f"{self._container.argv[0]} cannot be run: {error}") from None
         try:
             out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -178,7 +178,7 @@ class _Engine:
                 if stream is not None:
                     stream.close()
             process.wait()
-            raise _Trouble(
+            raise _NoAnswer(
                 f"its container may run on: `{self._container.argv[0]} {words[0]}` did not answer "
                 f"within {limit:g} s"
             ) from None
@@ -187,7 +187,7 @@ class _Engine:
 
 
 def _read_id(path: str) -> str | None:
-    """Return the id in a file, ``None`` for anything that is none: nothing is there yet."""
+    """Return the container id in a file, or ``None`` if there is none yet."""
     if not path:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The stop ladder: end of input, SIGTERM, SIGKILL, and proof that nothing is left."""
+"""The stop ladder: closes stdin, sends SIGTERM, then SIGKILL, until the whole tree is gone."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import msgspec
 
 from mcpd.supervise import tree
 from mcpd.supervise.process import Child, Scope
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable.procfs import ProcId
 
 Step = Literal["none", "eof", "term", "kill"]
 
 STRAGGLERS_S = 1.0
-"""For descendants to end by themselves once the server has; at most a fifth of the grace."""
+"""Seconds for descendants to end by themselves after the server; at most a fifth of the grace."""
 
 KILL_LIMIT_S = 5.0
-"""For SIGKILL to take effect: longer than that only processes stuck in the kernel live on."""
+"""Seconds for SIGKILL to take effect; after that only processes stuck in the kernel are left."""
 
 KILL_ROUND_S = 0.2
-"""Between a SIGKILL and the next look for what was born meanwhile."""
+"""Seconds between a SIGKILL and the next scan for processes that were started before it."""
 
 
 class StopReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tree came to its end."""
+    """How a process tree was stopped."""
 
     step: Step
-    """The highest rung that was needed; ``none``: it had ended by itself, all of it."""
+    """The last step that was needed; ``none``: the whole tree had ended by itself."""
 
     killed: int = 0
     """How many processes got SIGKILL."""
 
     left: int = 0
-    """How many run on in spite of it: stuck in the kernel, or not ours to signal."""
+    """How many still run: stuck in the kernel, or of another user."""
 
 
 async def stop(
@@ -45,19 +45,18 @@ async def stop(
     grace: float,
     scope: Scope | None = None,
 ) -> StopReport:
-    """End a child and its tree: close its stdin, then SIGTERM, then SIGKILL.
+    """End a child and its tree: close its stdin, send SIGTERM, then SIGKILL, ``grace`` s apart.
 
-    ``grace`` is in seconds, and twice that is given at most. SIGTERM goes to the process group
-    (``npx`` and ``uvx`` run the real server as a grandchild), and to the rest of the tree when
-    the child has gone and the rest does not follow; SIGKILL to all of it. ``scope`` overrides
-    the child's. Returns when the tree is proven gone, at once for a polite server. Cancelling
-    leaves it on the rung it is on; stopping again goes on from the first.
+    SIGTERM goes to the process group (``npx`` and ``uvx`` run the real server as a grandchild),
+    and to the rest of the tree if that outlives the child; SIGKILL goes to the whole tree.
+    ``scope`` overrides the child's. Returns as soon as no process of the tree is left. After a
+    cancellation the steps already taken stay in effect, and calling it again starts at the first.
 
     Source: MCP 2025-11-25, basic/lifecycle, "Shutdown", stdio.
     """
     child.scope = scope or child.scope
     loop = asyncio.get_running_loop()
-    # A look before anything ends: afterwards nothing shows whose child an orphan was.
+    # Scan before anything ends: afterwards nothing shows which tree an orphan belonged to.
     await tree.members(child)
     close_stdin()
     until = loop.time() + grace
@@ -70,28 +69,28 @@ async def stop(
         until = loop.time() + grace
         if not await child.wait_exit(grace):
             return await _kill(child)
-    patience = min(grace / 5, STRAGGLERS_S)
-    return await _end_rest(child, step, until=until, patience=patience, signalled=signalled)
+    wait = min(grace / 5, STRAGGLERS_S)
+    return await _end_rest(child, step, until=until, wait=wait, signalled=signalled)
 
 
 async def reap_rest(child: Child, *, grace: float, scope: Scope | None = None) -> StopReport:
-    """End what a child that has ended by itself left behind; ``grace`` seconds after SIGTERM.
+    """End the descendants of a child that has ended: SIGTERM, then SIGKILL ``grace`` seconds later.
 
     Until this returns no new process of the same server may start.
     """
     child.scope = scope or child.scope
     until = asyncio.get_running_loop().time() + grace
-    return await _end_rest(child, "none", until=until, patience=0, signalled=set())
+    return await _end_rest(child, "none", until=until, wait=0, signalled=set())
 
 
 async def _end_rest(
-    child: Child, step: Step, *, until: float, patience: float, signalled: set[ProcId]
+    child: Child, step: Step, *, until: float, wait: float, signalled: set[ProcId]
 ) -> StopReport:
-    """End the tree of a child that has ended; SIGTERM after ``patience``, SIGKILL at ``until``."""
+    """End the tree of an ended child: SIGTERM after ``wait`` seconds, SIGKILL at ``until``."""
     loop = asyncio.get_running_loop()
     left = await _left(child)
-    if left and patience:
-        await tree.wait_gone(left, min(patience, until - loop.time()))
+    if left and wait:
+        await tree.wait_gone(left, min(wait, until - loop.time()))
         left = await _left(child)
     while left:
         step = "term"
@@ -104,7 +103,7 @@ async def _end_rest(
 
 
 async def _kill(child: Child) -> StopReport:
-    """Kill the tree, and what is born meanwhile, until nothing is left."""
+    """Send SIGKILL to the tree, and to processes started in between, until none is left."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + KILL_LIMIT_S
     killed: set[ProcId] = set()
@@ -120,10 +119,10 @@ async def _kill(child: Child) -> StopReport:
 
 
 async def _left(child: Child) -> set[ProcId]:
-    """Return what runs of the tree.
+    """Return the living processes of the tree.
 
-    Nothing found is looked for once more: one look can miss a process whose parent started it
-    and ended while the table was read.
+    An empty result is verified by a second scan: one scan can miss a process whose parent started
+    it and ended while the table was read.
     """
     found = await tree.members(child) or await tree.members(child)
     return {each.id for each in found}

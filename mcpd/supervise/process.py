@@ -1,4 +1,4 @@
-"""A server's process as its parent sees it."""
+"""A child process as its parent sees it: identity, pipes, exit status."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
-from mcpd.supervise.ledgerfile import Container
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.container import Container
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 Scope = Literal["tree", "group"]
 
 
-class Watcher(Protocol):
-    """Who sees all children at once, and so can tell whose a process is: the reaper."""
+class TreeScanner(Protocol):
+    """Scans the process table for the trees of all children at once; implemented by the reaper."""
 
-    async def look(self) -> Mapping[Child, Sequence[Stat]]:
-        """Return what runs of each child's tree now."""
+    async def scan_trees(self) -> Mapping[Child, Sequence[Stat]]:
+        """Return the living processes of each child's tree."""
 
 
 class Child:
     """One process that we started, leader of its own session and process group.
 
-    Invariant: its pid is ours until ``returncode`` is set, for only the reaper waits for it;
-    a signal sent to the pid or the group before that cannot hit anybody else.
+    Invariant: its pid cannot be reused until ``returncode`` is set, because only the reaper waits
+    for it. A signal sent to the pid or the group before that cannot reach another process.
     """
 
     def __init__(
@@ -49,27 +49,27 @@ class Child:
         self.scope: Scope = scope
         """Whether descendants with a session of their own belong to it when it is stopped."""
         self.stdin, self.stdout, self.stderr = pipes
-        """Our ends, non-blocking; whoever wraps one in a transport closes it. -1: there is none."""
+        """Our ends, non-blocking; closed by the transport that wraps them. -1: none."""
         self.pipe_inodes = frozenset(os.fstat(fd).st_ino for fd in pipes if fd >= 0)
         self.returncode: int | None = None
-        """Set by the reaper: the exit status, negative if a signal ended it."""
+        """The exit status, negative if a signal ended it; set by the reaper."""
         self.died: int | None = None
-        """Kernel ticks from boot to when the reaper took its status."""
+        """Kernel ticks from boot to when the reaper collected its status."""
         self.known: set[ProcId] = set()
-        """Descendants seen at one look or another; kept as they may leave every mark behind."""
-        self.away: set[ProcId] = set()
-        """Those of ``known`` that have left its session, which would not find them again."""
+        """Descendants found by earlier scans; a later scan may not recognise them any more."""
+        self.escaped: set[ProcId] = set()
+        """Those of ``known`` that have left its session."""
         self.ended = False
-        """Whether nothing is left of its tree; set by the ladder."""
+        """Whether no process of its tree is left; set by the ladder."""
         self.container: Container | None = None
-        """What it may have had a container engine run; set when it is spawned."""
-        self.watcher: Watcher | None = None
-        """Set when the reaper takes it on."""
+        """The container that its command may start; set when it is spawned."""
+        self.scanner: TreeScanner | None = None
+        """Set when it is registered with the reaper."""
         self._callbacks: list[Callable[[Child], None]] = []
 
     @property
     def id(self) -> ProcId:
-        """Return what tells it from every other process."""
+        """Return its identity, which no other process ever has."""
         return ProcId(self.pid, self.started)
 
     @property
@@ -78,16 +78,16 @@ class Child:
         return self.pid
 
     def on_exit(self, callback: Callable[[Child], None]) -> None:
-        """Have ``callback`` called once, in the loop, when its exit status is known."""
+        """Call ``callback`` once, from the loop, when the exit status is known."""
         if self.returncode is None:
             self._callbacks.append(callback)
         else:
             asyncio.get_running_loop().call_soon(callback, self)
 
     async def wait_exit(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, ``timeout`` seconds at most; return whether it has.
+        """Wait up to ``timeout`` seconds until it has ended; return whether it has.
 
-        Woken by its exit, not by looking again and again. Cancelling is safe.
+        Woken by its exit, without polling. Cancelling is safe.
         """
         if self.returncode is not None:
             return True
@@ -106,7 +106,7 @@ class Child:
         return self.returncode is not None
 
     def describe_exit(self) -> dict[str, int | str]:
-        """Return how it ended, as errors on the socket tell it; empty while it lives."""
+        """Return the error details ``exit_code`` or ``signal``; empty while it runs."""
         if self.returncode is None:
             return {}
         if self.returncode >= 0:
@@ -117,28 +117,21 @@ class Child:
             return {"signal": f"SIG{-self.returncode}"}
 
     def signal_group(self, signum: int) -> None:
-        """Send a signal to its process group, as long as it has not been reaped.
+        """Send a signal to its process group, unless it has been reaped.
 
-        Its pid, and so the group's number, cannot have been given to anybody else until then.
+        Until then its pid, and so the number of the group, cannot be reused.
         """
         if self.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signum)
 
-    def close_pipes(self) -> None:
-        """Close our ends of its pipes; for when nobody came to wrap them."""
-        for fd in (self.stdin, self.stdout, self.stderr):
-            if fd >= 0:
-                os.close(fd)
-        self.stdin = self.stdout = self.stderr = -1
-
     def publish_exit(self, returncode: int, died: int) -> None:
-        """Make its exit status known and have those called who asked; the reaper's, and once."""
+        """Set the exit status and schedule the exit callbacks. Called once, by the reaper."""
         self.returncode = returncode
         self.died = died
-        self._process.returncode = returncode  # else Popen would wait for a pid of somebody else's
+        self._process.returncode = returncode  # else Popen would wait for a pid that may be reused
         callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:  # through the loop: one that raises takes nobody's news away
+        for callback in callbacks:  # through the loop: one that raises does not stop the others
             asyncio.get_running_loop().call_soon(callback, self)
 
     def __repr__(self) -> str:

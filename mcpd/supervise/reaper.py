@@ -1,4 +1,4 @@
-"""The one place where exit statuses are taken: our children's, and those of orphans we inherit."""
+"""Collects the exit statuses of our children and of the orphans that we adopt as subreaper."""
 
 from __future__ import annotations
 
@@ -11,100 +11,100 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcpd import tasks
-from mcpd.supervise import kinship, procfs
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.proctable import ownership, procfs
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 PR_SET_CHILD_SUBREAPER = 36
 """Source: prctl(2)."""
 
-LOOK_INTERVAL_S = 0.25
-"""At most so often do ends of orphans make us look through the process table."""
+SCAN_INTERVAL_S = 0.25
+"""Seconds at least between two scans of the process table that ends of processes trigger."""
 
 
 class Reaper:
-    """Takes exit statuses, and knows which processes belong to which child.
+    """Collects exit statuses, and finds which processes belong to which child.
 
-    Invariant: a status is taken by the pid of a process that is registered here, or that came to
-    us as an orphan of one; what others in this process start stays in our session and is theirs.
+    Invariant: a status is collected only for the pid of a registered child or of an adopted orphan.
+    Processes that other code of this program starts stay in our session and are left to that code.
     """
 
     def __init__(
         self,
         daemon_id: str,
         *,
-        on_stray: Callable[[ProcId], None] | None = None,
-        on_away: Callable[[], None] | None = None,
+        on_orphan: Callable[[ProcId], None] | None = None,
+        on_escape: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare.
+        """Create a reaper; ``start`` makes it work.
 
-        ``on_stray`` hears once of each orphan that belongs to no living tree, and is to be ended.
-        ``on_away`` is called when the trees have other members than before that have left their
-        session. Who saw where they came from can find them for sure: the ledger is to be saved.
+        ``on_orphan`` is called once for each orphan that belongs to no living tree; the caller ends
+        it. ``on_escape`` is called when the set of processes that have left the session of their
+        tree changes. Only a scan that saw their parents can find them, so the ledger records them.
         """
         self._daemon_id = daemon_id
-        self._on_stray = on_stray
-        self._on_away = on_away
+        self._on_orphan = on_orphan
+        self._on_escape = on_escape
         self._alive: dict[int, Child] = {}
         self._trees: dict[Child, None] = {}
-        """Children whose trees have not ended, in order of their start."""
-        self._spared = kinship.Spared()
+        """Children whose trees have not ended, in the order of their start."""
+        self._spared = ownership.Spared()
         self._reported: set[ProcId] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._old_handler: Any = signal.SIG_DFL
         self._scan: asyncio.Task[Mapping[Child, Sequence[Stat]]] | None = None
         self._next_scan: asyncio.Task[Mapping[Child, Sequence[Stat]]] | None = None
-        self._looked_at = 0.0
-        self._look_timer: asyncio.TimerHandle | None = None
+        self._scanned_at = 0.0
+        self._scan_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Become the subreaper of all descendants, and hear of ends on the running loop.
+        """Become the subreaper of all descendants and handle SIGCHLD on the running loop.
 
-        In the main thread. Not by ``add_signal_handler``, which uvloop refuses for SIGCHLD. For
-        the same reason nothing in this process may use the loop's own ``subprocess_exec``: libuv
-        would put its handler in the place of ours.
+        Call it in the main thread. It does not use ``add_signal_handler``, which uvloop refuses for
+        SIGCHLD. Nothing in this process may use the loop's own ``subprocess_exec``: libuv would
+        replace our signal handler.
         """
         self._loop = asyncio.get_running_loop()
         _set_subreaper(True)
         self._old_handler = signal.signal(signal.SIGCHLD, self._wake)
 
     def close(self) -> None:
-        """Undo ``start``; what still runs is nobody's to reap then."""
-        if self._look_timer is not None:
-            self._look_timer.cancel()
-            self._look_timer = None
+        """Undo ``start``. Processes that still run are not reaped afterwards."""
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+            self._scan_timer = None
         if self._loop is not None:
             signal.signal(signal.SIGCHLD, self._old_handler)
             _set_subreaper(False)
             self._loop = None
 
     def register(self, child: Child) -> Child:
-        """Take on a child: its status is taken from now on, and its tree is looked after.
+        """Collect this child's exit status from now on, and include its tree in scans.
 
-        To be called before the loop runs again after its spawn: until then nobody reaps.
+        Call it after the spawn before the loop runs again: until then nothing is reaped.
         """
-        child.watcher = self
+        child.scanner = self
         self._alive[child.pid] = child
-        if child.tag:  # the guardian has none: it is nobody's tree
+        if child.tag:  # the guardian has none, and no tree of its own
             self._trees[child] = None
         return child
 
     @property
     def trees(self) -> list[Child]:
-        """Return the children of whose trees something may be left."""
-        self._forget_ended()
+        """Return the children whose trees have not ended."""
+        self._drop_ended()
         return list(self._trees)
 
-    async def look(self) -> Mapping[Child, Sequence[Stat]]:
-        """Return what runs of each tree, by a look at the process table that begins from now on.
+    async def scan_trees(self) -> Mapping[Child, Sequence[Stat]]:
+        """Return the living processes of each tree, from a scan that begins after this call.
 
-        The look is in a thread. Many who ask at the same time share one. Cancelling is safe.
+        The scan runs in a thread; concurrent callers share one. Cancelling is safe.
         """
         if self._next_scan is None:
-            self._next_scan = tasks.spawn(self._look(after=self._scan), name="reaper.look")
+            self._next_scan = tasks.spawn(self._scan_trees(after=self._scan), name="reaper.scan")
         return await asyncio.shield(self._next_scan)
 
-    async def _look(
+    async def _scan_trees(
         self, *, after: asyncio.Task[Mapping[Child, Sequence[Stat]]] | None
     ) -> Mapping[Child, Sequence[Stat]]:
         if after is not None and not after.done():
@@ -113,12 +113,12 @@ class Reaper:
         children = self.trees
         while True:
             try:
-                forest = await asyncio.to_thread(self._sort_out, children)
+                forest = await asyncio.to_thread(self._assign, children)
                 break
-            except OSError:  # no descriptor is left to look with
-                await asyncio.sleep(LOOK_INTERVAL_S)
-        self._looked_at = asyncio.get_running_loop().time()
-        # A child that was being started meanwhile looked like an orphan; now it is registered.
+            except OSError:  # no descriptor is left to scan with
+                await asyncio.sleep(SCAN_INTERVAL_S)
+        self._scanned_at = asyncio.get_running_loop().time()
+        # A child that was started during the scan was taken for an orphan; it is registered now.
         leaders = {child.id for child in (*self._alive.values(), *self._trees)}
         members = {
             child: [each for each in found if each.id == child.id or each.id not in leaders]
@@ -127,18 +127,18 @@ class Reaper:
         changed = False
         for child, found in members.items():
             child.known = {each.id for each in found if each.id != child.id}
-            away = forest.away[child] & child.known
-            changed |= away != child.away
-            child.away = away
-        if changed and self._on_away is not None:
-            self._on_away()
-        self._report({each.id for each in forest.strays} - leaders)
+            away = forest.escaped[child] & child.known
+            changed |= away != child.escaped
+            child.escaped = away
+        if changed and self._on_escape is not None:
+            self._on_escape()
+        self._report({each.id for each in forest.unowned} - leaders)
         return members
 
-    def _sort_out(self, children: Sequence[Child]) -> kinship.Forest[Child]:
+    def _assign(self, children: Sequence[Child]) -> ownership.Forest[Child]:
         oldest = min((child.started for child in children), default=None)
         table = procfs.scan(tags_since=oldest)
-        return kinship.sort_out(
+        return ownership.assign(
             table,
             children,
             daemon_id=self._daemon_id,
@@ -146,49 +146,49 @@ class Reaper:
             are_ours=True,
         )
 
-    def _report(self, strays: set[ProcId]) -> None:
-        new = strays - self._reported
-        self._reported = strays
-        if self._on_stray is not None:
-            for stray in new:
-                self._on_stray(stray)
+    def _report(self, orphans: set[ProcId]) -> None:
+        new = orphans - self._reported
+        self._reported = orphans
+        if self._on_orphan is not None:
+            for orphan in new:
+                self._on_orphan(orphan)
 
-    def _forget_ended(self) -> None:
-        """Drop the trees that have ended, and remember what those with a narrow scope left."""
+    def _drop_ended(self) -> None:
+        """Drop the trees that have ended, and record what those with scope ``group`` have left."""
         ended = [child for child in self._trees if child.ended]
         for child in ended:
             del self._trees[child]
         left = [child for child in ended if child.scope == "group"]
         if left:
             processes = self._spared.processes.union(*(child.known for child in left))
-            self._spared = kinship.Spared(
+            self._spared = ownership.Spared(
                 frozenset(each for each in processes if procfs.lives(each)),
-                self._spared.tags.union(kinship.stem(child.tag) for child in left),
+                self._spared.tags.union(ownership.stem(child.tag) for child in left),
             )
 
     def _wake(self, _signum: int, _frame: object) -> None:
-        """Have the loop look who has ended; this runs between any two bytecodes of ours."""
+        """Schedule ``_on_sigchld`` on the loop; a signal handler runs between any two bytecodes."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._on_sigchld)
 
     def _on_sigchld(self) -> None:
-        """Take the statuses of all that have ended, then see who became our orphan by that."""
+        """Collect the status of each process that has ended, then scan for new orphans."""
         if sys.platform != "linux":
             self._take_each()
         while (ended := _peek()) is not None:
             if not self._take(ended):
                 self._take_each()
                 break
-        if self._trees and self._look_timer is None and self._loop is not None:
-            wait = self._looked_at + LOOK_INTERVAL_S - self._loop.time()
-            self._look_timer = self._loop.call_later(max(0.0, wait), self._look_at_orphans)
+        if self._trees and self._scan_timer is None and self._loop is not None:
+            wait = self._scanned_at + SCAN_INTERVAL_S - self._loop.time()
+            self._scan_timer = self._loop.call_later(max(0.0, wait), self._find_orphans)
 
-    def _look_at_orphans(self) -> None:
-        self._look_timer = None
-        tasks.spawn(self.look(), name="reaper.orphans")
+    def _find_orphans(self) -> None:
+        self._scan_timer = None
+        tasks.spawn(self.scan_trees(), name="reaper.orphans")
 
     def _take(self, pid: int) -> bool:
-        """Take the status of ``pid``; return False if it is not there or somebody else's."""
+        """Collect the status of ``pid``; return False if there is none or it is not ours."""
         child = self._alive.get(pid)
         if child is None:
             ended = procfs.stat(pid)
@@ -203,11 +203,11 @@ class Reaper:
         return True
 
     def _take_each(self) -> None:
-        """Do what the loop over any child's end does where one of somebody else's stands first."""
+        """Collect the status of each known process; a foreign child may block the fast way."""
         for pid in list(self._alive):
             self._take(pid)
         if sys.platform != "linux":
-            return  # and no orphans come to us
+            return  # only Linux has subreapers, so there are no orphans
         with contextlib.suppress(OSError):
             for each in procfs.scan():
                 if each.ppid == os.getpid() and not each.lives:
@@ -215,7 +215,7 @@ class Reaper:
 
 
 def _peek() -> int | None:
-    """Return the pid of any child that has ended, and leave its status where it is."""
+    """Return the pid of any child that has ended, without collecting its status."""
     if sys.platform != "linux":
         return None  # there is no waitid before Python 3.13
     try:
@@ -226,7 +226,7 @@ def _peek() -> int | None:
 
 
 def _wait(pid: int) -> int | None:
-    """Take the exit status of ``pid``, negative for a signal; ``None`` if it has not ended."""
+    """Collect the exit status of ``pid``, negative for a signal; ``None`` if it has not ended."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
@@ -235,7 +235,7 @@ def _wait(pid: int) -> int | None:
 
 
 def _set_subreaper(on: bool) -> None:
-    """Have orphaned descendants become our children rather than init's (Linux only)."""
+    """Make this process the new parent of orphaned descendants, or stop it (Linux only)."""
     if sys.platform == "linux":
         import ctypes
 

@@ -1,4 +1,4 @@
-"""Why a command cannot be started, in words that say what to do about it."""
+"""The ``SpawnFailed`` errors: why a command cannot be started, and what to do about it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ INSTALL = {
     ("pipx",): "install pipx",
     ("python", "python3"): "install Python",
 }
-"""What usually is missing when a command is."""
-
+"""What to install when one of these commands is missing."""
 
 _NAMED = 3
-"""Directories that a sentence can name."""
+"""Directories that a message lists by name."""
 
 
 def command_not_found(command: str, searched: list[str], *, is_typed: bool = False) -> SpawnFailed:
-    """Say that a command is in none of the directories ``searched``.
+    """Return the error for a command that is in none of the directories ``searched``.
 
-    ``is_typed``: it stood behind ``mcpctl connect --``, and not in an entry.
+    ``is_typed`` says that it was typed after ``mcpctl connect --``.
     """
     searched = list(dict.fromkeys(searched))
     where = f"in {', '.join(searched)}" if searched else "nowhere: PATH is empty"
-    if len(searched) > _NAMED:  # a whole PATH would bury what else is said; `searched` has it
+    if len(searched) > _NAMED:  # a whole PATH would hide the rest of the message; see `searched`
         where = f"in {counted(searched)}"
     return SpawnFailed(
         f"command not found: {command!r} (looked {where})",
@@ -43,7 +42,7 @@ def command_not_found(command: str, searched: list[str], *, is_typed: bool = Fal
 
 
 def counted(searched: Sequence[str]) -> str:
-    """Return how a sentence has directories that are too many to be named."""
+    """Return the words for directories that are too many to list in a message."""
     return f"the {len(searched)} directories of its PATH"
 
 
@@ -81,7 +80,7 @@ def _install_hint(command: str) -> str | None:
 
 
 def not_executable(command: str, program: str, searched: list[str]) -> SpawnFailed:
-    """Say that a command was found as something that cannot be run."""
+    """Return the error for a command that was found but is not an executable file."""
     if os.path.isdir(program):
         return SpawnFailed(
             f"{program} is a directory, not a program",
@@ -98,7 +97,7 @@ def not_executable(command: str, program: str, searched: list[str]) -> SpawnFail
 
 
 def cwd_missing(cwd: str) -> SpawnFailed:
-    """Say that the directory to start in is not there."""
+    """Return the error for a working directory that does not exist or is no directory."""
     there = os.path.exists(cwd)
     return SpawnFailed(
         f"the server's cwd is not a directory: {cwd}"
@@ -111,7 +110,7 @@ def cwd_missing(cwd: str) -> SpawnFailed:
 
 
 def exec_refused(command: str, program: str, cwd: str, error: OSError | ValueError) -> SpawnFailed:
-    """Say why a program that was found could not be started after all."""
+    """Return the error for a program that was found but that the kernel did not start."""
     searched = [os.path.dirname(program)]
     if isinstance(error, ValueError):  # a NUL, a lone surrogate, a `=` in a variable's name
         return SpawnFailed(
@@ -149,7 +148,7 @@ def exec_refused(command: str, program: str, cwd: str, error: OSError | ValueErr
 
 
 def _interpreter(program: str) -> str | None:
-    """Return what the ``#!`` line of a script names, or ``None`` when it has none."""
+    """Return the interpreter in the ``#!`` line of a script, or ``None`` if it has none."""
     try:
         with open(program, "rb") as file:
             line = file.readline(256)

@@ -1,4 +1,4 @@
-"""From a command to a process: where it is looked for, what it inherits, how it is started."""
+"""Finds a server's program, builds its environment, and starts it as a child process."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from typing import Literal
 
 import msgspec
 
-from mcpd.supervise import descriptors, procfs
+from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child, Scope
+from mcpd.supervise.proctable import procfs
 from mcpd.supervise.refusals import command_not_found, cwd_missing, exec_refused, not_executable
 
 MINIMAL = ("HOME", "LOGNAME", "USER", "SHELL", "PATH", "TERM", "LANG", "TMPDIR", "TZ")
 """What ``inherit_env = "minimal"`` lets through, besides every ``LC_*``."""
 
 UTF8_LOCALE = "UTF-8" if sys.platform == "darwin" else "C.UTF-8"
-"""Of characters alone: it changes no language, no order and no number."""
+"""A locale that sets the character encoding only: no language, sort order or number format."""
 
 _LOCALE = ("LC_ALL", "LC_CTYPE", "LANG")
-"""The first that is set counts."""
+"""The first that is set determines the encoding."""
 
 _ENCODINGS = (*_LOCALE, "PYTHONIOENCODING", "PYTHONUTF8")
 _UTF8 = re.compile(r"utf-?8", re.IGNORECASE)
 
 PIPE_BYTES = 256 * 1024
-"""Asked for stdin and stdout, whose default is 64 KiB: a large message takes fewer turns then.
-More is no faster, and what all pipes of a user have together is limited (64 MiB): beyond it each
-new pipe of any of the user's programs is a small one."""
+"""Buffer size requested for stdin and stdout, whose default is 64 KiB, so that a large message
+takes fewer reads and writes. More is no faster, and the kernel limits all pipes of a user together
+(64 MiB): beyond that each new pipe of any of the user's programs gets a small buffer."""
 
 SPARE_FDS = 64
 """Descriptors that other threads may open while a child is being started."""
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """All that makes a process what it is."""
+class PreparedCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that ``spawn`` needs to start a process; made by ``prepare``."""
 
     argv: tuple[str, ...]
-    """The first is the command as it was written, the child's own name for itself."""
+    """The arguments; the first is the command as written in the configuration."""
 
     program: str
-    """The file that is run: see ``resolve``."""
+    """The path of the executable file, from ``resolve``."""
 
     env: dict[str, str]
     cwd: str
@@ -64,12 +65,12 @@ def prepare(
     inherit: Literal["all", "minimal", "none"] = "all",
     base_env: Mapping[str, str] | None = None,
     is_typed: bool = False,
-) -> Launch:
-    """Return how to start an entry's command: found, and with its whole environment.
+) -> PreparedCommand:
+    """Return an entry's command with its program found and its environment complete.
 
-    ``env`` is the entry's own; ``base_env`` is the daemon's (or the client's whose server it is)
-    and defaults to ours. ``is_typed``: there is no entry, but what somebody typed after
-    ``mcpctl connect --``. Raises ``SpawnFailed``; the user is to blame.
+    ``env`` is the entry's own. ``base_env``, from which it inherits, defaults to this process's;
+    an ad-hoc server inherits from its client's. ``is_typed`` says that the command was typed after
+    ``mcpctl connect --`` and has no entry. Raises ``SpawnFailed``, which the user has to fix.
     """
     base = os.environ if base_env is None else base_env
     whole = build_environment(base, env, inherit=inherit, tag=tag)
@@ -78,7 +79,7 @@ def prepare(
     program = resolve(command, whole.get("PATH", base.get("PATH")), cwd, is_typed=is_typed)
     if os.path.isabs(command) and _is_script(program):
         whole["PATH"] = _with_directory(whole.get("PATH"), os.path.dirname(program))
-    return Launch(argv=(command, *args), program=program, env=whole, cwd=cwd)
+    return PreparedCommand(argv=(command, *args), program=program, env=whole, cwd=cwd)
 
 
 def build_environment(
@@ -88,7 +89,7 @@ def build_environment(
     inherit: Literal["all", "minimal", "none"] = "all",
     tag: str,
 ) -> dict[str, str]:
-    """Return a child's environment: what it may inherit of ``base``, ``entry`` over it, the tag."""
+    """Return a child's environment: what it inherits of ``base``, then ``entry``, then the tag."""
     if inherit == "all":
         env = dict(base)
     elif inherit == "minimal":
@@ -103,10 +104,10 @@ def build_environment(
 
 
 def _utf8(env: Mapping[str, str]) -> dict[str, str]:
-    """Return what makes a server speak UTF-8, as MCP wants it, where the locale does not.
+    """Return variables that make a server use UTF-8, which MCP requires, if its locale does not.
 
-    A service manager sets no locale, and programs then take ASCII for everything. One that was
-    chosen and has another encoding is left alone: Python alone is told what its pipes are.
+    A service manager sets no locale, and programs then assume ASCII. A locale that was chosen and
+    has another encoding is kept; only Python's pipes are set to UTF-8 then.
     """
     chosen = next((env[name] for name in _LOCALE if env.get(name)), None)
     if chosen is None:
@@ -117,7 +118,7 @@ def _utf8(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_script(program: str) -> bool:
-    """Tell whether a file names an interpreter, which may have to be found beside it."""
+    """Return whether a file begins with ``#!``; its interpreter may be in the same directory."""
     try:
         with open(program, "rb") as file:
             return file.read(2) == b"#!"
@@ -126,7 +127,7 @@ def _is_script(program: str) -> bool:
 
 
 def _with_directory(path: str | None, directory: str) -> str:
-    """Return ``path`` with ``directory`` at its end: where ``#!/usr/bin/env node`` finds node."""
+    """Return ``path`` with ``directory`` appended, so that ``#!/usr/bin/env node`` finds node."""
     directories = (path or os.defpath).split(os.pathsep)
     if directory not in directories:
         directories.append(directory)
@@ -134,10 +135,10 @@ def _with_directory(path: str | None, directory: str) -> str:
 
 
 def resolve(command: str, path: str | None, cwd: str, *, is_typed: bool = False) -> str:
-    """Return the file that ``command`` means, as a shell in ``cwd`` with ``path`` would find it.
+    """Return the executable file that a shell in ``cwd`` with ``path`` would find for ``command``.
 
-    With a slash it is taken from ``cwd``, without one it is looked up on ``path`` (the system's
-    default when ``None``). Raises ``SpawnFailed`` that says where it was looked for.
+    A command with a slash is relative to ``cwd``; any other is searched for on ``path`` (the
+    system's default if ``None``). Raises ``SpawnFailed`` with the directories that were searched.
     """
     if "/" in command:
         program = os.path.join(cwd, command)
@@ -162,7 +163,7 @@ def resolve(command: str, path: str | None, cwd: str, *, is_typed: bool = False)
 
 
 def spawn(
-    launch: Launch,
+    command: PreparedCommand,
     *,
     tag: str,
     umask: int = -1,
@@ -171,12 +172,12 @@ def spawn(
 ) -> Child:
     """Start a process in its own session, with three pipes and no other descriptor of ours.
 
-    ``umask`` (-1: ours) and ``nofile_soft`` are what the daemon itself was started with. Takes
-    a few milliseconds and never waits for the program. The child must be registered with the
-    reaper before the loop runs again. Raises ``SpawnFailed``; nothing is left behind then.
+    ``umask`` (-1: ours) and ``nofile_soft`` are those that the daemon itself was started with.
+    Takes a few milliseconds and never waits for the program. Register the child with the reaper
+    before the loop runs again. Raises ``SpawnFailed``; no process or descriptor is left then.
     """
-    if not os.path.isdir(launch.cwd):
-        raise cwd_missing(launch.cwd)
+    if not os.path.isdir(command.cwd):
+        raise cwd_missing(command.cwd)
     with contextlib.ExitStack() as undo:
         try:
             theirs, ours = _pipes(undo)
@@ -186,10 +187,10 @@ def spawn(
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             with _as_started(nofile_soft, highest_fd=max(theirs)) as limit_later:
                 process = subprocess.Popen(
-                    launch.argv,
-                    executable=launch.program,
-                    cwd=launch.cwd,
-                    env=launch.env,
+                    command.argv,
+                    executable=command.program,
+                    cwd=command.cwd,
+                    env=command.env,
                     stdin=theirs[0],
                     stdout=theirs[1],
                     stderr=theirs[2],
@@ -199,16 +200,16 @@ def spawn(
                     umask=umask,
                 )
         except (OSError, ValueError) as error:
-            raise exec_refused(launch.argv[0], launch.program, launch.cwd, error) from None
+            raise exec_refused(command.argv[0], command.program, command.cwd, error) from None
         undo.callback(_abandon, process)
         if limit_later and nofile_soft is not None:
             _limit(process.pid, nofile_soft)
         identity = procfs.identify(process.pid)
-        if identity is None and procfs.HAVE_PROC:  # nobody has waited for it: we can read nothing
+        if identity is None and procfs.HAVE_PROC:  # it cannot have been reaped: no descriptor left
             shortage = OSError(errno.ENFILE, os.strerror(errno.ENFILE))
-            raise exec_refused(launch.argv[0], launch.program, launch.cwd, shortage)
+            raise exec_refused(command.argv[0], command.program, command.cwd, shortage)
         started = procfs.ticks_now() if identity is None else identity.started
-        child = Child(process, started, tag=tag, argv=launch.argv, scope=scope, pipes=ours)
+        child = Child(process, started, tag=tag, argv=command.argv, scope=scope, pipes=ours)
         undo.pop_all()
         for fd in theirs:
             os.close(fd)
@@ -216,24 +217,24 @@ def spawn(
 
 
 def _abandon(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody will hear of, and take its status."""
+    """Kill a process whose start is being undone, and reap it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _pipes(undo: contextlib.ExitStack) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    """Return the child's ends and ours of three pipes, all to be closed by ``undo``."""
+    """Return the child's ends and our ends of three pipes; ``undo`` closes all of them."""
     theirs: list[int] = []
     ours: list[int] = []
     for ours_writes in (True, False, False):
-        reading, writing = os.pipe()  # neither end is inherited unless it is put in a child's place
+        reading, writing = os.pipe()  # a child inherits neither, unless as its stdin or stdout
         undo.callback(os.close, reading)
         undo.callback(os.close, writing)
         mine = writing if ours_writes else reading
         os.set_blocking(mine, False)
-        if sys.platform == "linux" and len(ours) < 2:  # what comes on stderr is no large message
-            with contextlib.suppress(OSError):  # more than a user's pipes may take together
+        if sys.platform == "linux" and len(ours) < 2:  # stderr carries no large messages
+            with contextlib.suppress(OSError):  # the limit of all the user's pipes is reached
                 fcntl.fcntl(mine, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         ours.append(mine)
         theirs.append(reading if ours_writes else writing)
@@ -242,13 +243,13 @@ def _pipes(undo: contextlib.ExitStack) -> tuple[tuple[int, int, int], tuple[int,
 
 @contextlib.contextmanager
 def _as_started(nofile_soft: int | None, *, highest_fd: int) -> Iterator[bool]:
-    """Be, while a child is made, what it is to inherit: signals at their defaults, the old limit.
+    """Set, while a child is started, the signal dispositions and the limit that it inherits.
 
-    It lasts a millisecond and changes nothing for the rest of us. No signal that we handle is
-    touched, only those ignored since before we began (``nohup``, a shell's ``&``). Lowering the
-    limit for descriptors closes none, and new ones get the lowest free numbers: as our newest is
-    well below the limit, no other thread can meet it. Where that is not so, the limit is left
-    alone and the answer is that it is to be set afterwards, when the child runs already.
+    This takes a millisecond and does not affect the rest of the daemon. Signals that we handle are
+    untouched; only those that were ignored when we started (``nohup``, a shell's ``&``) are reset.
+    Lowering the limit on descriptors closes none, and new ones get the lowest free numbers: if our
+    newest is well below the limit, no other thread can run into it. Otherwise the limit stays as it
+    is, and the context value is true: the caller has to set it in the running child.
     """
     ignored = [
         signum

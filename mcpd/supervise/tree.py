@@ -1,4 +1,4 @@
-"""What the loop does with the members of a tree: list them, signal them, wait for their ends."""
+"""Operations on the members of a process tree: list them, signal them, wait for them to end."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import os
 import sys
 from collections.abc import Iterable
 
-from mcpd.supervise import procfs
 from mcpd.supervise.process import Child
-from mcpd.supervise.procfs import ProcId, Stat
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 POLL_S = 0.05
-"""Between two looks at a process for which no pidfd is to be had."""
+"""Seconds between two checks of a process for which there is no pidfd."""
 
 
 async def members(child: Child) -> list[Stat]:
-    """Return what runs of a child's tree, as far as its ``stop_scope`` reaches."""
-    assert child.watcher is not None, "a child is registered with the reaper when it is spawned"
-    found = (await child.watcher.look()).get(child, ())
+    """Return the living processes of a child's tree that its ``stop_scope`` includes."""
+    assert child.scanner is not None, "a child is registered with the reaper when it is spawned"
+    found = (await child.scanner.scan_trees()).get(child, ())
     if child.scope == "group":
         return [each for each in found if each.sid == child.pid]
     return list(found)
 
 
 async def pids(child: Child) -> list[int]:
-    """Return the numbers of the processes of a child's tree, its own first."""
+    """Return the pids of a child's tree, the child's own first."""
     return [each.pid for each in await members(child)]
 
 
 def signal_all(processes: Iterable[ProcId], signum: int) -> list[ProcId]:
-    """Send a signal to each of these very processes; return those that were there."""
+    """Send a signal to each of these processes; return those that still existed."""
     return [each for each in processes if procfs.send(each, signum)]
 
 
 async def wait_gone(processes: Iterable[ProcId], timeout: float) -> bool:
-    """Wait until none of these processes runs, ``timeout`` seconds at most; return whether so.
+    """Wait up to ``timeout`` seconds until all these processes have ended; return whether they did.
 
-    Woken by their ends through pidfds. Cancelling is safe.
+    Woken through pidfds. Cancelling is safe.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
@@ -52,7 +52,7 @@ async def wait_gone(processes: Iterable[ProcId], timeout: float) -> bool:
 
 
 async def _wait_end(process: ProcId, timeout: float) -> None:
-    """Wait for what may be the end of ``process``, ``timeout`` seconds at most."""
+    """Wait up to ``timeout`` seconds for the end of ``process``; may return earlier."""
     if sys.platform != "linux":
         return await asyncio.sleep(min(POLL_S, timeout))
     try:
@@ -70,7 +70,7 @@ async def _wait_end(process: ProcId, timeout: float) -> None:
 
     loop.add_reader(fd, wake)
     try:
-        if procfs.lives(process):  # else the pidfd may be of a process that has the pid now
+        if procfs.lives(process):  # else the pidfd may belong to a process that reuses the pid
             await asyncio.wait((ended,), timeout=timeout)
     finally:
         with contextlib.suppress(ValueError):

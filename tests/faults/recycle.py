@@ -14,8 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from mcpd.supervise import procfs, spawn
+from mcpd.supervise import spawn
+from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
+from tests.support.pipes import close_pipes
 
 NEXT_PID = "/proc/sys/kernel/ns_last_pid"
 TICK_S = 0.011
@@ -72,10 +74,12 @@ async def main(rounds: int) -> None:
         assert others.ask(str(child.pid)) == str(child.pid)
         assert not procfs.send(child.id, signal.SIGKILL), "a signal was sent"
         child.signal_group(signal.SIGKILL)
-        assert not (await reaper.look())[child], "a stranger was taken for a member of the tree"
+        assert not (await reaper.scan_trees())[child], (
+            "a stranger was taken for a member of the tree"
+        )
         time.sleep(SOON_S)
         assert others.ask("well?") == "None", "a stranger was signalled"
-        child.close_pipes()
+        close_pipes(child)
         child.ended = True
     others.close()
     reaper.close()

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import procfs
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from tests.faults.ground import Watch, children_of, installed, launched, npx
 from tests.support.daemon import FAKE_SERVER, TAG, Box, Json, Peer, binary
 from tests.support.fakedocker import FakeDocker

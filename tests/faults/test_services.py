@@ -169,7 +169,7 @@ def test_its_path_is_the_sockets_whatever_the_options_say(manager: Manager):
     manager.start("--socket", str(elsewhere))
     manager.wait_for("READY")
     assert not elsewhere.exists()
-    assert f"socket={manager.box.socket}" in manager.box.tail()
+    wait_until(lambda: f"socket={manager.box.socket}" in manager.box.tail())
 
 
 def test_two_under_one_manager_are_still_one(manager: Manager):

@@ -37,7 +37,7 @@ WATCHFUL = "every=0.2, patience=0.3, misses=3"
 HANGS = """
 import signal, time
 from mcpd import cli
-from mcpd.daemon import watchdog
+from mcpd.daemon.upkeep import watchdog
 watchdog.Watchdog.__init__.__kwdefaults__.update({times})
 signal.signal(signal.SIGUSR1, lambda *_: time.sleep(600))
 cli.main()

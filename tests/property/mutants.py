@@ -16,15 +16,15 @@ import hypothesis
 from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import run_state_machine_as_test
 
-from mcpd.core.mcp.asker import Asker
-from mcpd.core.mux import bridge
-from mcpd.core.mux.asking import Asking
-from mcpd.core.mux.inflight import Inflight, Pending
-from mcpd.core.mux.parked import Parked
-from mcpd.core.mux.questions import Questions
-from mcpd.core.mux.requests import Requests
-from mcpd.core.mux.tables import Tables
-from mcpd.core.mux.turns import Turns
+from mcpd.core.mcp import translation
+from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.questions.parked_calls import ParkedCalls
+from mcpd.core.questions.questions import Questions
+from mcpd.core.questions.requests_to_clients import RequestsToClients
+from mcpd.core.requests.call_gate import CallGate
+from mcpd.core.requests.calls import Calls
+from mcpd.core.requests.inflight import End, Inflight, Outcome, UpstreamRequest
+from mcpd.core.state.session import ClientRequest
 from tests.property.model.machine import Machine
 
 EXAMPLES: Final = 1500
@@ -52,12 +52,12 @@ def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
 def swap_two_sessions() -> Any:
     """The answer to one session's request goes to another's that is in flight as well."""
 
-    def close(original: Any, self: Inflight, wire_id: int) -> Pending | None:
+    def close(original: Any, self: Inflight, wire_id: int) -> UpstreamRequest | None:
         mine = self.get(wire_id)
         if mine is not None and mine.owner:
             for other in self.all():
                 if other.owner not in (0, mine.owner):
-                    mine.done, other.done = other.done, mine.done
+                    mine.recipient, other.recipient = other.recipient, mine.recipient
                     break
         return original(self, wire_id)  # type: ignore[no-any-return]
 
@@ -67,7 +67,7 @@ def swap_two_sessions() -> Any:
 def reuse_an_id() -> Any:
     """A wire id that is free again is given to the next request."""
 
-    def open_(original: Any, self: Inflight, pending: Pending) -> int:
+    def open_(original: Any, self: Inflight, pending: UpstreamRequest) -> int:
         taken = {other.wire_id for other in self.all()}
         self._next = next(n for n in range(1, self._next + 1) if n not in taken)
         return original(self, pending)  # type: ignore[no-any-return]
@@ -78,15 +78,13 @@ def reuse_an_id() -> Any:
 def drop_a_tombstone() -> Any:
     """A request that is given up is forgotten, with its number: the next one gets it."""
 
-    def cancel(
-        original: Any, self: Requests, pending: Pending, reason: bytes | None = None
-    ) -> None:
-        wire_id = pending.wire_id
-        original(self, pending, reason)
-        if wire_id and wire_id == self._inflight._next - 1:
+    def end(original: Any, self: Calls, leg: UpstreamRequest, outcome: Outcome) -> None:
+        wire_id = leg.wire_id
+        original(self, leg, outcome)
+        if outcome.how is End.CANCELLED and wire_id and wire_id == self._inflight._next - 1:
             self._inflight._next = wire_id
 
-    return replaced(Requests, "cancel", cancel)
+    return replaced(Calls, "end", end)
 
 
 # -- more ------------------------------------------------------------------------------------------
@@ -105,90 +103,86 @@ def guess_whose_question_it_is() -> Any:
 def take_no_turns() -> Any:
     """Everybody's calls are sent at once, whoever asks."""
 
-    def admits(original: Any, self: Turns, pending: Pending) -> bool:
+    def admits(original: Any, self: CallGate, pending: UpstreamRequest) -> bool:
         self._run(pending)
         return True
 
-    return replaced(Turns, "admits", admits)
+    return replaced(CallGate, "admits", admits)
 
 
 def keep_no_turn_until_it_is_read() -> Any:
     """A call that is given up has no turn from that moment on."""
-    return replaced(Turns, "given_up", lambda original, self, pending: None)
+    return replaced(CallGate, "given_up", lambda original, self, pending: None)
 
 
 def let_anybody_answer() -> Any:
     """An answer counts from whomever it comes."""
 
-    def take(original: Any, self: Asking, session: Any, number: int) -> Any:
+    def take(original: Any, self: RequestsToClients, session: Any, number: int) -> Any:
         owner = next((s for s, n in self._open if n == number), session)
         return original(self, owner, number)
 
-    return replaced(Asking, "_take", take)
+    return replaced(RequestsToClients, "_take", take)
 
 
 def ask_whoever_has_declared_nothing() -> Any:
     """Capabilities count for nothing."""
 
-    def put_to(original: Any, self: Asker) -> frozenset[str]:
+    def put_to(original: Any, self: ClientInfo) -> frozenset[str]:
         return frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
 
-    def asker_of(original: Any, *args: Any, **kwargs: Any) -> Asker:
+    def client_info_of(original: Any, *args: Any, **kwargs: Any) -> ClientInfo:
         import msgspec
 
         able = frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
         return msgspec.structs.replace(original(*args, **kwargs), answers=able)
 
-    return replaced(bridge, "asker_of", asker_of)
+    return replaced(translation, "client_info_of", client_info_of)
 
 
 def take_a_handle_twice() -> Any:
     """A handle is not used up."""
 
-    def use(original: Any, self: Parked, call: Any) -> None:
+    def use(original: Any, self: ParkedCalls, call: Any) -> None:
         state = call.state
         original(self, call)
         if state is not None:
             self._handles[state] = call
 
-    return replaced(Parked, "_use_handle", use)
+    return replaced(ParkedCalls, "_use_handle", use)
 
 
 def take_a_handle_from_anybody() -> Any:
     """A handle is good in every session."""
 
-    def retry(original: Any, self: Parked, session: Any, *args: Any, **kwargs: Any) -> Any:
+    def retry(original: Any, self: ParkedCalls, session: Any, *args: Any, **kwargs: Any) -> Any:
         for call in self._calls.values():
             call.session = session.id
         return original(self, session, *args, **kwargs)
 
-    return replaced(Parked, "retry", retry)
+    return replaced(ParkedCalls, "retry", retry)
 
 
 def forget_the_envelope() -> Any:
     """A modern process is asked like a legacy one."""
-    return replaced(bridge, "params_up", lambda original, params, asker, era: params)
+    return replaced(translation, "params_up", lambda original, params, client_info, era: params)
 
 
 def leave_the_stamps() -> Any:
     """A legacy client gets what only the modern revision knows."""
-    return replaced(bridge, "result_for_legacy", lambda original, result: bytes(result))
+    return replaced(translation, "result_for_legacy", lambda original, result: bytes(result))
 
 
 def answer_twice() -> Any:
-    """A request stays owed when it has its answer."""
+    """A request is not over when it has its answer."""
 
-    def outcome(original: Any, self: Tables, session: Any, owed: Any) -> Any:
-        done = original(self, session, owed)
+    def take_outcome(original: Any, self: ClientRequest, *args: Any) -> None:
+        original(self, *args)
+        self.is_over = False
+        self.session.requests[self.key] = self
+        original(self, *args)
 
-        def twice(*args: Any) -> None:
-            done(*args)
-            session.owed[owed.key] = owed
-            done(*args)
-
-        return twice
-
-    return replaced(Tables, "outcome", outcome)
+    return replaced(ClientRequest, "take_outcome", take_outcome)
 
 
 NAMED: Final = (swap_two_sessions, reuse_an_id, drop_a_tombstone)

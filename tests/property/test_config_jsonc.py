@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpd.config.document import decode
-from mcpd.config.jsonc import parse
-from mcpd.config.problems import KeyPath
+from mcpd.config.files.document import KeyPath, decode
+from mcpd.config.files.jsonc import parse
 from mcpd.errors import ConfigError
 
 texts = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20)

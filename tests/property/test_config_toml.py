@@ -8,9 +8,8 @@ import tomllib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpd.config.document import Document
-from mcpd.config.problems import KeyPath
-from mcpd.config.toml import parse
+from mcpd.config.files.document import Document, KeyPath
+from mcpd.config.files.toml import parse
 from mcpd.errors import ConfigError
 
 names = st.text("abc-_1", min_size=1, max_size=3) | st.sampled_from(["a.b", "", "#", "é ]", '"'])

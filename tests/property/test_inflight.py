@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mux.inflight import FairQueue, Inflight, Pending
+from mcpd.core.requests.inflight import Inflight, Recipient, UpstreamRequest
+from mcpd.core.requests.queue import FairQueue
 
 CALL = CLIENT_REQUESTS["tools/call"]
 
 
-def pending(owner: int) -> Pending:
-    return Pending(owner, CALL, None, lambda *_: None)
+def pending(owner: int) -> UpstreamRequest:
+    return UpstreamRequest(owner, CALL, None, Recipient())
 
 
 @given(st.lists(st.none() | st.integers(1, 30), max_size=60))
@@ -22,7 +23,7 @@ def test_an_id_means_one_request_for_ever(steps: list[int | None]):
     """
     Requests are made (``None``) and answered (an id, which may be late, doubled or made up).
     """
-    table, made = Inflight(), dict[int, Pending]()
+    table, made = Inflight(), dict[int, UpstreamRequest]()
     live: set[int] = set()
     for step in steps:
         if step is None:
@@ -47,7 +48,7 @@ def test_nobody_waits_for_more_than_one_call_of_each_other(steps: list[tuple[int
     each session's own stay in order.
     """
     queue = FairQueue()
-    lines: dict[int, list[Pending]] = {owner: [] for owner in range(1, 5)}
+    lines: dict[int, list[UpstreamRequest]] = {owner: [] for owner in range(1, 5)}
     passed: dict[int, Counter[int]] = {owner: Counter() for owner in lines}  # while owner waited
     for owner, what in steps:
         if what == "push":
@@ -69,5 +70,5 @@ def test_nobody_waits_for_more_than_one_call_of_each_other(steps: list[tuple[int
                 if waiting and other != found.owner:
                     passed[other][found.owner] += 1
                     assert passed[other][found.owner] <= 1
-        assert len(queue) == sum(map(len, lines.values()))
-        assert bool(queue) == any(lines.values())
+        assert queue.length == sum(map(len, lines.values()))
+        assert bool(queue.length) == any(lines.values())

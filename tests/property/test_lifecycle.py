@@ -64,7 +64,6 @@ class Lifecycle(RuleBasedStateMachine):
                     self.turns.append(action.generation)
                 case End():
                     assert self.has_tree
-                    assert not self.has_process or not action.is_dead
                     self.is_ending = True
                 case Down():
                     self.is_heard = False

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from mcpd.core.interface import commands as cmd
 from mcpd.core.mcp import modern
-from mcpd.core.mux import commands as cmd
 from tests.support.transcript import Conversation
 
 SESSIONS = st.sampled_from(["1", "2", "3"])

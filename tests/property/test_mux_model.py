@@ -29,13 +29,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId, SlotId
 from tests.property.model import memory
+from tests.support.transcript import USER
 
 STEPS = int(os.environ.get("MCPD_MODEL_STEPS", "50"))
 EXAMPLES = int(os.environ.get("MCPD_MODEL_EXAMPLES", "200"))
@@ -347,7 +348,7 @@ class World(RuleBasedStateMachine):
     def a_client_comes(self, server: str | None, can_sample: bool, ident: bytes) -> None:
         session = next(self.numbers)
         client = self.clients[session] = Client(server, is_control=server == "control")
-        self.handle(ev.SessionOpened(SessionId(session)))
+        self.handle(ev.SessionOpened(SessionId(session), USER))
         if client.is_control:
             return
         client.can_sample = can_sample

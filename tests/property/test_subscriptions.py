@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux.subscriptions import Subscriptions
+from mcpd.core.upstream.subscriptions import Subscriptions
 
 URIS = st.sampled_from(["a", "b"])
 SESSIONS = st.integers(1, 3)

@@ -8,16 +8,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpd.core.mcp import modern
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp import modern, translation
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import bridge
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_of
 
 INFO = b'{"name":"s","version":"1"}'
-SAID = Asker(Era.LEGACY, b'{"sampling":{}}', b'{"name":"c","version":"1"}', frozenset(), "debug")
-READ = Asker(Era.MODERN)
+SAID = ClientInfo(
+    Era.LEGACY, b'{"sampling":{}}', b'{"name":"c","version":"1"}', frozenset(), "debug"
+)
+READ = ClientInfo(Era.MODERN)
 OURS = {"_meta", "task", "inputResponses", "requestState", "resultType", "ttlMs", "cacheScope"}
 
 scalars = st.one_of(
@@ -80,11 +81,11 @@ def with_meta(draw: st.DrawFn) -> bytes:
 @example(b'{"a":1,"a":2}')
 @example(b'{"\\ud83d":1e400}')
 def test_parameters_come_back_byte_for_byte(params: bytes):
-    there = bridge.params_up(Raw(params), SAID, Era.MODERN)
+    there = translation.params_up(Raw(params), SAID, Era.MODERN)
     assert there is not None
-    asker = modern.read_envelope((object_of(there) or {})["_meta"])
-    assert asker is not None and asker.level == "debug"
-    back = bridge.params_up(there, READ, Era.LEGACY)
+    client_info = modern.read_envelope((object_of(there) or {})["_meta"])
+    assert client_info is not None and client_info.level == "debug"
+    back = translation.params_up(there, READ, Era.LEGACY)
     if splice.is_empty(params):
         assert back is None or splice.is_empty(back)
     else:
@@ -94,9 +95,9 @@ def test_parameters_come_back_byte_for_byte(params: bytes):
 @given(objects(OURS | {"_meta"}))
 @example(b'{"content":[],"a":1,"a":2}')
 def test_results_come_back_with_no_more_than_the_servers_name(result: bytes):
-    there = bridge.result_for_modern("tools/list", Raw(result), INFO)
+    there = translation.result_for_modern("tools/list", Raw(result), INFO)
     assert modern.result_type(there) == "complete"
-    back = bridge.result_for_legacy(there)
+    back = translation.result_for_legacy(there)
     about = b'{"_meta":{"%b":%b}' % (modern.SERVER_INFO_KEY.encode(), INFO)
     if splice.is_empty(result):
         assert back == about + b"}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,22 @@ def answer(peer: Peer, method: str, params: Json) -> Json:
     except RpcError as error:
         told: Json = {"code": error.code, "message": error.message}
         return {"error": told if error.data is None else {**told, "data": error.data}}
+
+
+def raw(peer: Peer, method: str, params: Json, member: str) -> str:
+    """Return a member of a result as its bytes came: spacing, escapes and order included."""
+    ident, line = peer.start(method, params), b""
+    while (said := json.loads(line or b"{}")).get("id") != ident or "method" in said:
+        peer.inbox += [said] if said else []
+        line = peer.read_line(TIMEOUT_S) or b""
+        assert line, f"closed before the answer to {method}"
+    assert member in said.get("result", {}), said
+    assert "nextCursor" not in said["result"], "a list in pages"
+    text, name = line.decode(), json.dumps(member)
+    start = re.compile(rf"{name}\s*:\s*").search(text, text.index('"result"'))
+    assert start
+    _, end = json.JSONDecoder().raw_decode(text, start.end())
+    return text[start.end() : end]
 
 
 def by_command(box: Box, server: str) -> Caller:

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.real.ground import Ground, Site
-from tests.real.servers import NAMES, Server, server
+from tests.real.popular import NPM, PYPI, popular
+from tests.real.servers import REFERENCE, Server, reference
 from tests.support.daemon import Box, Peer
 
 pytest.register_assert_rewrite("tests.real.cells")
 
-FROM_NPM = ("everything", "filesystem", "memory")
+FROM_NPM = (*REFERENCE[:3], *NPM)
+NAMES = (*REFERENCE, *NPM, *PYPI)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -100,7 +102,10 @@ def ground(box: Box) -> Ground:
 def servers(real: Path, ground: Ground, site: Site) -> dict[str, Server]:
     """Every real server that is installed, by name."""
     there = [n for n in NAMES if n not in FROM_NPM or (real / "node_modules" / ".bin").is_dir()]
-    return {name: server(name, real, ground, site.url) for name in there}
+    return {
+        name: (reference if name in REFERENCE else popular)(name, real, ground, site.url)
+        for name in there
+    }
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import shutil
 import subprocess
@@ -46,10 +47,15 @@ class Ground:
         """Never written to: times of its files stay what they are."""
         self.repository = root / "repository"
         self.memory = root / "memory.jsonl"
+        self.home = root / "home"
+        """The home directory of a server that opens a page in a browser where it is new."""
         self._template = root / "template"
         self.still.mkdir()
         (self.still / "fixed.txt").write_text("It stays.\n")
         os.utime(self.still / "fixed.txt", (1_700_000_000, 1_700_000_000))
+        told = self.home / ".claude-server-commander" / "config.json"
+        told.parent.mkdir(parents=True)
+        told.write_text(json.dumps({"welcomeOnboardingEligible": False}))
         self._make_template()
         self.reset()
 

@@ -1,4 +1,4 @@
-"""The real servers: how each is started, and a call of every one of its tools.
+"""The reference servers: how each is started, and a call of every one of its tools.
 
 A tool that is not called stands in ``left_out`` with the reason: one in neither list fails the
 tests. What differs from run to run is made equal by the ``mask`` of its call, and nothing else is.
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 CAPABILITIES: Final[Json] = {"sampling": {}, "elicitation": {"form": {}, "url": {}}}
 """What mcpd declares to every server; a direct client must, too, or it is shown fewer tools."""
 
-NAMES: Final = ("everything", "filesystem", "memory", "time", "git", "fetch", "old")
+REFERENCE: Final = ("everything", "filesystem", "memory", "time", "git", "fetch", "old")
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,23 @@ class Server:
     entry: Json
     """Its entry in mcpd's configuration."""
     calls: tuple[Call, ...]
-    """In this order: one may need what another left."""
-    at_once: Call
-    """One that many can make at the same time, with the same result."""
+    """In this order: one may need what another left. Many can make the first at the same time."""
     requests: tuple[tuple[str, Json], ...] = ()
     """Some of what is no call: method and parameters."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """The tools that are not called, and why."""
 
+    @property
+    def at_once(self) -> Call:
+        """The call that many can make at the same time, with the same result."""
+        return self.calls[0]
 
-def server(name: str, real: Path, ground: Ground, site: str) -> Server:
-    """Return the server of that name, of those installed below ``real``."""
+
+def reference(name: str, real: Path, ground: Ground, site: str) -> Server:
+    """Return the reference server of that name, of those installed below ``real``."""
     programs = {
-        **{n: real / "node_modules/.bin" / f"mcp-server-{n}" for n in NAMES[:3]},
-        **{n: real / "servers/bin" / f"mcp-server-{n}" for n in NAMES[3:6]},
+        **{n: real / "node_modules/.bin" / f"mcp-server-{n}" for n in REFERENCE[:3]},
+        **{n: real / "servers/bin" / f"mcp-server-{n}" for n in REFERENCE[3:6]},
         "old": Path(__file__).with_name("oldserver.py"),
     }
     program = str(programs[name])
@@ -83,12 +86,11 @@ def server(name: str, real: Path, ground: Ground, site: str) -> Server:
         case _:
             calls = OLD
             entry |= {"command": str(real / "old/bin/python"), "args": [program]}
-    at_once = Call("read_graph") if name == "memory" else calls[0]
     left_out = LEFT_OUT if name == "everything" else {}
-    return Server(program, entry, calls, at_once, _requests(name, site), left_out)
+    return Server(program, entry, calls, _requests(name, site), left_out)
 
 
-def _masked(pattern: str, by: str) -> Callable[[str], str]:
+def masking(pattern: str, by: str) -> Callable[[str], str]:
     return lambda text: re.sub(pattern, by, text)
 
 
@@ -98,7 +100,7 @@ def _without_our_tag(text: str) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-_CLOCK = _masked(r"\d{1,2}:\d\d:\d\d [AP]M", "TIME")
+_CLOCK = masking(r"\d{1,2}:\d\d:\d\d [AP]M", "TIME")
 _DAY = r"\d{4}-\d\d-\d\d|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 
 EVERYTHING = (
@@ -127,6 +129,7 @@ LEFT_OUT = {
 }
 
 MEMORY = (
+    Call("read_graph"),
     Call(
         "create_entities",
         {
@@ -162,12 +165,12 @@ TIME = (
     Call(
         "get_current_time",
         {"timezone": "Asia/Kathmandu"},
-        mask=_masked(rf"T\d\d:\d\d:\d\d|{_DAY}", "NOW"),
+        mask=masking(rf"T\d\d:\d\d:\d\d|{_DAY}", "NOW"),
     ),
     Call(
         "convert_time",
         {"source_timezone": "UTC", "time": "16:30", "target_timezone": "Asia/Kathmandu"},
-        mask=_masked(_DAY, "TODAY"),
+        mask=masking(_DAY, "TODAY"),
     ),
     Call("get_current_time", {"timezone": "Nowhere/Land"}),
 )

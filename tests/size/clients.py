@@ -7,8 +7,8 @@ import os
 import socket
 from typing import Final
 
-from mcpd.daemon import adhoc
-from mcpd.daemon.run import MOST_CONNECTIONS
+from mcpd.daemon.downstream import MOST_CONNECTIONS
+from mcpd.daemon.servers import adhoc
 from mcpd.listeners.unix import RESERVE
 from tests.size.ground import BUFFERED_BYTES, HOLDS_MIB, MIB, REQUEST_BYTES, Arena, outcome, skim
 from tests.size.rows import row

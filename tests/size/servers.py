@@ -410,6 +410,27 @@ def rounds_of_input(arena: Arena) -> None:
     assert outcome(peer, ident) != "ok"
 
 
+@row(250)
+def lists_for_clients(arena: Arena) -> None:
+    """A modern server has another large list for each set of capabilities."""
+    setup = MODERN_SETUP + (
+        "tools = lambda m: [{'name': 'run', 'inputSchema': {'type': 'object'}, 'description': "
+        "str(m['params']['_meta']['io.modelcontextprotocol/clientCapabilities']) + 'x' * (1 << 20)}];"
+        "answers['tools/list'] = lambda m: json.dumps({'resultType': 'complete', 'ttlMs': 0, "
+        "'cacheScope': 'private', 'tools': tools(m)}).encode()"
+    )
+    arena.bring("lists", setup, era="modern")
+    for server in ("lists", None):
+        peer = arena.session(server, handshake=False)
+        for number in range(60):
+            able = {"experimental": {str(number): {}}}
+            meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": able}
+            found = peer.request("tools/list", {"_meta": meta}, 30.0)["tools"]
+            assert [str(able) in tool["description"] for tool in found if len(str(tool)) > MIB] == [
+                True
+            ]
+
+
 @row(300)
 def members_of_a_modern_result(arena: Arena) -> None:
     arena.bring("rounds", MODERN_SETUP, era="modern")

@@ -319,6 +319,8 @@ class Box:
             self.daemon = self._start([*through, binary("mcpd"), *args], stdout=log, stderr=log)
         if wait:
             wait_until(self.says_hello, 20, what=lambda: f"the daemon; its log:\n{self.tail()}")
+            with contextlib.suppress(OSError, EOFError), Peer.dial(self.socket) as peer:
+                peer.request("mcpd/logs", {"lines": 0})  # writes the lines that are kept until now
         return self
 
     def says_hello(self) -> Json | None:

@@ -91,12 +91,12 @@ def systemctl(root: Path, words: list[str], state: Json) -> int:
     elif verb == "enable":
         state["enabled"] = True
     elif verb == "disable":
-        _end(state.get("pid"))
+        _stop_incompatible(state.get("pid"))
         state |= {"enabled": False, "socket": "inactive", "pid": None}
     elif verb == "start":
         state["socket"] = "active"
     elif verb == "restart":
-        _end(state.get("pid"))
+        _stop_incompatible(state.get("pid"))
         state["pid"] = _begin(state)
     elif verb not in ("show-environment", "daemon-reload", "reset-failed"):
         print(f"Unknown command verb {verb}.", file=sys.stderr)
@@ -120,7 +120,7 @@ def launchctl(root: Path, words: list[str], state: Json) -> int:
             print(f"\tpid = {state['pid']}")
         print(f"\tlast exit code = {state.get('last', '(never exited)')}\n}}")
     elif verb == "bootout":
-        _end(state.get("pid"))
+        _stop_incompatible(state.get("pid"))
         state |= {"loaded": False, "going": 2, "pid": None}
     elif verb == "bootstrap":
         if state.get("busy", 0):
@@ -158,7 +158,7 @@ def _begin(state: Json) -> int | None:
     return process.pid
 
 
-def _end(pid: int | None) -> None:
+def _stop_incompatible(pid: int | None) -> None:
     if pid:
         os.kill(pid, signal.SIGTERM)
 

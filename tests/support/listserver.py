@@ -2,7 +2,9 @@
 """A server of either era whose lists are longer at every look, and which need not say so.
 
 ``--sleep S`` is a cold start. ``--declares`` has it declare ``listChanged``, which it never sends.
-``--modern`` is revision 2026-07-28, with ``--ttl MS``. While the file ``--hangs`` exists no list
+``--modern`` is revision 2026-07-28, with ``--ttl MS``. ``--gates`` has it list, always, one entry
+for each capability and extension that the request for the list declares, and one more where that
+is ``sampling`` and the file ``--more`` exists. While the file ``--hangs`` exists no list
 request is answered; while ``--fails`` exists each gets an error.
 ``--journal FILE`` gets the method of every request. ``--asks-roots`` has it ask for roots when it
 is initialized, after ``--asks-after S``, and refuse every call until it is told some.
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -40,6 +43,8 @@ parser.add_argument("--sleep", type=float, default=0.0)
 parser.add_argument("--declares", action="store_true")
 parser.add_argument("--modern", action="store_true")
 parser.add_argument("--ttl", type=int, default=0)
+parser.add_argument("--gates", action="store_true")
+parser.add_argument("--more", default="")
 parser.add_argument("--hangs", default="")
 parser.add_argument("--fails", default="")
 parser.add_argument("--journal", default="")
@@ -59,8 +64,28 @@ def send(**message: Any) -> None:
     sys.stdout.buffer.flush()
 
 
-def entries(method: str) -> list[dict[str, Any]]:
+def gated(params: dict[str, Any]) -> list[str]:
+    """Return what a request declares."""
+    declared = params["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+    extensions = declared.pop("extensions", {})
+    names = sorted(re.sub(r"\W", "_", name) for name in [*declared, *extensions])
+    more = ["words"] if "sampling" in declared and os.path.exists(opt.more) else []
+    return ["plain", *names, *more]
+
+
+def entries(method: str, params: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a list with one entry more than at the last look."""
+    if opt.gates:
+        names = gated(params)
+        schema = {"inputSchema": {"type": "object"}}
+        match method:
+            case "tools/list":
+                return [{"name": name, **schema} for name in names]
+            case "prompts/list":
+                return [{"name": name} for name in names]
+            case "resources/list":
+                return [{"uri": f"r://{name}", "name": name} for name in names]
+        return [{"uriTemplate": f"{name}://{{id}}", "name": name} for name in names]
     looks[method] += 1
     numbers = range(looks[method])
     match method:
@@ -85,7 +110,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     """Return the result of a request, ``None`` where there is no such method."""
     if method in KEYS:
         stamps = {"ttlMs": opt.ttl, "cacheScope": "private"} if opt.modern else {}
-        return {KEYS[method]: entries(method), **stamps}
+        return {KEYS[method]: entries(method, params), **stamps}
     if method == "initialize" and not opt.modern:
         version = params["protocolVersion"]
         return {"protocolVersion": version, "capabilities": capabilities(), "serverInfo": INFO}

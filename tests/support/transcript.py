@@ -29,15 +29,19 @@ from msgspec import structs
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Interactive, Settings, Sharing
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import local
+
+USER: Final = local(1000)
+"""Whose all sessions are."""
 
 TOOLS: Final = [
     {"name": "echo", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}},
@@ -262,7 +266,7 @@ class Conversation:
 
     def do_open(self, session: str, *reserve: str) -> list[cmd.Command]:
         """``!! open 7``: a connection, and nothing more; ``!! open 7 reserve``: for control."""
-        return self.handle(ev.SessionOpened(SessionId(int(session)), bool(reserve)))
+        return self.handle(ev.SessionOpened(SessionId(int(session)), USER, bool(reserve)))
 
     def do_admit(self, session: str) -> list[cmd.Command]:
         """``!! admit 7``: a connection has left the reserve."""
@@ -279,7 +283,7 @@ class Conversation:
     def do_attach(self, session: str, server: str = "", *details: str) -> list[cmd.Command]:
         """``!! attach 7 echo roots=file:///a workspace=/a``: and it has not said anything yet."""
         ident = SessionId(int(session))
-        done = self.handle(ev.SessionOpened(ident))
+        done = self.handle(ev.SessionOpened(ident, USER))
         params: dict[str, Any] = {"server": server or None, "control": False}
         params |= dict(detail.split("=", 1) for detail in details)
         done += self.say(session, _line("mcpd/attach", params, ident="attach"))
@@ -441,7 +445,7 @@ class Conversation:
                 return ("close-slot", str(command.slot), command.reason)
             case cmd.Probing():
                 return ("probing", self._name(command.slot), "on" if command.is_on else "off")
-            case cmd.Afresh():
+            case cmd.StartOver():
                 return ("afresh", self._name(command.slot), command.reason)
             case cmd.StartRefused():
                 name = self._name(command.slot)

@@ -1,4 +1,4 @@
-"""Turns: order, sharing of the loop, pausing and dropping."""
+"""FairReader: order, sharing of the loop, pausing and dropping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcpd import tasks
-from mcpd.tasks import TURN_S, Turns
+from mcpd.tasks import TURN_S, FairReader
 from tests.support.waiting import wait_until_async
 
 
@@ -17,7 +17,9 @@ class Peer:
     def __init__(self) -> None:
         self.said: list[str] = []
         self.done: list[int] = []
-        self.turns = Turns(lambda: self.said.append("pause"), lambda: self.said.append("resume"))
+        self.turns = FairReader(
+            lambda: self.said.append("pause"), lambda: self.said.append("resume")
+        )
 
     def work(self, first: int, count: int, seconds: float = 0.0) -> Iterator[None]:
         for number in range(first, first + count):

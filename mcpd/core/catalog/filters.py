@@ -22,20 +22,21 @@ class Filter:
     def __init__(self, allow: Sequence[str] = ("*",), deny: Sequence[str] = ()) -> None:
         self.allow = tuple(allow)
         self.deny = tuple(deny)
-        self._admits_all = "*" in self.allow and not self.deny
+        self.admits_all = "*" in self.allow and not self.deny
+        """Whether every name is shown."""
         self._allow = _compiled(self.allow)
         self._deny = _compiled(self.deny)
 
     def admits(self, name: str) -> bool:
         """Tell whether this name is shown."""
-        if self._admits_all:
+        if self.admits_all:
             return True
         allowed = any(pattern.match(name) for pattern in self._allow)
         return allowed and not any(pattern.match(name) for pattern in self._deny)
 
     def apply(self, listing: Listing) -> Listing:
         """Return the list without what is not shown; the same object where nothing goes."""
-        if self._admits_all:
+        if self.admits_all:
             return listing
         shown = [item for item in listing.items if self.admits(item.identity)]
         return listing if len(shown) == len(listing.items) else Listing(listing.kind, shown)

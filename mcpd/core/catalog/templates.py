@@ -25,9 +25,6 @@ MAX_TEMPLATE_LENGTH: Final = 2048
 """Longer templates fit no URI."""
 
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
-_VARIABLES: Final = re.compile(
-    r"[+#./;?&]?[A-Za-z0-9_.%-]+(?::[0-9]+|\*)?(?:,[A-Za-z0-9_.%-]+(?::[0-9]+|\*)?)*"
-)
 
 ANY: Final = ""
 """The characters that end a run of ``{+x}``: none."""

@@ -42,11 +42,7 @@ class Spawn(msgspec.Struct, frozen=True):
 
 
 class End(msgspec.Struct, frozen=True):
-    """End the process and its tree; report ``gone`` when that is proven. ``is_dead``: the process
-    itself has ended, and only what it left behind is to go."""
-
-    is_dead: bool
-    reason: str
+    """End the process, if it has not ended itself, and its tree; report ``gone`` when proven."""
 
 
 class Down(msgspec.Struct, frozen=True):
@@ -174,7 +170,7 @@ class Machine:
         actions.append(Down(failure, is_planned=True, comes_back=then is Wish.START))
         if not self._has_process:
             return actions + ([] if self._has_tree else self._after_stop(now))
-        actions.append(End(is_dead=False, reason=failure.message))
+        actions.append(End())
         return actions
 
     # -- what the shell reports -----------------------------------------------------------------
@@ -208,7 +204,7 @@ class Machine:
             return []
         actions = self._died(now, failure)
         if self._has_tree:  # it may be gone, and the next of this attempt not yet there
-            actions.append(End(is_dead=False, reason=failure.message))
+            actions.append(End())
         return actions
 
     def probing(self, is_on: bool) -> None:
@@ -219,7 +215,7 @@ class Machine:
         """The process is of no use, and says nothing about the next: another, in this attempt."""
         if self.state is not State.STARTING or not self._has_process or self.is_between:
             return []
-        return [*self._step_over(failure), End(is_dead=False, reason=failure.message)]
+        return [*self._step_over(failure), End()]
 
     def ready(self, now: float) -> list[Action]:
         """The handshake is done and the tools are listed."""
@@ -240,7 +236,7 @@ class Machine:
         self._has_process = False
         if self.state not in (State.STARTING, State.READY) or self.is_between:
             return []  # the stop that is under way will report
-        end = End(is_dead=True, reason=failure.message)
+        end = End()
         if self._is_probing:
             return [*self._step_over(failure), end]
         was_ready = self.state is State.READY

@@ -17,7 +17,6 @@ from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
 
 ERA: Final = Era.LEGACY
-HANDSHAKE_METHOD: Final = b'"initialize"'
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
 
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, legacy, questions
-from mcpd.core.mcp.asker import Asker
+from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.mcp.versions import MODERN, Era
@@ -58,7 +58,7 @@ class EnvelopeRefused(Exception):
 # -- what a request says of itself -----------------------------------------------------------------
 
 
-def read_envelope(meta: Raw | bytes) -> Asker | None:
+def read_envelope(meta: Raw | bytes) -> ClientInfo | None:
     """Read who asks from the ``_meta`` of a request; ``None`` where it is no modern one.
 
     Raises:
@@ -87,7 +87,7 @@ def read_envelope(meta: Raw | bytes) -> Asker | None:
     if name not in LEVELS and bytes(level) != b"null":
         why = f"{LEVEL_KEY} must be one of {', '.join(LEVELS)}"
         raise EnvelopeRefused(codes.INVALID_PARAMS, why)
-    return Asker(
+    return ClientInfo(
         era=Era.MODERN,
         capabilities=bytes(capabilities),
         info=info if info and object_of(info) is not None else None,
@@ -96,20 +96,24 @@ def read_envelope(meta: Raw | bytes) -> Asker | None:
     )
 
 
-def with_envelope(params: Raw | bytes | None, asker: Asker, version: str = VERSION) -> bytes:
+def with_envelope(
+    params: Raw | bytes | None, client_info: ClientInfo, version: str = VERSION
+) -> bytes:
     """Return the parameters with what each request says of itself; the rest as it came."""
-    said = _envelope(asker, version)
+    said = _envelope(client_info, version)
     if params is None:
         return b'{"_meta":{%b}}' % said
     return _with_meta(params, said, ENVELOPE_KEYS)
 
 
-def _envelope(asker: Asker, version: str) -> bytes:
-    parts = [b'"%b":"%b","%b":%b' % (_VERSION, version.encode(), _CAPABILITIES, asker.capabilities)]
-    if asker.info is not None:
-        parts.append(b'"%b":%b' % (_INFO, asker.info))
-    if asker.level is not None:
-        parts.append(b'"%b":"%b"' % (_LEVEL, asker.level.encode()))
+def _envelope(client_info: ClientInfo, version: str) -> bytes:
+    parts = [
+        b'"%b":"%b","%b":%b' % (_VERSION, version.encode(), _CAPABILITIES, client_info.capabilities)
+    ]
+    if client_info.info is not None:
+        parts.append(b'"%b":%b' % (_INFO, client_info.info))
+    if client_info.level is not None:
+        parts.append(b'"%b":"%b"' % (_LEVEL, client_info.level.encode()))
     return b",".join(parts)
 
 
@@ -126,9 +130,9 @@ def without_envelope(params: Raw | bytes | None) -> bytes | None:
     return _without_meta(params, ENVELOPE_KEYS)[0]
 
 
-def discover_params(asker: Asker) -> bytes:
+def discover_params(client_info: ClientInfo) -> bytes:
     """Return the parameters of ``server/discover``."""
-    return with_envelope(None, asker)
+    return with_envelope(None, client_info)
 
 
 # -- what a server says of itself ------------------------------------------------------------------
@@ -186,6 +190,20 @@ def has_tasks(introduction: Introduction) -> bool:
     """Tell whether a server has the tasks of the extension."""
     extensions = introduction.capabilities.get("extensions", _ABSENT)
     return introduction.era is Era.MODERN and TASKS in (object_of(extensions) or {})
+
+
+def without_tasks(client_info: ClientInfo) -> ClientInfo:
+    """Return who asks where a task could not be found again: through the aggregate."""
+    if TASKS.encode() not in client_info.capabilities:
+        return client_info
+    members = object_of(client_info.capabilities) or {}
+    extensions = object_of(members.get("extensions", Raw(b"{}"))) or {}
+    extensions.pop(TASKS, None)
+    if extensions:
+        members["extensions"] = Raw(object_from(extensions))
+    else:
+        members.pop("extensions", None)
+    return msgspec.structs.replace(client_info, capabilities=object_from(members))
 
 
 # -- results ---------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ import msgspec
 
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux.tables import Tables
-from mcpd.core.mux.turns import TurnsReport
+from mcpd.core.requests.call_gate import TurnsReport
+from mcpd.core.state.state import MuxState
 from mcpd.ids import SessionId, SlotId
 
 
@@ -56,60 +56,58 @@ class SessionReport(msgspec.Struct, frozen=True):
     client: str | None
 
 
-def sessions(tables: Tables) -> list[SessionReport]:
+def sessions(state: MuxState) -> list[SessionReport]:
     """Return who there is."""
-    return [
-        SessionReport(s.id, s.server, s.label) for s in tables.sessions.values() if s.is_session
-    ]
+    return [SessionReport(s.id, s.server, s.label) for s in state.sessions.values() if s.is_session]
 
 
-def report(tables: Tables, name: str) -> EntryReport:
+def report(state: MuxState, name: str) -> EntryReport:
     """Return what there is to say of a configured server."""
-    now = tables.fx.now  # whoever asks has just caused an event
-    upstreams = tables.upstreams_of(name)
+    now = state.ctx.now  # whoever asks has just caused an event
+    upstreams = state.upstreams_of(name)
     slots = tuple(
         SlotReport(
             u.slot,
-            tables.keys.get(u.slot),
-            len(u.requests.users),
-            u.requests.load(),
-            u.requests.queued(),
+            state.keys.get(u.slot),
+            len(u.calls.users),
+            u.calls.load(),
+            u.calls.queued(),
             u.silent_s(),
-            u.turns.report(now),
-            tuple(filter(None, (_label(tables, user) for user in u.requests.users))),
+            u.calls.gate.report(now),
+            tuple(filter(None, (_label(state, user) for user in u.calls.users))),
         )
         for u in upstreams
     )
-    introduction = tables.introduction_of(name)
-    listing = tables.catalog_of(name).lists
+    introduction = state.introduction_of(name)
+    listing = state.catalog_of(name).lists
     tools = next((len(found) for kind, found in listing.items() if kind.value == "tools"), None)
     return EntryReport(
-        sessions=sum(s.server == name and s.is_session for s in tables.sessions.values()),
+        sessions=sum(s.server == name and s.is_session for s in state.sessions.values()),
         in_flight=sum(slot.in_flight for slot in slots),
         queued=sum(slot.queued for slot in slots),
-        calls=sum(u.requests.calls for u in upstreams) + tables.past_calls.get(name, (0, 0))[0],
-        errors=sum(u.requests.errors for u in upstreams) + tables.past_calls.get(name, (0, 0))[1],
+        calls=sum(u.calls.calls for u in upstreams) + state.past_calls.get(name, (0, 0))[0],
+        errors=sum(u.calls.errors for u in upstreams) + state.past_calls.get(name, (0, 0))[1],
         noise=sum(u.noise for u in upstreams),
         noise_reason=next((u.noise_reason for u in upstreams if u.noise_reason), None),
         tools=tools,
         era=None if introduction is None else introduction.era,
         introduction=introduction,
-        is_held=name in tables.held,
-        has_asked=_has_asked(tables, name),
+        is_held=name in state.held,
+        has_asked=_has_asked(state, name),
         slots=slots,
         left_out=next((u.left_out for u in upstreams if u.left_out), ()),
     )
 
 
-def _label(tables: Tables, user: int) -> str | None:
-    session = tables.sessions.get(SessionId(user))
+def _label(state: MuxState, user: int) -> str | None:
+    session = state.sessions.get(SessionId(user))
     return None if session is None else session.label
 
 
-def _has_asked(tables: Tables, name: str) -> bool:
-    upstreams = tables.upstreams_of(name)
+def _has_asked(state: MuxState, name: str) -> bool:
+    upstreams = state.upstreams_of(name)
     if upstreams:
         return any(upstream.has_asked for upstream in upstreams)
-    entry = tables.entries.get(name)
-    known = None if entry is None else tables.memory.get(entry.launch)
+    entry = state.entries.get(name)
+    known = None if entry is None else state.memory.get(entry.launch)
     return known.has_asked if known is not None else entry is not None and entry.has_asked

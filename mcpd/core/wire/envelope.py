@@ -240,6 +240,13 @@ def id_key(raw: bytes) -> bytes:
     return b"0" if raw == b"-0" else raw
 
 
+def key_of_id(raw: bytes) -> bytes | None:
+    """Return the key of an id (see ``id_key``), ``None`` where these bytes are no id."""
+    if raw.isdigit() and len(raw) <= ID_BYTES:
+        return raw
+    return id_key(raw) if is_id(raw) else None
+
+
 def quote(value: str) -> bytes:
     """Write a JSON string; what cannot be UTF-8 (lone surrogates) goes out as escapes."""
     try:

@@ -1,4 +1,4 @@
-"""Will clients take what the servers list, and under which names?"""
+"""Checks the servers' tools: name collisions, and schemas that some clients refuse."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mcpd.doctor.finding import Finding, note, warning
 
 Tool = Mapping[str, Any]
 NAMED = 3
-"""So many tools a line tells by their names."""
+"""Tools that a line lists by name."""
 
 
 def check(names: Sequence[str], tools: Mapping[str, Sequence[Tool]]) -> Iterator[Finding]:
-    """Say what there is to say of the tools of each server; ``names``: all that are configured."""
+    """Yield the findings about the tools of each server; ``names`` are all configured servers."""
     alike = {}
     for name in names:
         if like := _like(name, names):
@@ -35,7 +35,7 @@ def check(names: Sequence[str], tools: Mapping[str, Sequence[Tool]]) -> Iterator
 
 
 def _like(name: str, names: Sequence[str]) -> list[str]:
-    """Return the servers for whose tools those of ``name`` could be taken (see ``naming``)."""
+    """Return the servers whose tools could be confused with those of ``name`` (see ``naming``)."""
     own = sanitise(name)
     return [
         each
@@ -89,7 +89,7 @@ def _schemas(server: str, listed: Sequence[Tool]) -> Iterator[Finding]:
 
 
 def _fault(tool: Tool) -> str | None:
-    """Return what clients stumble upon: a root that does not say ``"type": "object"``, or more."""
+    """Return what some clients refuse in a tool's schemas, or ``None``."""
     if "inputSchema" not in tool:
         return "no inputSchema"
     for key in ("inputSchema", "outputSchema"):

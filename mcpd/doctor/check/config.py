@@ -1,4 +1,4 @@
-"""Does the configuration say what its user thinks, and is it what the daemon has?"""
+"""Checks the configuration: its problems, and whether the daemon has read its current state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mcpd.redact import MASK
 from mcpd.supervise.refusals import counted
 
 _TYPE = re.compile(r"[;:] (?:(if [^,;]*), )?type:? (.+)$", re.DOTALL)
-"""What our own messages end in, where they know what helps."""
+"""The end of a message of mcpd that says what to type."""
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?(\w+)")
 
 
 def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
-    """Say what there is to say of the files and of what they start."""
+    """Yield the findings about the files and the programs that they start."""
     loaded = files.loaded
     runs = talk is not None and talk.hello is not None
     for problem in loaded.problems:
@@ -73,9 +73,9 @@ def _replaced(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _stale(files: Files, listed: Mapping[str, Any], *, is_watching: bool) -> Iterator[Finding]:
-    """Compare what the files say now with what the daemon has; secrets are masked on both sides."""
+    """Compare the files with what the daemon has read; secrets are masked on both sides."""
     if files.loaded.broken:
-        return  # it goes on with what it has, as its errors say
+        return  # the daemon keeps what it has; the errors say so
     has = {one["name"]: one for one in listed["servers"] if one.get("file")}
     now = files.loaded.entries
     changed = [
@@ -130,7 +130,7 @@ def _arguments(name: str, values: Mapping[str, Any], file: str) -> Iterator[Find
 
 
 def _shows_secret(args: Sequence[str], at: int) -> bool:
-    """Tell whether an argument, as it is shown, stands for a secret that is an argument in fact."""
+    """Return whether an argument is a secret, judged by how it is shown."""
     arg, before = args[at], args[at - 1] if at else ""
     if MASK in arg:
         return True

@@ -1,4 +1,4 @@
-"""Is there a daemon, is it the right one, and does it answer?"""
+"""Checks the daemon: whether it runs, answers, has the right version and a private socket."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ UNREACHABLE = frozenset({
     "daemon_unresponsive", "daemon_wedged", "daemon_gone", "daemon_incompatible",
     "socket_not_ours", "socket_exposed", "socket_forbidden", "socket_unusable",
 })  # fmt: skip
-"""With one of these no command can use the daemon."""
+"""Findings with which no command can use the daemon."""
 
 UP_AGAIN = "mcpctl down --force, then: mcpctl up"
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Say what there is to say of the daemon."""
+    """Yield the findings about the daemon."""
     place, talk = facts.place, facts.talk
     if place is not None:
         yield from _length(place)
@@ -47,7 +47,7 @@ def _length(place: Place) -> Iterator[Finding]:
 
 
 def _can_start(facts: Facts) -> bool:
-    """Tell whether nothing of what was found keeps a daemon from starting."""
+    """Return whether no known fact prevents a daemon from starting."""
     is_broken = facts.files is not None and facts.files.loaded.broken
     return not (is_broken or (facts.machine is not None and facts.machine.refusal is not None))
 
@@ -134,13 +134,13 @@ def _runs(place: Place, talk: Talk) -> Iterator[Finding]:
     elif place.lock.kind == "absent":
         yield warning(
             "lock_missing",
-            f"the lock {place.lock.path} is gone; the daemon makes it anew within a minute",
+            f"the lock {place.lock.path} is gone; the daemon creates it again within a minute",
             "if that is not so: mcpctl restart --daemon",
         )
 
 
 def _modes(place: Place) -> Iterator[Finding]:
-    """Warn of what the talk did not stumble upon."""
+    """Warn of a socket mode that lets other users connect."""
     if place.socket.kind == "socket" and place.socket.mode & 0o077:
         path = place.socket.path
         yield warning(

@@ -1,4 +1,4 @@
-"""Does the machine give what a daemon and its servers need?"""
+"""Checks the machine: disks, logs and limits that a daemon and its servers need."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mcpd.doctor.finding import Finding, error, fine, note, warning
 
 FULL_BYTES = 1 << 20
 LOW_BYTES = 100 << 20
-"""Less than that is soon gone."""
+"""Below this a disk is reported as nearly full."""
 
 LOW_FILES = 100
 FEW_DESCRIPTORS = 4096
-"""Three for each server, one for each session, and some."""
+"""Below this the limit is reported as low; a server takes about seven, a session two or three."""
 
 FULL_SHARE = 0.8
 SLACK_BYTES = 64 << 10
-"""What a log may have over its cap: the line that went beyond it."""
+"""Bytes above its limit that a log may have: its last line."""
 
 NO_LIMIT = -1
 
 
 def check(machine: Machine, daemon: Daemon | None, settings: DaemonConfig) -> Iterator[Finding]:
-    """Say what there is to say of disks, logs and limits."""
+    """Yield the findings about disks, logs and limits."""
     yield fine("python", f"Python {machine.python}")
     if machine.refusal is not None:
         remedy = machine.remedy or "choose another place: MCPD_STATE_DIR"

@@ -1,4 +1,4 @@
-"""How are the servers, and what would make them better?"""
+"""Checks the servers: failures, silence, restarts, noise on stdout."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Server = Mapping[str, Any]
 
 SILENT_FROM_S = 30
 UNUSABLE = ("disabled", "misconfigured")
-"""States in which nothing starts a server but a change of its entry."""
+"""States in which a server can be started only after a change of its entry."""
 
 MANY_RESTARTS = 3
-"""From so many unplanned ones on it is worth a word."""
+"""Unplanned restarts from which a server is reported."""
 
 _WRONG = re.compile(r"error|fatal|exception|denied|not found|cannot|can't|unknown|invalid", re.I)
 
@@ -27,11 +27,11 @@ WORDS = 160
 """Characters of a server's last line that are shown."""
 
 LSP = "Content-Length"
-"""How the reason begins with which lines of the language server protocol are left out."""
+"""The beginning of the reason with which lines of the language server protocol are dropped."""
 
 
 def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
-    """Say what there is to say of each server; those ``explained`` have been told why already."""
+    """Yield the findings about each server; for those ``explained`` the cause is known already."""
     if talk.status is None:
         return
     entries = [] if talk.listed is None else talk.listed["servers"]
@@ -76,7 +76,7 @@ def _state(
 
 
 def _slow_start(server: Server, config: Mapping[str, Any], why: str) -> Iterator[Finding]:
-    """Say of a start that the one before it took too long: its limit has grown since."""
+    """Warn of a start whose predecessor timed out, so that its limit has been raised."""
     limit = server.get("starting", {}).get("limit_s", 0)
     now, most = config.get("startup_timeout", 30), config.get("startup_timeout_max", 300)
     if server.get("last_error_kind") == "startup_timeout" and (limit > now or now >= most):
@@ -174,7 +174,7 @@ def _notes(server: Server) -> Iterator[Finding]:
 
 
 def _last_words(said: Sequence[str]) -> str:
-    """Return the last line that says what is wrong, or the last: usage texts come at the end."""
+    """Return the last line that looks like an error, or the last one; usage texts come last."""
     lines = [line.strip() for line in reversed(said) if line.strip()]
     last = next((line for line in lines if _WRONG.search(line)), lines[0] if lines else "")
     cut = last if len(last) <= WORDS else f"{last[:WORDS]}…"

@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Self
 
-from mcpd import launch, paths
-from mcpd.shim import ends, session
-from mcpd.shim.arguments import parse
-from mcpd.shim.linger import Linger
-from mcpd.shim.link import Link
-from mcpd.shim.pump import Pump
+from mcpd import paths
+from mcpd.bridge import attachment, streams
+from mcpd.bridge.arguments import parse
+from mcpd.bridge.linger import Linger
+from mcpd.bridge.link import Link
+from mcpd.bridge.pump import Pump
+from mcpd.daemon_start.connection import connect
 from tests.support.waiting import scaled, wait_until
 
 Json = dict[str, Any]
@@ -324,11 +325,11 @@ class ThreadedBridge(Bridge):
 
     def _run(self, path: str, source: int, client: int) -> None:
         asked = parse(["fake", "--no-start"])
-        connection = launch.connect(path)
-        attached = session.attach(connection, asked, lambda text: None)
+        connection = connect(path)
+        attached = attachment.attach(connection, asked, lambda text: None)
         link = Link(path, asked, connection, attached)
-        reader = ends.Source(source)
-        writer = ends.to_client(client)
+        reader = streams.Source(source)
+        writer = streams.to_client(client)
         Pump(link, reader, writer, Linger(0, lambda _: False)).run()
         link.close()
         for fd in (source, client, reader.fd, writer.fd):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from mcpd import launch
+from mcpd.daemon_start.search import RECONNECT_PAUSE_S
 from tests.integration.bridge.fakedaemon import ROOT, Bridge, FakeDaemon, command, line
 from tests.support.waiting import scaled, wait_until
 
@@ -63,7 +63,7 @@ def test_a_wrong_command_line_ends_with_2(daemon):
 
 
 def test_help_is_for_stdout():
-    program = "import sys; from mcpd.shim import main; sys.exit(main(['--help']))"
+    program = "import sys; from mcpd.bridge import main; sys.exit(main(['--help']))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -126,7 +126,7 @@ def test_a_new_bridge_is_patient_with_who_hangs_up_and_not_busy(daemon):
             begun = time.monotonic()
             for _ in range(5):
                 listener.accept()[0].close()
-            assert time.monotonic() - begun > 4 * launch.HUNG_UP_PAUSE_S
+            assert time.monotonic() - begun > 4 * RECONNECT_PAUSE_S
             daemon.revive()
             daemon.session()
             assert bridge.process.poll() is None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpd.upstreams.stdio import TELLS_UNREAD
+from mcpd.upstreams.stdio.ends import TELLS_UNREAD
 from tests.support.daemon import Box, Json, Peer, RpcError, is_alive
 from tests.support.waiting import scaled, wait_until
 
@@ -177,7 +177,7 @@ def test_the_log_says_why_there_was_another_process(box: Box) -> None:
     pid_of(box)
     lines = box.peer().request("mcpd/logs", {"server": "fake", "lines": 50})["lines"]
     said = [line["text"] for line in lines if line["source"] == "mcpd"]
-    assert any("exited with status 3" in text and "started afresh" in text for text in said)
+    assert any("exited with status 3" in text and "started again" in text for text in said)
 
 
 def test_what_was_found_out_outlives_the_daemon(box: Box) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from mcpd.supervise import ladder, procfs, spawn
+from mcpd.supervise import ladder, spawn
 from mcpd.supervise.process import Child, Scope
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
 from tests.integration.supervise.site import Site
+from tests.support.pipes import close_pipes
 from tests.support.waiting import wait_until_async
 
 
@@ -26,8 +28,8 @@ class House:
 
     def __init__(self) -> None:
         self.daemon_id = uuid.uuid4().hex[:8]
-        self.strays: list[ProcId] = []
-        self.reaper = Reaper(self.daemon_id, on_stray=self.strays.append)
+        self.orphans: list[ProcId] = []
+        self.reaper = Reaper(self.daemon_id, on_orphan=self.orphans.append)
         self.children: list[Child] = []
         self.mentioned: set[ProcId] = set()
         self._buffers: dict[int, bytes] = {}
@@ -96,7 +98,7 @@ class House:
             procfs.send(process, signal.SIGKILL)
         for child in self.children:
             await child.wait_exit(5)
-            child.close_pipes()
+            close_pipes(child)
         for process in self.mentioned:
             await wait_until_async(lambda process=process: not procfs.lives(process))
         self.reaper.close()

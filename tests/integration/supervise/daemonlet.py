@@ -12,8 +12,8 @@ import sys
 import uvloop
 
 from mcpd.supervise import ladder, spawn
-from mcpd.supervise.guard import Guardian
-from mcpd.supervise.ledger import Ledger, new_daemon_id
+from mcpd.supervise.cleanup.keeper import GuardianKeeper
+from mcpd.supervise.cleanup.ledger import Ledger, new_daemon_id
 from mcpd.supervise.process import Child, Scope
 from mcpd.supervise.reaper import Reaper
 
@@ -21,9 +21,11 @@ from mcpd.supervise.reaper import Reaper
 async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     daemon_id = new_daemon_id()
     ledger = Ledger(state_dir, daemon_id)
-    reaper = Reaper(daemon_id, on_away=ledger.save)
+    reaper = Reaper(daemon_id, on_escape=ledger.save)
     reaper.start()
-    guardian = Guardian(ledger.path, reaper, on_trouble=lambda text: print(text, file=sys.stderr))
+    guardian = GuardianKeeper(
+        ledger.path, reaper, on_trouble=lambda text: print(text, file=sys.stderr)
+    )
     guardian.start()
     children: list[Child] = []
     for number, command in enumerate(commands):
@@ -41,7 +43,7 @@ async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     while True:
         line = await asyncio.to_thread(sys.stdin.readline)
         if line == "look\n":
-            await reaper.look()
+            await reaper.scan_trees()
             print("looked", flush=True)
         elif line == "guardian\n":
             print(guardian.pid, flush=True)
@@ -51,8 +53,6 @@ async def main(state_dir: str, scope: Scope, *commands: str) -> None:
     await asyncio.gather(*stops)
     await guardian.farewell()
     ledger.close()
-    for child in children:
-        child.close_pipes()
     reaper.close()
 
 

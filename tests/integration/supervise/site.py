@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from mcpd.supervise import procfs
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import procfs
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from tests.support.daemon import Box, binary
 from tests.support.waiting import wait_until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.supervise import engine
-from mcpd.supervise.ledgerfile import Container
+from mcpd.supervise.container import Container
 from tests.support.daemon import is_alive
 from tests.support.fakedocker import FakeDocker
 from tests.support.waiting import scaled, wait_until

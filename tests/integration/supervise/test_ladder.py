@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise import ladder, procfs
-from mcpd.supervise.procfs import ProcId
+from mcpd.supervise import ladder
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable.procfs import ProcId
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import scaled, wait_until_async
 
@@ -176,8 +177,8 @@ async def test_scope_group_leaves_other_sessions_alone(house: House):
     await house.stop(child, grace=0.2)
     assert alive(two) == apart
     assert not alive(inside)
-    await house.reaper.look()
-    assert house.strays == []
+    await house.reaper.scan_trees()
+    assert house.orphans == []
 
 
 async def test_what_was_seen_once_is_found_again(house: House):
@@ -190,7 +191,7 @@ async def test_what_was_seen_once_is_found_again(house: House):
     await wait_until_async(
         lambda: not procfs.pipes(leaves[0].pid) & child.pipe_inodes - {0} or True
     )
-    await house.reaper.look()
+    await house.reaper.scan_trees()
     os.kill(child.pid, signal.SIGKILL)
     assert await child.wait_exit(5)
     await ladder.reap_rest(child, grace=0.5)

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from mcpd.supervise import procfs
 from mcpd.supervise.process import Child
+from mcpd.supervise.proctable import procfs
 from tests.integration.supervise.conftest import House
+from tests.support.pipes import close_pipes
 from tests.support.waiting import wait_until_async
 
 
@@ -122,7 +123,7 @@ async def test_two_hundred_crashes_leave_no_zombies_and_no_descriptors(house: Ho
     for _ in range(200):
         child = house.sh("(sleep 0 &); exit 1")
         assert await child.wait_exit(5)
-        child.close_pipes()
+        close_pipes(child)
         child.ended = True
         house.children.remove(child)
     await wait_until_async(lambda: not zombies())
@@ -179,9 +180,9 @@ async def test_an_orphan_without_any_mark_is_the_only_servers_that_it_can_be(hou
     """
     child = house.python(DAEMONISE, "bare")
     orphan = await orphaned(house, child)
-    assert orphan in {each.id for each in (await house.reaper.look())[child]}
+    assert orphan in {each.id for each in (await house.reaper.scan_trees())[child]}
     assert orphan in child.known
-    assert orphan in child.away
+    assert orphan in child.escaped
 
 
 async def test_an_orphan_that_may_be_of_two_servers_waits_until_one_is_left(house: House):
@@ -191,9 +192,9 @@ async def test_an_orphan_that_may_be_of_two_servers_waits_until_one_is_left(hous
     child = house.python(DAEMONISE, "bare")
     other = house.python("import sys; sys.stdin.read()")
     orphan = await orphaned(house, child)
-    looked = await house.reaper.look()
+    looked = await house.reaper.scan_trees()
     assert not any(each.id == orphan for members in looked.values() for each in members)
-    assert house.strays == []
+    assert house.orphans == []
     await house.stop(other)
     assert procfs.lives(orphan)
     report = await house.stop(child)
@@ -208,7 +209,7 @@ async def test_an_orphan_that_holds_a_servers_pipe_is_that_servers(house: House)
     child = house.sh("(env -i setsid sh -c 'echo $$; exec sleep 60' &); read go")
     other = house.start("cat")
     orphan = await orphaned(house, child)
-    looked = await house.reaper.look()
+    looked = await house.reaper.scan_trees()
     assert orphan in {each.id for each in looked[child]}
     assert [each.id for each in looked[other]] == [other.id]
 
@@ -219,9 +220,9 @@ async def test_an_orphan_of_no_living_tree_is_reported_once(house: House):
     child.signal_group(signal.SIGKILL)
     assert await child.wait_exit(5)
     child.ended = True
-    await house.reaper.look()
-    await house.reaper.look()
-    assert house.strays == [orphan]
+    await house.reaper.scan_trees()
+    await house.reaper.scan_trees()
+    assert house.orphans == [orphan]
 
 
 async def test_a_tagged_orphan_belongs_to_its_server(house: House):
@@ -230,10 +231,10 @@ async def test_a_tagged_orphan_belongs_to_its_server(house: House):
     """
     child, other = house.python(DAEMONISE, "tagged"), house.start("cat")
     orphan = await orphaned(house, child)
-    looked = await house.reaper.look()
+    looked = await house.reaper.scan_trees()
     assert orphan in {each.id for each in looked[child]}
     assert orphan not in {each.id for each in looked[other]}
-    assert orphan in child.away
+    assert orphan in child.escaped
 
 
 async def test_another_daemon_started_from_inside_a_server_is_left_alone(
@@ -254,7 +255,7 @@ async def test_another_daemon_started_from_inside_a_server_is_left_alone(
     (process,) = await house.mentions(child)
     assert (await house.stop(child)).step == "eof"
     assert procfs.lives(process)
-    assert house.strays == []
+    assert house.orphans == []
 
 
 async def test_looks_asked_for_at_the_same_time_are_shared(
@@ -264,7 +265,7 @@ async def test_looks_asked_for_at_the_same_time_are_shared(
     scans: list[int] = []
     real = procfs.scan
     monkeypatch.setattr(procfs, "scan", lambda **since: (scans.append(1), real(**since))[1])
-    await asyncio.gather(*(house.reaper.look() for _ in range(20)))
+    await asyncio.gather(*(house.reaper.scan_trees() for _ in range(20)))
     assert len(scans) <= 2
 
 
@@ -275,7 +276,7 @@ async def test_a_reaper_at_rest_does_nothing(house: House):
     child = house.start("true")
     assert await child.wait_exit(5)
     child.ended = True
-    await wait_until_async(lambda: house.reaper._look_timer is None)
-    await house.reaper.look()
+    await wait_until_async(lambda: house.reaper._scan_timer is None)
+    await house.reaper.scan_trees()
     loop = asyncio.get_running_loop()
     assert [handle for handle in loop._scheduled if not handle.cancelled()] == []

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from mcpd.errors import SpawnFailed
-from mcpd.supervise import procfs, spawn
+from mcpd.supervise import spawn
+from mcpd.supervise.proctable import procfs
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async
 

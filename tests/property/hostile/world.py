@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from mcpd.api.requests import AttachParams
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.daemon.handlers import METHODS
 from mcpd.ids import SessionId, SlotId
-from mcpd.listeners import control
+from mcpd.listeners.control import ATTACH
+from mcpd.listeners.requests import ControlRequests, ForMux, Request, read
 from tests.property.hostile.messages import CLIENT, SERVER, Seen
 from tests.property.hostile.strategies import Burst
 from tests.support.transcript import Conversation
@@ -36,6 +39,20 @@ MOST: Final = {
 """Of one session, or for ``questions`` of one process: what the tables may hold."""
 
 
+def _without_daemon() -> ControlRequests:
+    """Return the control methods, with handlers only for those that the mux answers."""
+
+    def nothing(_handlers: object, _request: Request, _params: object) -> dict[str, object]:
+        return {}
+
+    ours = ("call", "tools", "prompts", "resources", "read", "prompt")
+    methods = [
+        each if each.name.removeprefix("mcpd/") in ours else each._replace(handler=nothing)
+        for each in METHODS
+    ]
+    return ControlRequests(methods, None)
+
+
 class Hostile(Conversation):
     """A good session on a good server; all others are hostile."""
 
@@ -46,11 +63,14 @@ class Hostile(Conversation):
         self.slowest: tuple[float, str] = (0.0, "")
         self.messages = 0
         self.seen = {name: Seen() for name in (*BAD, *SESSIONS)}
+        self.running: set[SlotId] = set()
+        """Places with a process: none is started there until it has ended."""
         self.places: dict[SlotId, str] = {}
         self.wanted: deque[SlotId] = deque()
         self._good: list[Any] = []
         self._events: deque[tuple[Callable[[], ev.Event], str]] = deque()
         self._echoes = 0
+        self._requests = _without_daemon()
         self.do_server("good")
         self.do_server("bad", "queue_timeout=1", "question_wait=1")
         self.do_server("worse", "era=modern", "max_concurrency=5", "queue_timeout=1")
@@ -69,6 +89,10 @@ class Hostile(Conversation):
         waiting: deque[ev.Event] = deque([event])
         while waiting:
             event = waiting.popleft()
+            if isinstance(event, ev.ServerDown):
+                self.running.discard(event.slot)
+            elif isinstance(event, ev.ServerUp):
+                self.running.add(event.slot)
             began = time.perf_counter()
             commands = self.mux.handle(event, self.now)
             self.mux.next_deadline()
@@ -92,7 +116,7 @@ class Hostile(Conversation):
                 return [ev.ServerDown(command.slot, failure, True, False)]
             case cmd.Want():
                 self.wanted.append(command.slot)
-            case cmd.Afresh():
+            case cmd.StartOver():
                 self.wanted.append(command.slot)
                 failure = Failure("server_stopped", "stopped", None, True)
                 return [ev.ServerDown(command.slot, failure, True, True)]
@@ -131,31 +155,31 @@ class Hostile(Conversation):
             self.seen[name].hear(line)
 
     def _control(self, command: cmd.Control) -> list[ev.Event]:
-        """Read the parameters as the daemon does; what is not the core's is answered with nothing."""
+        """Serve a request as the daemon does; what the mux does not answer gets an empty result."""
         session, key = command.session, command.key
-        params = control.read(command.method, command.params)
-        match params:
-            case Failure():
+        if command.method == ATTACH:
+            params = read(ATTACH, AttachParams, command.params)
+            if isinstance(params, Failure):
                 return [ev.ControlDone(session, key, failure=params)]
-            case control.AttachParams():
-                server, roots = params.server, params.roots
-                return [ev.Attach(session, key, server, None, None, roots, params.control)]
-            case control.CallParams():
-                arguments = bytes(params.arguments)
-                known = arguments if arguments.startswith(b"{") else None
-                where = (session, key, params.server, params.tool)
-                return [ev.CallTool(*where, known, params.timeout, params.progress)]
-            case control.Resources():
-                return [ev.ListItems(session, key, ("resources", "templates"), params.server)]
-            case control.Tools():
-                return [ev.ListItems(session, key, ("tools",), params.server)]
-            case control.Read():
-                return [ev.ReadResource(session, key, params.server, params.uri)]
-            case control.Prompt():
-                return [ev.GetPrompt(session, key, params.server, params.name, None)]
-            case _:
-                is_stream = isinstance(params, control.Events)
-                return [ev.ControlDone(session, key, b"{}", None, is_stream=is_stream)]
+            server, roots = params.server, params.roots
+            return [ev.Attach(session, key, server, None, None, roots, params.control)]
+        answer = self._requests.serve(
+            Request(
+                command.method,
+                command.params,
+                principal=command.principal,
+                session=session,
+                key=key,
+                notify=lambda _method, _params: None,
+                refuse_stream=lambda: None,
+            )
+        )
+        if isinstance(answer, ForMux):
+            return [answer]
+        if isinstance(answer, Failure):
+            return [ev.ControlDone(session, key, failure=answer)]
+        is_stream = command.method == "mcpd/events"
+        return [ev.ControlDone(session, key, b"{}", None, is_stream=is_stream)]
 
     # -- what happens ----------------------------------------------------------------------------
 
@@ -190,7 +214,7 @@ class Hostile(Conversation):
         """Let time pass; processes that are wanted come up and shake hands."""
         while self.wanted:
             slot = self.wanted.popleft()
-            if slot in self.places:
+            if slot in self.places and slot not in self.running:
                 self.handle(ev.ServerUp(slot))
                 self._greet(slot)
         until = self.now + seconds

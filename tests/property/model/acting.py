@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Interactive
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId
@@ -38,6 +38,7 @@ from tests.property.model.wire import (
     without_tasks,
 )
 from tests.property.model.world import World
+from tests.support.transcript import USER
 
 REPEATABLE: Final = {"prompts/get", "resources/read", "completion/complete", "tasks/get"}
 ERRORS: Final = [-32002, 5, -32000, -32021, -32022, -32050, -32603]
@@ -53,7 +54,7 @@ class Acting(World):
         session = next(self.numbers)
         client = Client(session, server, kind, capabilities, version)
         self.clients[session] = client
-        self.handle(ev.SessionOpened(SessionId(session)))
+        self.handle(ev.SessionOpened(SessionId(session), USER))
         if kind == "control" or (kind == "modern" and server is None):
             return client
         client.owed[b'"attach"'] = Asked(b'"attach"', "mcpd/attach")
@@ -63,6 +64,7 @@ class Acting(World):
         )
         if client.is_legacy:
             client.declared = without_tasks(as_modern(capabilities))
+            self.declared.append(as_modern(capabilities))
             params = {
                 "protocolVersion": version,
                 "capabilities": capabilities,
@@ -116,6 +118,7 @@ class Acting(World):
         if asker is not None:
             asked.is_modern, asked.level = True, asker[1]
             client.declared = without_tasks(asker[0])
+            self.declared.append(asker[0])
         if call is not None:
             if not call.is_modern:
                 call.level = client.level

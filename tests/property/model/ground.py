@@ -7,13 +7,14 @@ from collections import Counter, deque
 from typing import Any, NamedTuple
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Settings
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Entry, Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
 from tests.property.model import memory
 from tests.property.model.peers import Call, Client, Process, Question
+from tests.property.model.wire import Json
 
 TALLY: Counter[str] = Counter()
 """How often each kind of message was seen, over all worlds: that a rule never applies is a fault."""
@@ -42,6 +43,7 @@ class Ground:
         self.entries: dict[str, Entry] = {}
         self.natures: dict[str, str] = {}
         self.clients: dict[int, Client] = {}
+        self.declared: list[Json] = []  # capabilities of clients, as modern servers are told
         self.processes: dict[SlotId, Process] = {}
         self.places: dict[SlotId, tuple[str, str | None]] = {}
         self.closed: dict[SlotId, tuple[str, str | None]] = {}

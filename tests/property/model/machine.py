@@ -7,10 +7,10 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Entry, Interactive, Sharing
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Entry, Interactive, Sharing
 from tests.property.model.clients import ClientRules
 from tests.property.model.drawing import EVERYTHING, KINDS, NATURES, SERVERS, VERSIONS
 from tests.property.model.people import PeopleRules

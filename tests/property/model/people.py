@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Interactive
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Interactive
 from tests.property.model.drawing import NATURES, SERVERS, Drawing
 from tests.property.model.ground import failure
 

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from mcpd.core.mux import events as ev
+from mcpd.core.interface import events as ev
 from mcpd.ids import SlotId
 from tests.property.model.acting import ERRORS
 from tests.property.model.drawing import Drawing

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Interactive
 from mcpd.core.wire import envelope
 from mcpd.ids import SlotId
 from tests.property.model.ground import TALLY, Ground, nonce_of
@@ -102,8 +102,10 @@ class Upward(Ground):
                 self.take_call(slot, process, work)
             else:
                 assert method in OWN[process.lock or ""], method
-                if process.lock == "modern":
+                if process.lock == "modern" and method == "subscriptions/listen":
                     self.is_enveloped(meta, process.told, None)
+                elif process.lock == "modern":
+                    self.is_enveloped(meta, self.told_for_lists(process, meta), None)
         if process.lock != "modern" and method != "server/discover":
             assert not [name for name in meta if name.startswith(META)], "an envelope"
         if method == "subscriptions/listen":
@@ -178,7 +180,7 @@ class Upward(Ground):
         assert work.token is not None or asked.token is None, "its progress would be lost"
         meta = members(members(work.params).get("_meta"))
         if process.lock == "modern":
-            self.has_its_envelope(call, meta)
+            self.has_its_envelope(process, call, meta)
         else:
             self.has_its_level(process, call)
             is_prompt = process.server not in self.limited  # else it waits for room with its turn
@@ -214,7 +216,7 @@ class Upward(Ground):
         ours = ["progressToken", *ENVELOPE]
         assert [m for m in meta.items() if m[0] not in ours] == list(members(call.meta).items())
 
-    def has_its_envelope(self, call: Call, meta: dict[str, bytes]) -> None:
+    def has_its_envelope(self, process: Process, call: Call, meta: dict[str, bytes]) -> None:
         client = self.clients[call.session]
         if client.kind == "control":
             assert json.loads(meta[CAPABILITIES]) == {}
@@ -227,7 +229,7 @@ class Upward(Ground):
             given = json.loads(meta.get(LEVEL, b"null"))
             if given in (client.level, client.tried_level):
                 level = given  # it changed while the call waited, or its change was cancelled
-        self.is_enveloped(meta, told, level)
+        self.is_enveloped(meta, self.allowed(process, told), level)
         assert json.loads(meta[CLIENT]) == call.info
 
     def is_enveloped(self, meta: dict[str, bytes], capabilities: Json, level: str | None) -> None:
@@ -236,6 +238,27 @@ class Upward(Ground):
         told = {k: v for k, v in told.items() if v or k != "extensions"}
         assert told == capabilities, f"said to be able to {told}, and not {capabilities}"
         assert json.loads(meta.get(LEVEL, b"null")) == level, f"level {meta}, and not {level}"
+
+    def told_for_lists(self, process: Process, meta: dict[str, bytes]) -> Json:
+        """Return the capabilities with which a list may be asked for that are nearest to these.
+
+        They are ours, or those of somebody who is there or was.
+        """
+        told = json.loads(meta[CAPABILITIES])
+        told = {name: value for name, value in told.items() if value or name != "extensions"}
+        for declared in self.declared:
+            for client in (declared, without_tasks(declared)):
+                if self.allowed(process, client) == told:
+                    TALLY["lists read for clients"] += told != process.told
+                    return told
+        return process.told
+
+    def allowed(self, process: Process, capabilities: Json) -> Json:
+        """Return what of a client's capabilities a process may know."""
+        entry = self.entries.get(process.server)
+        if entry is None or entry.interactive is not Interactive.OFF:
+            return capabilities
+        return {name: value for name, value in capabilities.items() if name not in OURS}
 
     def has_its_turn(self, process: Process, call: Call) -> None:
         """Where sessions take turns, a call goes while nobody else's could be what is asked about.

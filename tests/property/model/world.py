@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
 from mcpd.ids import SlotId
 from tests.property.model.downward import Downward
 from tests.property.model.ground import failure
@@ -44,7 +44,7 @@ class World(Downward, Upward):
                 self.probing[command.slot] = False
             case cmd.Probing():
                 self.probing.pop(command.slot, None)
-            case cmd.Afresh():
+            case cmd.StartOver():
                 self.start_afresh(command.slot)
             case cmd.StartRefused():
                 self.forget_process(command.slot)

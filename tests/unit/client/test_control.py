@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from mcpd import presence
 from mcpd.client import hints
 from mcpd.client.control import Control
+from mcpd.daemon_start import deadline
 from mcpd.errors import DaemonUnavailable, RequestFailed
 from tests.support.waiting import wait_until
 from tests.unit.client.fakedaemon import HELLO, Caller, Failed, FakeDaemon, Silence
@@ -150,7 +150,7 @@ def test_a_daemon_that_says_nothing_is_unresponsive(monkeypatch: pytest.MonkeyPa
     """
     B114: within 2 s, with the pid of who holds the socket.
     """
-    monkeypatch.setattr(presence, "ANSWER_S", 0.05)
+    monkeypatch.setattr(deadline, "ANSWER_TIMEOUT_S", 0.05)
     with FakeDaemon() as daemon:
         daemon.handlers["mcpd/hello"] = silent
         began = time.monotonic()

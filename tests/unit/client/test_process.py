@@ -15,6 +15,7 @@ import pytest
 from mcpd.client import process as module
 from mcpd.client.process import Process, lock_holder
 from mcpd.errors import DaemonUnavailable
+from mcpd.supervise.cleanup import guardian
 from tests.support.daemon import is_alive
 from tests.support.waiting import wait_until
 
@@ -115,7 +116,7 @@ def test_who_clears_up_is_waited_for(
     B114: the servers of a daemon that had to be killed are gone when the command ends.
     """
     monkeypatch.setattr(module, "TERM_GRACE_S", 0.1)
-    guardian = tmp_path / "lib" / module.GUARDIAN
+    guardian = tmp_path / "lib" / module.GUARDIANS[0]
     guardian.parent.mkdir(parents=True)
     guardian.write_text("import os, sys, time; os.read(0, 1); time.sleep(0.5)\n")
     child = f"subprocess.Popen([sys.executable, {str(guardian)!r}], stdin=subprocess.PIPE)"
@@ -126,6 +127,10 @@ def test_who_clears_up_is_waited_for(
     process.end(str(tmp_path / "s"))
     process.close()
     assert not is_alive(keeper)
+
+
+def test_the_guardian_is_known_by_the_path_that_it_has() -> None:
+    assert guardian.__file__.endswith(module.GUARDIANS[0])
 
 
 def test_who_holds_a_lock_is_seen_without_taking_it(tmp_path: Path) -> None:

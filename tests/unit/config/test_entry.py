@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.config.entry import Entry, entry_from_json, masked, name_fault
+from mcpd.config.entry import ServerEntry, entry_from_json, masked, name_fault
 
 ENV = {"HOME": "/home/ada", "T": "hunter2-hunter2"}
 
 
-def entry(content: object, *, literal: bool = False) -> Entry:
+def entry(content: object, *, literal: bool = False) -> ServerEntry:
     return entry_from_json(content, name="s", env=ENV, cwd="/work/tree", literal=literal)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mcpd.config.files.jsonc import parse
 from mcpd.config.findings import Findings, Table, nearest
-from mcpd.config.jsonc import parse
 from mcpd.config.values import count, texts
 
 

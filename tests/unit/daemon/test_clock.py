@@ -75,7 +75,7 @@ def clock(loop: Loop, gaps: list[float]) -> Clock:
     return Clock(cast(asyncio.AbstractEventLoop, loop), on_gap=gaps.append)
 
 
-def test_it_goes_as_the_loop_does_and_calls_in_time(loop: Loop, clock: Clock) -> None:
+def test_it_follows_the_time_of_the_loop_and_calls_in_time(loop: Loop, clock: Clock) -> None:
     rung: list[float] = []
     began = clock.now()
     clock.call_at(began + 10, lambda: rung.append(clock.now() - began))
@@ -86,7 +86,7 @@ def test_it_goes_as_the_loop_does_and_calls_in_time(loop: Loop, clock: Clock) ->
     assert clock.now() - began == pytest.approx(10.1, abs=0.01)
 
 
-def test_another_time_takes_the_place_of_the_one_before(loop: Loop, clock: Clock) -> None:
+def test_setting_the_timer_replaces_the_one_before(loop: Loop, clock: Clock) -> None:
     rung: list[str] = []
     clock.call_at(clock.now() + 10, lambda: rung.append("late"))
     clock.call_at(clock.now() + 1, lambda: rung.append("soon"))
@@ -99,7 +99,7 @@ def test_another_time_takes_the_place_of_the_one_before(loop: Loop, clock: Clock
 
 
 @pytest.mark.parametrize("hours", [0.01, 6])
-def test_what_was_slept_through_counts_for_nothing(
+def test_time_in_which_the_daemon_did_not_run_is_subtracted(
     loop: Loop, clock: Clock, gaps: list[float], hours: float
 ) -> None:
     """
@@ -119,7 +119,7 @@ def test_what_was_slept_through_counts_for_nothing(
     assert rung == [pytest.approx(10, abs=0.01)]
 
 
-def test_the_timer_itself_notices_when_nobody_else_looks(
+def test_the_timer_notices_a_gap_without_a_call_of_now(
     loop: Loop, clock: Clock, gaps: list[float]
 ) -> None:
     rung: list[float] = []
@@ -132,7 +132,7 @@ def test_the_timer_itself_notices_when_nobody_else_looks(
     assert rung
 
 
-def test_what_was_due_at_different_times_is_still(loop: Loop, clock: Clock) -> None:
+def test_deadlines_keep_their_distance_across_a_gap(loop: Loop, clock: Clock) -> None:
     """
     B154: no storm; each thing keeps its distance to the next.
     """
@@ -185,7 +185,9 @@ def test_deadlines_pass_also_where_every_timer_is_late(loop: Loop, clock: Clock)
     assert rung
 
 
-def test_one_timer_in_time_ends_the_row(loop: Loop, clock: Clock, gaps: list[float]) -> None:
+def test_a_timer_in_time_resets_the_count_of_late_ones(
+    loop: Loop, clock: Clock, gaps: list[float]
+) -> None:
     for _ in range(3 * IN_A_ROW):
         rung: list[float] = []
         clock.call_at(clock.now() + 5, lambda rung=rung: rung.append(1))  # type: ignore[misc]

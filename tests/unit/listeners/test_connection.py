@@ -59,7 +59,7 @@ class FakeTransport(asyncio.Transport):
         self.protocol.resume_writing()
 
 
-class Heard:
+class Reports:
     """What a connection reported."""
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ class Heard:
 
 
 @pytest.fixture
-def heard() -> Heard:
-    return Heard()
+def reports() -> Reports:
+    return Reports()
 
 
 @pytest.fixture
@@ -83,148 +83,154 @@ def outboxes() -> Outboxes:
     return Outboxes(one_bytes=1000, memory=Memory(1500))
 
 
-def connection(heard: Heard, outboxes: Outboxes, session: int = 1) -> Connection:
+def connection(reports: Reports, outboxes: Outboxes, session: int = 1) -> Connection:
     return Connection(
         SessionId(session),
         max_frame_bytes=50,
         outboxes=outboxes,
-        on_frame=heard.frame,
-        on_closed=heard.closed,
+        on_frame=reports.frame,
+        on_closed=reports.closed,
     )
 
 
-async def test_lines_come_whole_however_they_are_cut(heard: Heard, outboxes: Outboxes) -> None:
-    made = connection(heard, outboxes)
+async def test_lines_come_whole_however_they_are_cut(reports: Reports, outboxes: Outboxes) -> None:
+    made = connection(reports, outboxes)
     FakeTransport(made)
     for byte in b'{"a":1}\n{"b":2}\n':
         made.data_received(bytes([byte]))
-    assert heard.frames == [b'{"a":1}', b'{"b":2}']
+    assert reports.frames == [b'{"a":1}', b'{"b":2}']
 
 
-async def test_a_line_over_the_limit_is_one_frame_that_was_not_kept(
-    heard: Heard, outboxes: Outboxes
+async def test_a_line_over_the_limit_is_reported_as_oversized(
+    reports: Reports, outboxes: Outboxes
 ) -> None:
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     FakeTransport(made)
     made.data_received(b"x" * 80 + b"\nfine\n")
-    assert isinstance(heard.frames[0], Oversized)
-    assert heard.frames[1] == b"fine"
+    assert isinstance(reports.frames[0], Oversized)
+    assert reports.frames[1] == b"fine"
 
 
 async def test_the_elements_of_an_array_come_before_what_follows_it_and_not_at_once(
-    heard: Heard, outboxes: Outboxes
+    reports: Reports, outboxes: Outboxes
 ) -> None:
     """
     A thousand of them in one go would keep everybody else waiting.
     """
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
 
     def frame(session: SessionId, frame: bytes | Oversized) -> None:
-        heard.frame(session, frame)
+        reports.frame(session, frame)
         if frame == b"[1,2]":
             made.bring([b"1", b"2"])
 
     made._on_frame = frame
     made.data_received(b"[1,2]\n3\n4\n")
-    assert heard.frames == [b"[1,2]"] and transport.is_paused
+    assert reports.frames == [b"[1,2]"] and transport.is_paused
     made.data_received(b"5\n" * 40)
     await wait_until_async(lambda: not transport.is_paused)
-    assert heard.frames == [b"[1,2]", b"1", b"2", b"3", b"4", *[b"5"] * 40]
+    assert reports.frames == [b"[1,2]", b"1", b"2", b"3", b"4", *[b"5"] * 40]
     made.data_received(b"6\n[1,2]\n" * 40)
-    await wait_until_async(lambda: not transport.is_paused and len(heard.frames) > 160)
-    assert heard.frames[45:] == [b"6", b"[1,2]", b"1", b"2"] * 40
+    await wait_until_async(lambda: not transport.is_paused and len(reports.frames) > 160)
+    assert reports.frames[45:] == [b"6", b"[1,2]", b"1", b"2"] * 40
 
 
-async def test_of_a_client_that_is_gone_no_element_is_heard(
-    heard: Heard, outboxes: Outboxes
+async def test_the_elements_of_a_closed_connection_are_dropped(
+    reports: Reports, outboxes: Outboxes
 ) -> None:
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     FakeTransport(made)
     made.bring([b"1", b"2"])
     made.connection_lost(None)
     await asyncio.sleep(0)
-    assert heard.frames == []
+    assert reports.frames == []
 
 
 async def test_the_end_of_input_ends_the_session_and_delivers_what_is_queued(
-    heard: Heard, outboxes: Outboxes
+    reports: Reports, outboxes: Outboxes
 ) -> None:
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
     made.write(b"answer\n")
     assert made.eof_received() is False
-    assert heard.ends == [HUNG_UP]
+    assert reports.ends == [HUNG_UP]
     assert not transport.aborted
     assert transport.written == b"answer\n"
     made.connection_lost(None)
-    assert heard.ends == [HUNG_UP], "told once"
+    assert reports.ends == [HUNG_UP], "told once"
 
 
-async def test_a_broken_connection_says_how(heard: Heard, outboxes: Outboxes) -> None:
-    made = connection(heard, outboxes)
+async def test_a_broken_connection_is_closed_with_the_reason(
+    reports: Reports, outboxes: Outboxes
+) -> None:
+    made = connection(reports, outboxes)
     FakeTransport(made)
     made.connection_lost(ConnectionResetError("reset"))
-    assert heard.ends == ["the connection broke: reset"]
+    assert reports.ends == ["the connection broke: reset"]
 
 
-async def test_nothing_is_written_after_the_end(heard: Heard, outboxes: Outboxes) -> None:
+async def test_nothing_is_written_after_the_end(reports: Reports, outboxes: Outboxes) -> None:
     """
     uvloop raises for it, in whoever's turn it is: a leaving client would take a server's pipe.
     """
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
     made.close("told to")
     made.write(b"late\n")
     assert transport.written == b""
 
 
-async def test_frames_after_the_end_are_nobodys(heard: Heard, outboxes: Outboxes) -> None:
-    made = connection(heard, outboxes)
+async def test_frames_after_the_end_of_the_session_are_dropped(
+    reports: Reports, outboxes: Outboxes
+) -> None:
+    made = connection(reports, outboxes)
     FakeTransport(made)
 
     def end(_session: SessionId, frame: bytes | Oversized) -> None:
-        heard.frames.append(frame)
+        reports.frames.append(frame)
         made.close("enough")
 
     made._on_frame = end
     made.data_received(b"one\ntwo\nthree\n")
-    assert heard.frames == [b"one"]
+    assert reports.frames == [b"one"]
 
 
-async def test_a_slow_client_loses_notifications_first(heard: Heard, outboxes: Outboxes) -> None:
+async def test_a_slow_client_loses_notifications_first(
+    reports: Reports, outboxes: Outboxes
+) -> None:
     """
     B089: half of the bound is for answers alone.
     """
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
     made.write(b"a" * 450)
     made.write(b"n" * 100, is_notification=True)
     assert b"n" not in transport.written
     made.write(b"b" * 100)
     assert transport.written.endswith(b"b" * 100)
-    assert heard.ends == []
+    assert reports.ends == []
 
 
-async def test_over_the_bound_the_connection_goes_with_a_reason(
-    heard: Heard, outboxes: Outboxes
+async def test_a_connection_over_its_bound_is_closed_with_a_reason(
+    reports: Reports, outboxes: Outboxes
 ) -> None:
     """
     B089.
     """
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
     made.write(b"a" * 900)
     made.write(b"b" * 200)
     assert transport.aborted
-    assert "does not read" in heard.ends[0]
-    assert "max_outbox_bytes" in heard.ends[0]
+    assert "does not read" in reports.ends[0]
+    assert "max_outbox_bytes" in reports.ends[0]
 
 
 async def test_a_client_that_reads_again_gets_notifications_again(
-    heard: Heard, outboxes: Outboxes
+    reports: Reports, outboxes: Outboxes
 ) -> None:
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     transport = FakeTransport(made)
     made.write(b"a" * 600)
     transport.take_all()
@@ -232,70 +238,72 @@ async def test_a_client_that_reads_again_gets_notifications_again(
     assert transport.written.endswith(b"n" * 10)
 
 
-async def test_of_all_outboxes_together_the_largest_goes(heard: Heard, outboxes: Outboxes) -> None:
-    small, large = connection(heard, outboxes, 1), connection(heard, outboxes, 2)
+async def test_the_largest_of_all_outboxes_is_closed_first(
+    reports: Reports, outboxes: Outboxes
+) -> None:
+    small, large = connection(reports, outboxes, 1), connection(reports, outboxes, 2)
     first, second = FakeTransport(small), FakeTransport(large)
     small.write(b"a" * 600)
     large.write(b"b" * 800)
     small.write(b"c" * 150)
     assert second.aborted
     assert not first.aborted
-    assert "max_buffered_bytes" in heard.ends[0]
+    assert "max_buffered_bytes" in reports.ends[0]
 
 
-async def test_waiting_for_the_end_of_one_that_is_gone_takes_no_time(
-    heard: Heard, outboxes: Outboxes
+async def test_waiting_for_a_closed_connection_returns_at_once(
+    reports: Reports, outboxes: Outboxes
 ) -> None:
-    made = connection(heard, outboxes)
+    made = connection(reports, outboxes)
     FakeTransport(made)
     made.connection_lost(None)
     await asyncio.wait_for(made.wait_gone(10), 1)
 
 
-def long_lines(heard: Heard, outboxes: Outboxes, session: int) -> Connection:
+def long_lines(reports: Reports, outboxes: Outboxes, session: int) -> Connection:
     return Connection(
         SessionId(session),
         max_frame_bytes=1 << 20,
         outboxes=outboxes,
-        on_frame=heard.frame,
-        on_closed=heard.closed,
+        on_frame=reports.frame,
+        on_closed=reports.closed,
     )
 
 
-async def test_lines_that_are_never_finished_count_with_the_outboxes(heard: Heard) -> None:
+async def test_lines_that_are_never_finished_count_with_the_outboxes(reports: Reports) -> None:
     """
     A thousand clients could have 9 GiB kept of theirs.
     """
     outboxes = Outboxes(one_bytes=1 << 30, memory=Memory(500_000))
     transports = []
     for session, size in ((1, 100_000), (2, 300_000), (3, 150_000)):
-        made = long_lines(heard, outboxes, session)
+        made = long_lines(reports, outboxes, session)
         transports.append(FakeTransport(made))
         made.data_received(b"x" * size)
     assert [each.aborted for each in transports] == [False, True, False]
-    assert "max_buffered_bytes" in heard.ends[0]
+    assert "max_buffered_bytes" in reports.ends[0]
 
 
-async def test_a_long_line_that_is_finished_counts_no_more(heard: Heard) -> None:
+async def test_a_long_line_is_not_counted_after_its_end(reports: Reports) -> None:
     outboxes = Outboxes(one_bytes=1 << 30, memory=Memory(500_000))
-    made = long_lines(heard, outboxes, 1)
+    made = long_lines(reports, outboxes, 1)
     transport = FakeTransport(made)
     for _ in range(5):
         made.data_received(b"x" * 300_000)
         made.data_received(b"\n")
-    assert len(heard.frames) == 5
+    assert len(reports.frames) == 5
     assert not transport.aborted
-    other = long_lines(heard, outboxes, 2)
+    other = long_lines(reports, outboxes, 2)
     other_transport = FakeTransport(other)
     other.data_received(b"y" * 400_000)
     assert not other_transport.aborted
 
 
-async def test_of_who_is_gone_nothing_is_kept(heard: Heard) -> None:
+async def test_nothing_is_kept_for_a_closed_connection(reports: Reports) -> None:
     """
     The collector comes when there are many objects, and a line of megabytes is one.
     """
-    made = long_lines(heard, Outboxes(one_bytes=1 << 30, memory=Memory(1 << 30)), 1)
+    made = long_lines(reports, Outboxes(one_bytes=1 << 30, memory=Memory(1 << 30)), 1)
     FakeTransport(made)
     made.data_received(b"x" * 300_000)
     made.connection_lost(None)

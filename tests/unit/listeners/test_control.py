@@ -1,90 +1,72 @@
-"""Control methods: parameters are checked, each request is answered once."""
+"""Control requests of the socket: each is answered once, in order, or cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from mcpd.api import requests as api
 from mcpd.core.facts import Failure
-from mcpd.core.mux import events
-from mcpd.core.mux.commands import Control
+from mcpd.core.interface import events
+from mcpd.core.interface.commands import Control
 from mcpd.ids import SessionId
 from mcpd.listeners import control
-from mcpd.listeners.control import Desk, Json, Send, Unsubscribe, read
+from mcpd.listeners.control import ControlServer
+from mcpd.listeners.requests import Answer, ControlRequests, Method, Request, Send, Unsubscribe
+from mcpd.principal import local
 
 ONE = SessionId(1)
+USER = local(1000)
 
 
-class FakeBackend:
-    """Answers what a test tells it to."""
+class FakeHandlers:
+    """Answers what a test wants."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.unsubscribed = 0
         self.send: Send | None = None
-        self.drains: list[float | None] = []
-        self.started = 0
         self.cancelled = 0
 
-    def workspace(self, cwd: str) -> str | None:
-        return f"project of {cwd}"
-
-    def hello(self) -> Json:
-        return {"api": 1}
-
-    def attach(self, params: control.AttachParams) -> tuple[str | None, str | None] | Failure:
-        if params.server == "nope":
-            return Failure("config_invalid", "no such thing")
-        return params.server, "/work"
-
-    async def status(self, servers: tuple[str, ...] | None) -> Json | Failure:
-        raise ZeroDivisionError
-
-    def entries(self) -> Json:
-        return {"servers": []}
-
-    async def start(self, servers: tuple[str, ...]) -> Json | Failure:
-        self.started += 1
+    async def wait(self, _request: Request, params: api.ServersParams) -> Answer:
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        return {"servers": list(servers)}
+        return {"servers": list(params.servers)}
 
-    async def stop(self, servers: tuple[str, ...]) -> Json | Failure:
-        return Failure("server_not_found", "who?")
+    def greet(self, _request: Request, _params: api.Params) -> Answer:
+        return {"api": 1}
 
-    async def restart(self, servers: tuple[str, ...]) -> Json | Failure:
-        return {"restarted": list(servers)}
+    def ask_mux(self, request: Request, _params: api.Params) -> Answer:
+        return events.ListItems(request.session, request.key, ("tools",), None)
 
-    async def reload(self) -> Json | Failure:
-        return {}
+    async def fail(self, _request: Request, _params: api.Params) -> Answer:
+        return Failure("server_not_found", "which one?")
 
-    def logs(self, server: str | None, lines: int) -> Iterator[list[Any]] | Failure:
-        return iter([[{"text": "one"}], [], [{"text": "two"}]])
+    async def crash(self, _request: Request, _params: api.Params) -> Answer:
+        raise ZeroDivisionError
 
-    def follow_log(self, server: str | None, send: Send) -> Unsubscribe:
-        return self._follow(send)
+    def follow(self, request: Request, _params: api.Params) -> Answer:
+        return request.follow("mcpd/event", self._subscribe) or {"seq": 7}
 
-    def events(self, servers: tuple[str, ...] | None) -> Json | Failure:
-        return {"seq": 7}
+    async def follow_slowly(self, request: Request, _params: api.Params) -> Answer:
+        refusal = request.follow("mcpd/log", self._subscribe)
+        await asyncio.sleep(0)
+        return refusal or {"lines": []}
 
-    def follow_events(
-        self, servers: tuple[str, ...] | None, since: int | None, send: Send
-    ) -> Unsubscribe:
-        send({"seq": 7})
-        return self._follow(send)
+    async def follow_and_fail(self, request: Request, _params: api.Params) -> Answer:
+        request.follow("mcpd/log", self._subscribe)
+        return Failure("server_not_found", "which one?")
 
-    def shutdown(self, drain: float | None) -> None:
-        self.drains.append(drain)
-
-    def _follow(self, send: Send) -> Unsubscribe:
+    def _subscribe(self, send: Send) -> Unsubscribe:
         self.send = send
+        send({"seq": 7})
 
         def unsubscribe() -> None:
             self.unsubscribed += 1
@@ -92,20 +74,44 @@ class FakeBackend:
         return unsubscribe
 
 
-class Office:
-    """A desk with what came out of it, in order."""
+METHODS = (
+    Method("wait", api.ServersParams, dict, FakeHandlers.wait),
+    Method("greet", api.Params, dict, FakeHandlers.greet),
+    Method("ask_mux", api.Params, dict, FakeHandlers.ask_mux),
+    Method("fail", api.Params, dict, FakeHandlers.fail),
+    Method("crash", api.Params, dict, FakeHandlers.crash),
+    Method("follow", api.Params, dict, FakeHandlers.follow),
+    Method("follow_slowly", api.Params, dict, FakeHandlers.follow_slowly),
+    Method("follow_and_fail", api.Params, dict, FakeHandlers.follow_and_fail),
+)
+
+
+class World:
+    """A control server with what came out of it, in order."""
 
     def __init__(self) -> None:
-        self.backend = FakeBackend()
+        self.handlers = FakeHandlers()
         self.out: list[Any] = []
-        self.desk = Desk(self.backend, dispatch=self.out.append, notify=self._notify)
+        self.brought: list[tuple[Mapping[str, Any], str | None]] = []
+        self.server = ControlServer(
+            ControlRequests(METHODS, self.handlers),
+            server_of_command=self._server_of_command,
+            dispatch=self.out.append,
+            notify=lambda session, line: self.out.append((session, json.loads(line))),
+        )
 
-    def _notify(self, session: SessionId, line: bytes) -> None:
-        self.out.append((session, json.loads(line)))
+    def _server_of_command(self, command: Mapping[str, Any], cwd: str | None) -> str | Failure:
+        self.brought.append((command, cwd))
+        return "brought" if command else Failure("config_invalid", "no command")
 
-    def ask(self, method: str, params: object = None) -> Any:
+    def ask(
+        self, method: str, params: object = None, *, session: SessionId = ONE, key: bytes = b"1"
+    ) -> None:
         raw = None if params is None else json.dumps(params).encode()
-        self.desk.serve(Control(ONE, b"1", method, raw))
+        self.server.serve(Control(session, key, method, raw, USER))
+
+    def answers(self) -> list[events.ControlDone]:
+        return [each for each in self.out if isinstance(each, events.ControlDone)]
 
     async def settle(self) -> None:
         for _ in range(5):
@@ -113,229 +119,151 @@ class Office:
 
 
 @pytest.fixture
-async def office() -> Office:
-    return Office()
+async def world() -> World:
+    return World()
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "says"),
-    [
-        ("mcpd/call", b"{}", "server"),
-        ("mcpd/call", b'{"server":5,"tool":"x"}', "params.server: expected `str`, got `int`"),
-        ("mcpd/call", b'{"server":"x"}', "tool"),
-        ("mcpd/call", b"[1]", "expected `object`"),
-        ("mcpd/logs", b'{"lines":"many"}', "params.lines"),
-        ("mcpd/start", b'{"servers":"one"}', "params.servers"),
-        ("mcpd/attach", b'{"roots":[1]}', "params.roots[0]"),
-        ("mcpd/read", b'"x"', "object"),
-        ("mcpd/call", b'{"server":"a","tool":"t","timeout":"5"}', "params.timeout: expected"),
-        ("mcpd/call", b'{"server":"a","tool":"t","timeout":true}', "params.timeout: expected"),
-        ("mcpd/call", b'{"server":"a","tool":"t","timeout":0}', "params.timeout: expected"),
-        ("mcpd/call", b'{"server":"a","tool":"t","timeout":-0.5}', "params.timeout: expected"),
-        ("mcpd/call", b'{"server":"a","tool":"t","timeout":1e400}', "params.timeout"),
-        ("mcpd/start", b'{"servers":[%b"x"]}' % (b'"x",' * 1000), "params.servers"),
-        ("mcpd/events", b'{"servers":[%b"x"]}' % (b'"x",' * 1000), "params.servers"),
-        ("mcpd/attach", b'{"roots":[%b"x"]}' % (b'"x",' * 1000), "params.roots"),
-        ("mcpd/attach", b'{"cwd":"%b"}' % (b"/a" * 2049), "params.cwd"),
-        ("mcpd/hello", b'{"cwd":"%b"}' % (b"/a" * 2049), "params.cwd"),
-        ("mcpd/hello", b'{"x":"%b"}' % (b"x" * control.PARAMS_BYTES), "params: expected at most"),
-    ],
-)
-def test_bad_parameters_are_told_with_their_place(method: str, params: bytes, says: str) -> None:
-    found = read(method, params)
-    assert isinstance(found, Failure)
-    assert found.kind == "invalid_params"
-    assert says in found.message
-
-
-def test_what_is_not_known_of_the_parameters_is_left_alone() -> None:
-    """
-    Newer clients may send it.
-    """
-    assert isinstance(read("mcpd/hello", b'{"new":1}'), control.Hello)
-
-
-@pytest.mark.parametrize("params", [None, b"null", b"{}"])
-def test_no_parameters_are_as_good_as_empty_ones(params: bytes | None) -> None:
-    assert isinstance(read("mcpd/events", params), control.Events)
-
-
-def test_an_unknown_method_is_one() -> None:
-    found = read("mcpd/nope", None)
-    assert isinstance(found, Failure)
-    assert found.kind == "unknown_method"
-
-
-def test_lone_surrogates_in_arguments_pass() -> None:
-    """
-    JavaScript sends them; msgspec refuses them even in what it leaves raw.
-    """
-    raw = b'{"server":"a","tool":"t","arguments":{"x":"\\ud800"}}'
-    found = read("mcpd/call", raw)
-    assert isinstance(found, control.CallParams)
-    assert bytes(found.arguments) == b'{"x":"\\ud800"}'
-
-
-def test_lone_surrogates_do_not_hide_a_wrong_timeout() -> None:
-    found = read("mcpd/call", b'{"server":"a","tool":"t","arguments":["\\ud800"],"timeout":0}')
-    assert isinstance(found, Failure)
-    assert "params.timeout" in found.message
-
-
-def test_lone_surrogates_do_not_hide_what_is_missing() -> None:
-    found = read("mcpd/call", b'{"server":"a","arguments":{"x":"\\ud800"}}')
-    assert isinstance(found, Failure)
-    assert "tool" in found.message
-
-
-async def test_a_call_becomes_an_event_with_its_arguments_untouched(office: Office) -> None:
-    raw = b'{"server":"a","tool":"t","arguments":{"n":1.0},"timeout":2,"progress":true}'
-    office.desk.serve(Control(ONE, b"1", "mcpd/call", raw))
-    assert office.out == [events.CallTool(ONE, b"1", "a", "t", b'{"n":1.0}', 2.0, True)]
-
-
-async def test_arguments_of_a_tool_may_be_any_json_and_those_of_a_prompt_an_object(
-    office: Office,
-) -> None:
-    """
-    MCP has objects alone, and some tools declare a schema of something else.
-    """
-    office.ask("mcpd/call", {"server": "a", "tool": "t", "arguments": [1]})
-    assert json.loads(office.out[0].arguments) == [1]
-    office.ask("mcpd/prompt", {"server": "a", "name": "p", "arguments": [1]})
-    assert office.out[1].failure.kind == "invalid_params"
-
-
-@pytest.mark.parametrize(
-    ("method", "kinds"),
-    [
-        ("mcpd/tools", ("tools",)),
-        ("mcpd/prompts", ("prompts",)),
-        ("mcpd/resources", ("resources", "templates")),
-    ],
-)
-async def test_lists_become_events(office: Office, method: str, kinds: tuple[str, ...]) -> None:
-    office.ask(method, {"server": "a"})
-    assert office.out == [events.ListItems(ONE, b"1", kinds, "a")]
-
-
-async def test_attaching_tells_who_and_where(office: Office) -> None:
+async def test_attaching_names_the_client_and_its_workspace(world: World) -> None:
     client = {"name": "ed", "version": "2", "pid": 5}
-    office.ask("mcpd/attach", {"server": "a", "client": client, "control": False})
-    (event,) = office.out
-    assert event == events.Attach(ONE, b"1", "a", "ed 2", "/work", (), False, 5)
+    params = {"server": "a", "client": client, "control": False, "roots": ["file:///work"]}
+    world.ask("mcpd/attach", params)
+    (event,) = world.out
+    assert event == events.Attach(ONE, b"1", "a", "ed 2", "/work", ("file:///work",), False, 5)
+    assert len(world.server) == 0
 
 
-async def test_attaching_may_fail_at_once(office: Office) -> None:
-    office.ask("mcpd/attach", {"server": "nope"})
-    assert office.out[0].failure.kind == "config_invalid"
+async def test_attaching_may_bring_a_server(world: World) -> None:
+    world.ask("mcpd/attach", {"command": {"command": "x"}, "cwd": "/work"})
+    assert world.brought == [({"command": "x"}, "/work")]
+    assert world.out[0].server == "brought"
 
 
-async def test_an_answer_that_takes_its_time_comes_later(office: Office) -> None:
-    office.ask("mcpd/start", {"servers": ["a"]})
-    await office.settle()
-    assert office.out == []
-    office.backend.gate.set()
-    await office.settle()
-    assert office.out == [events.ControlDone(ONE, b"1", b'{"servers":["a"]}')]
-    assert len(office.desk) == 0
+@pytest.mark.parametrize(
+    ("params", "kind"),
+    [
+        ({"command": {}}, "config_invalid"),
+        ({"command": {"command": "x"}, "server": "a"}, "invalid_params"),
+        ({"cwd": "here"}, "invalid_params"),
+        ({"cwd": 1}, "invalid_params"),
+    ],
+)
+async def test_attaching_may_fail_at_once(
+    world: World, params: dict[str, object], kind: str
+) -> None:
+    world.ask("mcpd/attach", params)
+    assert world.out[0].failure.kind == kind
+    assert len(world.server) == 0
 
 
-async def test_a_cancelled_request_is_not_answered(office: Office) -> None:
-    office.ask("mcpd/start", {"servers": ["a"]})
-    await office.settle()
-    office.desk.cancel(ONE, b"1")
-    office.backend.gate.set()
-    await office.settle()
-    assert office.out == []
-    assert office.backend.cancelled == 1
-    assert len(office.desk) == 0
+async def test_a_result_that_is_there_is_sent_at_once(world: World) -> None:
+    world.ask("greet")
+    assert world.out == [events.ControlDone(ONE, b"1", b'{"api":1}')]
+    assert len(world.server) == 0
 
 
-async def test_a_failure_is_an_answer(office: Office) -> None:
-    office.ask("mcpd/stop", {"servers": ["a"]})
-    await office.settle()
-    assert office.out[0].failure.kind == "server_not_found"
+async def test_a_request_that_the_mux_answers_is_handed_over(world: World) -> None:
+    world.ask("ask_mux")
+    assert world.out == [events.ListItems(ONE, b"1", ("tools",), None)]
+    assert len(world.server) == 0
 
 
-async def test_a_bug_of_ours_is_an_answer_too(office: Office) -> None:
-    office.ask("mcpd/status")
-    await office.settle()
-    assert office.out[0].failure.kind == "internal"
+async def test_an_answer_that_takes_time_comes_later(world: World) -> None:
+    world.ask("wait", {"servers": ["a"]})
+    await world.settle()
+    assert world.out == []
+    world.handlers.gate.set()
+    await world.settle()
+    assert world.out == [events.ControlDone(ONE, b"1", b'{"servers":["a"]}')]
+    assert len(world.server) == 0
 
 
-async def test_what_a_stream_brings_follows_its_answer(office: Office) -> None:
-    office.ask("mcpd/events", {"since": 0})
-    await office.settle()
-    answer, first = office.out
+async def test_a_cancelled_request_is_not_answered(world: World) -> None:
+    world.ask("wait", {"servers": ["a"]})
+    await world.settle()
+    world.server.cancel(ONE, b"1")
+    world.handlers.gate.set()
+    await world.settle()
+    assert world.out == []
+    assert world.handlers.cancelled == 1
+    assert len(world.server) == 0
+
+
+async def test_a_failure_is_an_answer(world: World) -> None:
+    world.ask("fail")
+    await world.settle()
+    assert world.out[0].failure.kind == "server_not_found"
+    assert len(world.server) == 0
+
+
+async def test_a_crash_of_a_handler_is_answered(world: World) -> None:
+    world.ask("crash")
+    await world.settle()
+    assert world.out[0].failure.kind == "internal"
+    assert len(world.server) == 0
+
+
+async def test_notifications_of_a_stream_follow_its_answer(world: World) -> None:
+    world.ask("follow")
+    answer, first = world.out
     assert answer == events.ControlDone(ONE, b"1", b'{"seq":7}', is_stream=True)
     assert first == (ONE, {"jsonrpc": "2.0", "method": "mcpd/event", "params": {"seq": 7}})
-    assert office.backend.send is not None
-    office.backend.send({"seq": 8})
-    assert office.out[-1][1]["params"] == {"seq": 8}
+    assert world.handlers.send is not None
+    world.handlers.send({"seq": 8})
+    assert world.out[-1][1]["params"] == {"seq": 8}
 
 
-async def test_a_stream_ends_when_it_is_cancelled(office: Office) -> None:
-    office.ask("mcpd/logs", {"follow": True})
-    await office.settle()
-    assert office.out[0].is_stream
-    office.desk.cancel(ONE, b"1")
-    assert office.backend.unsubscribed == 1
-    assert len(office.desk) == 0
+async def test_notifications_wait_for_an_answer_that_takes_time(world: World) -> None:
+    world.ask("follow_slowly")
+    await asyncio.sleep(0)
+    assert world.handlers.send is not None
+    world.handlers.send({"seq": 8})
+    assert world.out == []
+    await world.settle()
+    answer, *rest = world.out
+    assert answer == events.ControlDone(ONE, b"1", b'{"lines":[]}', is_stream=True)
+    assert [line["params"]["seq"] for _, line in rest] == [7, 8]
 
 
-async def test_a_connection_has_so_many_streams_and_no_more(office: Office) -> None:
+async def test_a_stream_ends_when_it_is_cancelled(world: World) -> None:
+    world.ask("follow")
+    world.server.cancel(ONE, b"1")
+    assert world.handlers.unsubscribed == 1
+    assert len(world.server) == 0
+
+
+async def test_a_stream_ends_when_it_is_cancelled_before_its_answer(world: World) -> None:
+    world.ask("follow_slowly")
+    await asyncio.sleep(0)
+    world.server.cancel(ONE, b"1")
+    await world.settle()
+    assert world.handlers.unsubscribed == 1
+    assert world.out == []
+
+
+async def test_a_request_that_fails_leaves_no_stream(world: World) -> None:
+    world.ask("follow_and_fail")
+    await world.settle()
+    (answer,) = world.out
+    assert answer.failure is not None
+    assert not answer.is_stream
+    assert world.handlers.unsubscribed == 1
+    assert len(world.server) == 0
+
+
+async def test_the_streams_of_a_connection_are_bounded(world: World) -> None:
     """
-    Each is told each event: a thousand of them were a thousand lines for each.
+    Each stream gets each event: with a thousand streams an event was a thousand lines.
     """
     for number in range(control.MOST_STREAMS + 1):
-        method = ("mcpd/events", "mcpd/logs")[number % 2]
-        office.desk.serve(Control(ONE, b"%d" % number, method, b'{"follow":true}'))
-        await office.settle()
-    answers = [each for each in office.out if isinstance(each, events.ControlDone)]
+        world.ask(("follow", "follow_slowly")[number % 2], key=b"%d" % number)
+        await world.settle()
+    answers = world.answers()
     assert [each.failure is None for each in answers] == [True] * control.MOST_STREAMS + [False]
     assert answers[-1].failure is not None
     assert answers[-1].failure.kind == "rate_limited"
-    office.desk.serve(Control(SessionId(2), b"1", "mcpd/events", None))
-    office.desk.cancel(ONE, b"0")
-    office.desk.serve(Control(ONE, b"again", "mcpd/events", None))
-    await office.settle()
-    answers = [each for each in office.out if isinstance(each, events.ControlDone)]
-    assert [each.failure for each in answers[-2:]] == [None, None]
-    office.desk.close()
-    assert len(office.desk) == 0
-
-
-async def test_arguments_of_a_tool_may_be_long(office: Office) -> None:
-    office.ask("mcpd/call", {"server": "s", "tool": "t", "arguments": {"x": "x" * (2 << 20)}})
-    assert len(office.out[0].arguments) > control.PARAMS_BYTES
-
-
-async def test_what_comes_while_a_long_log_is_read_follows_it(office: Office) -> None:
-    """
-    Others have their turn between the pieces, and what they say there is not missed.
-    """
-    office.ask("mcpd/logs", {"follow": True})
-    await asyncio.sleep(0)
-    assert office.backend.send is not None
-    assert office.out == []
-    office.backend.send({"text": "three"})
-    await office.settle()
-    office.backend.send({"text": "four"})
-    answer, *rest = office.out
-    lines = b'{"lines":[{"text":"one"},{"text":"two"}]}'
-    assert answer == events.ControlDone(ONE, b"1", lines, is_stream=True)
-    assert [told["params"]["text"] for _, told in rest] == ["three", "four"]
-
-
-async def test_logs_without_follow_are_no_stream(office: Office) -> None:
-    office.ask("mcpd/logs")
-    await office.settle()
-    assert not office.out[0].is_stream
-    assert len(office.desk) == 0
-
-
-async def test_shutting_down_is_answered_first(office: Office) -> None:
-    office.ask("mcpd/shutdown", {"drain": 1})
-    assert office.out == [events.ControlDone(ONE, b"1", b"{}")]
-    assert office.backend.drains == [1.0]
+    world.ask("follow", session=SessionId(2))
+    world.server.cancel(ONE, b"0")
+    world.ask("follow", key=b"again")
+    assert [each.failure for each in world.answers()[-2:]] == [None, None]
+    world.server.close()
+    assert len(world.server) == 0

@@ -11,14 +11,14 @@ import pytest
 from mcpd.listeners.peer import Peer, credentials, is_allowed
 
 
-def test_the_kernel_says_who_connected():
+def test_the_kernel_names_the_user_and_the_process_that_connected():
     ours, theirs = socket.socketpair()
     with ours, theirs:
         found = credentials(ours)
     assert found == Peer(pid=os.getpid(), uid=os.geteuid(), gid=os.getegid())
 
 
-def test_another_process_is_told_by_its_pid(tmp_path, monkeypatch):
+def test_another_process_is_recognised_by_its_pid(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("s")

@@ -21,7 +21,7 @@ from mcpd.listeners.peer import Peer
 from tests.support.waiting import wait_until_async
 
 
-class Door:
+class Listening:
     """A listener on a socket of its own, with what it did."""
 
     def __init__(self, folder: Path, most: int = 10) -> None:
@@ -69,7 +69,7 @@ class Door:
     def _closed(self, session: SessionId, _reason: str) -> None:
         self.listener.ended(self.connections.pop(session))
 
-    def knock(self) -> socket.socket:
+    def connect(self) -> socket.socket:
         client = socket.socket(socket.AF_UNIX)
         client.settimeout(5)
         client.connect(self.path)
@@ -83,65 +83,67 @@ async def folder() -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-async def door(folder: Path) -> AsyncIterator[Door]:
-    made = Door(folder)
+async def listening(folder: Path) -> AsyncIterator[Listening]:
+    made = Listening(folder)
     made.listener.start()
     yield made
     await made.listener.close()
 
 
-async def test_our_own_user_is_let_in_and_read(door: Door) -> None:
-    with door.knock() as client:
+async def test_the_daemons_own_user_may_connect(listening: Listening) -> None:
+    with listening.connect() as client:
         client.sendall(b"hello\n")
-        await wait_until_async(lambda: door.lines == [b"hello"])
-        assert door.listener.count == 1
-    await wait_until_async(lambda: door.listener.count == 0)
+        await wait_until_async(lambda: listening.lines == [b"hello"])
+        assert listening.listener.count == 1
+    await wait_until_async(lambda: listening.listener.count == 0)
 
 
-async def test_another_user_is_not_even_read(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_read_from_another_user(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
     B118: file modes are opened by hand, and on some systems they count for nothing.
     """
     monkeypatch.setattr(unix, "credentials", lambda _: Peer(pid=77, uid=12345, gid=1))
-    with door.knock() as client:
+    with listening.connect() as client:
         client.sendall(b"hello\n")
-        await wait_until_async(lambda: door.refused)
+        await wait_until_async(lambda: listening.refused)
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(10) == b""
-    assert "12345" in door.refused[0]
-    assert door.lines == []
-    assert door.peers == []
+    assert "12345" in listening.refused[0]
+    assert listening.lines == []
+    assert listening.peers == []
 
 
-async def test_one_too_many_is_turned_away(folder: Path) -> None:
-    door = Door(folder, most=1)
-    door.listener.start()
+async def test_a_connection_over_the_limit_is_refused(folder: Path) -> None:
+    listening = Listening(folder, most=1)
+    listening.listener.start()
     with contextlib.ExitStack() as clients:
         for _ in range(1 + unix.RESERVE):
-            clients.enter_context(door.knock())
-        await wait_until_async(lambda: door.listener.count == 1 + unix.RESERVE)
-        told = len(door.refused)
-        late = clients.enter_context(door.knock())
+            clients.enter_context(listening.connect())
+        await wait_until_async(lambda: listening.listener.count == 1 + unix.RESERVE)
+        told = len(listening.refused)
+        late = clients.enter_context(listening.connect())
         answer = json.loads(await asyncio.to_thread(late.recv, 1 << 16))
         assert answer["error"]["data"]["kind"] == "rate_limited"
-        assert len(door.refused) == told + 1
-        assert door.listener.count == 1 + unix.RESERVE
-    await wait_until_async(lambda: door.listener.count == 0)
-    with door.knock() as client:
+        assert len(listening.refused) == told + 1
+        assert listening.listener.count == 1 + unix.RESERVE
+    await wait_until_async(lambda: listening.listener.count == 0)
+    with listening.connect() as client:
         client.sendall(b"now\n")
-        await wait_until_async(lambda: door.lines == [b"now"])
-    await door.listener.close()
+        await wait_until_async(lambda: listening.lines == [b"now"])
+    await listening.listener.close()
 
 
 async def test_without_descriptors_it_pauses_and_recovers(
-    door: Door, monkeypatch: pytest.MonkeyPatch
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    B143: the loop would come back at once, for as long as somebody waits at the door.
+    B143: the loop would come back at once, for as long as somebody waits at the listening.
     """
     monkeypatch.setattr(unix, "PAUSE_S", 0.05)
     tries = 0
-    real = door.listener._socket
+    real = listening.listener._socket
 
     class Exhausted:
         """A socket whose process has no descriptor left, three times."""
@@ -159,106 +161,108 @@ async def test_without_descriptors_it_pauses_and_recovers(
         def close(self) -> None:
             real.close()
 
-    door.listener.stop()
-    door.listener._socket = Exhausted()  # type: ignore[assignment]
-    door.listener.start()
-    with door.knock() as client:
+    listening.listener.stop()
+    listening.listener._socket = Exhausted()  # type: ignore[assignment]
+    listening.listener.start()
+    with listening.connect() as client:
         client.sendall(b"patience\n")
-        await wait_until_async(lambda: door.lines == [b"patience"])
-    assert len(door.refused) == 1, "one thing is told once"
+        await wait_until_async(lambda: listening.lines == [b"patience"])
+    assert len(listening.refused) == 1, "one thing is told once"
     assert tries <= 6
 
 
-async def test_descriptors_that_are_kept_for_the_daemon_go_to_nobody(door: Door) -> None:
+async def test_no_connection_gets_a_descriptor_that_is_kept_for_the_daemon(
+    listening: Listening,
+) -> None:
     """
     B143: with none left, the daemon could not even see whether a process has gone.
     """
-    door.usable_fds = door.control_fds = 0
-    with door.knock() as client, client.makefile("rb") as file:
+    listening.usable_fds = listening.control_fds = 0
+    with listening.connect() as client, client.makefile("rb") as file:
         told = json.loads(await asyncio.to_thread(file.readline))
         assert await asyncio.to_thread(file.readline) == b""
     assert (told["id"], told["error"]["data"]["kind"]) == (None, "rate_limited")
     assert "descriptors" in told["error"]["message"]
-    assert (door.peers, door.listener.count) == ([], 0)
-    with door.knock(), door.knock():
+    assert (listening.peers, listening.listener.count) == ([], 0)
+    with listening.connect(), listening.connect():
         pass
-    door.usable_fds = door.control_fds = 1 << 30
-    with door.knock() as client:
+    listening.usable_fds = listening.control_fds = 1 << 30
+    with listening.connect() as client:
         client.sendall(b"now\n")
-        await wait_until_async(lambda: door.lines == [b"now"])
-    assert len(door.refused) == 1
+        await wait_until_async(lambda: listening.lines == [b"now"])
+    assert len(listening.refused) == 1
 
 
-async def test_another_socket_takes_the_place_of_a_lost_one(door: Door) -> None:
-    Path(door.path).unlink()
-    door.listener.replace(door._bind())
-    with door.knock() as client:
+async def test_another_socket_takes_the_place_of_a_lost_one(listening: Listening) -> None:
+    Path(listening.path).unlink()
+    listening.listener.replace(listening._bind())
+    with listening.connect() as client:
         client.sendall(b"again\n")
-        await wait_until_async(lambda: door.lines == [b"again"])
+        await wait_until_async(lambda: listening.lines == [b"again"])
 
 
-async def test_over_the_limit_a_few_are_let_in_for_control_alone(folder: Path) -> None:
+async def test_connections_over_the_limit_are_accepted_for_control_alone(folder: Path) -> None:
     """
     They are as the others once one of those has ended, the oldest first.
     """
-    door = Door(folder, most=2)
-    door.listener.start()
-    first = door.knock()
-    with door.knock(), door.knock() as third, door.knock():
-        await wait_until_async(lambda: door.listener.count == 4)
-        assert door.in_reserve == [3, 4]
+    listening = Listening(folder, most=2)
+    listening.listener.start()
+    first = listening.connect()
+    with listening.connect(), listening.connect() as third, listening.connect():
+        await wait_until_async(lambda: listening.listener.count == 4)
+        assert listening.in_reserve == [3, 4]
         third.sendall(b"status\n")
-        await wait_until_async(lambda: door.lines == [b"status"])
-        assert door.admitted == []
+        await wait_until_async(lambda: listening.lines == [b"status"])
+        assert listening.admitted == []
         first.close()
-        await wait_until_async(lambda: door.admitted == [3])
-        assert door.listener.count == 3
-    await wait_until_async(lambda: door.listener.count == 0)
-    await door.listener.close()
+        await wait_until_async(lambda: listening.admitted == [3])
+        assert listening.listener.count == 3
+    await wait_until_async(lambda: listening.listener.count == 0)
+    await listening.listener.close()
 
 
-async def test_one_that_was_served_gives_its_place_to_the_next(folder: Path) -> None:
+async def test_a_served_connection_of_the_reserve_makes_room_for_the_next(folder: Path) -> None:
     """
     A connection that stays, as that of a stream, keeps nobody from looking and stopping. One that
     is owed an answer keeps its place.
     """
-    door = Door(folder, most=0)
-    door.listener.start()
+    listening = Listening(folder, most=0)
+    listening.listener.start()
     with contextlib.ExitStack() as clients:
-        held = [clients.enter_context(door.knock()) for _ in range(unix.RESERVE)]
+        held = [clients.enter_context(listening.connect()) for _ in range(unix.RESERVE)]
         for client in held[:2]:
             client.sendall(b"events\n")
-        await wait_until_async(lambda: len(door.lines) == 2)
-        await wait_until_async(lambda: door.listener.count == unix.RESERVE)
-        door.busy.add(SessionId(1))
-        late = clients.enter_context(door.knock())
+        await wait_until_async(lambda: len(listening.lines) == 2)
+        await wait_until_async(lambda: listening.listener.count == unix.RESERVE)
+        listening.busy.add(SessionId(1))
+        late = clients.enter_context(listening.connect())
         late.sendall(b"status\n")
-        await wait_until_async(lambda: len(door.lines) == 3)
-        assert SessionId(1) in door.connections
-        assert SessionId(2) not in door.connections
+        await wait_until_async(lambda: len(listening.lines) == 3)
+        assert SessionId(1) in listening.connections
+        assert SessionId(2) not in listening.connections
         told = json.loads(await asyncio.to_thread(held[1].makefile("rb").readline))
         assert told["error"]["data"]["kind"] == "rate_limited"
-        assert door.listener.count == unix.RESERVE
-    await wait_until_async(lambda: door.listener.count == 0)
-    await door.listener.close()
+        assert listening.listener.count == unix.RESERVE
+    await wait_until_async(lambda: listening.listener.count == 0)
+    await listening.listener.close()
 
 
-async def test_one_that_says_nothing_does_not_hold_the_reserve(
+async def test_a_silent_connection_of_the_reserve_is_closed(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unix, "FIRST_REQUEST_S", 0.05)
-    door = Door(folder, most=0)
-    door.listener.start()
-    with door.knock() as silent, door.knock() as speaks:
+    listening = Listening(folder, most=0)
+    listening.listener.start()
+    with listening.connect() as silent, listening.connect() as speaks:
         speaks.sendall(b"hello\n")
         assert await asyncio.to_thread(silent.recv, 10) == b""
-        assert door.listener.count == 1
-    await door.listener.close()
+        assert listening.listener.count == 1
+    await listening.listener.close()
 
 
-async def test_descriptors_that_are_kept_for_control_serve_control(door: Door) -> None:
-    door.usable_fds = 0
-    with door.knock() as client:
+async def test_descriptors_that_are_kept_for_control_serve_control(listening: Listening) -> None:
+    listening.usable_fds = 0
+    with listening.connect() as client:
         client.sendall(b"status\n")
-        await wait_until_async(lambda: door.lines == [b"status"])
-    assert door.in_reserve == [1]
+        await wait_until_async(lambda: listening.lines == [b"status"])
+    assert listening.in_reserve == [1]

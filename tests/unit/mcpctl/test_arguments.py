@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpctl.arguments import collect, need_schema, parse_json, parse_word, whole
+from mcpctl.arguments import collect, need_schema, non_object, parse_json, parse_word
 from mcpd.errors import RequestFailed
 
 SCHEMA = {
@@ -156,9 +156,9 @@ def test_typographic_quotes_are_named_where_json_cannot_be_read() -> None:
     ],
 )
 def test_args_are_what_the_schema_is_of(value: Any, schema: Any) -> None:
-    assert whole(value, [], schema) == value
+    assert non_object(value, [], schema) == value
     with pytest.raises(RequestFailed, match="cannot be added"):
-        whole(value, [parse_word("a=1")], schema)
+        non_object(value, [parse_word("a=1")], schema)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_args_are_what_the_schema_is_of(value: Any, schema: Any) -> None:
 )
 def test_args_are_an_object_for_any_other_schema(value: Any, schema: Any) -> None:
     with pytest.raises(RequestFailed, match="not an object"):
-        whole(value, [], schema)
+        non_object(value, [], schema)
 
 
 @pytest.mark.parametrize(

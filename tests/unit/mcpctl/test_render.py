@@ -129,17 +129,20 @@ def test_columns_are_left_out_in_the_order_given_until_the_others_fit(
 
     def lacking(columns: int) -> list[str]:
         monkeypatch.setenv("COLUMNS", str(columns))
-        return render.lacking(header, rows, io.StringIO(), spare)
+        return render.columns_to_hide(header, rows, io.StringIO(), spare)
 
     assert lacking(28) == []  # without NIL, which says nothing and is left out by itself
     assert lacking(27) == ["TWO"]
     assert lacking(10) == ["TWO", "ONE"]
     monkeypatch.delenv("COLUMNS")
-    assert render.lacking(header, rows, io.StringIO(), spare) == []
+    assert render.columns_to_hide(header, rows, io.StringIO(), spare) == []
 
 
 def test_a_table_without_columns() -> None:
-    assert render.without(["A", "B", "C"], [["1", "2", "3"]], ["B"]) == (["A", "C"], [["1", "3"]])
+    assert render.hide_columns(["A", "B", "C"], [["1", "2", "3"]], ["B"]) == (
+        ["A", "C"],
+        [["1", "3"]],
+    )
 
 
 def test_a_moment_is_the_time_of_day_here_and_how_long_ago() -> None:

@@ -11,9 +11,10 @@ import pytest
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.ids import SessionId, SlotId
+from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.observe.journal import Journal
-from mcpd.observe.logs import DaemonLog
 from mcpd.observe.observer import Observer
+from mcpd.observe.pipeline import Pipeline
 
 SLOT = SlotId("slot")
 CRASH = Failure("server_crashed", "x exited with status 7 hunter22", details={"exit_code": 7})
@@ -23,18 +24,20 @@ class Seen:
     """An observer and where its words go."""
 
     def __init__(self, fd: int) -> None:
-        self.log = DaemonLog(fd, level="debug")
+        self.log = DaemonLog(fd)
+        pipeline = Pipeline(self.log, level="debug")
+        pipeline.load()
         self.journal = Journal()
         self.notes: list[tuple[str, str, str]] = []
         self.observer = Observer(
-            self.log,
+            pipeline.logger,
             self.journal,
             lambda *note: self.notes.append(note),
             lambda _server, text: text.replace("hunter22", "***"),
         )
 
-    def tell(self, fact: Fact) -> tuple[list[str], list[dict[str, Any]]]:
-        self.observer.tell(fact)
+    def report(self, fact: Fact) -> tuple[list[str], list[dict[str, Any]]]:
+        self.observer.report(fact)
         return [line.text for line in self.log.tail(9)], self.journal.since(0)
 
 
@@ -74,10 +77,10 @@ def seen() -> Iterator[Seen]:
 def test_a_fact_is_an_event_and_a_line(
     seen: Seen, fact: Fact, event: str, members: dict[str, Any]
 ) -> None:
-    lines, told = seen.tell(fact)
-    assert [each["event"] for each in told] == [event]
-    assert {name: told[0][name] for name in members} == members
-    assert told[0]["server"] == "x"
+    lines, events = seen.report(fact)
+    assert [each["event"] for each in events] == [event]
+    assert {name: events[0][name] for name in members} == members
+    assert events[0]["server"] == "x"
     assert event in lines[0]
 
 
@@ -91,16 +94,16 @@ def test_secrets_are_in_none_of_them(seen: Seen) -> None:
         facts.ServerNoise("x", "junk", "token hunter22", True),
         facts.ServerWarning("x", "token hunter22"),
     ):
-        lines, told = seen.tell(fact)
-        assert "hunter22" not in str(lines) + str(told)
+        lines, events = seen.report(fact)
+        assert "hunter22" not in str(lines) + str(events)
 
 
 def test_noise_is_told_once_and_kept_always(seen: Seen) -> None:
     """
-    B062: nobody wants a line in the log for each line of a banner.
+    B062: a banner of many lines is one line of the log.
     """
-    seen.tell(facts.ServerNoise("x", "junk", "one", True))
-    seen.tell(facts.ServerNoise("x", "junk", "two", False))
+    seen.report(facts.ServerNoise("x", "junk", "one", True))
+    seen.report(facts.ServerNoise("x", "junk", "two", False))
     assert len(seen.journal.since(0)) == len(seen.log.tail(9)) == 1
     assert [note for note in seen.notes if note[1] == "stdout"] == [
         ("x", "stdout", "one"),
@@ -109,25 +112,25 @@ def test_noise_is_told_once_and_kept_always(seen: Seen) -> None:
 
 
 def test_a_rejected_frame_is_a_line_for_whoever_looks_closely(seen: Seen) -> None:
-    lines, told = seen.tell(facts.FrameRejected(SessionId(3), "not JSON"))
+    lines, events = seen.report(facts.FrameRejected(SessionId(3), "not JSON"))
     assert "frame.rejected" in lines[0]
-    assert told == []
+    assert events == []
 
 
 def test_what_was_too_much_is_counted(seen: Seen) -> None:
-    lines, told = seen.tell(facts.FactsOmitted("ServerNoise", 980, server="x"))
+    lines, events = seen.report(facts.FactsOmitted("ServerNoise", 980, server="x"))
     assert "server.flooded" in lines[0] and "980" in lines[0]
     assert seen.notes[-1][2] == "980 more lines on its stdout that are no messages within a second"
-    assert told == []
-    lines, _ = seen.tell(facts.FactsOmitted("FrameRejected", 3, session=SessionId(3)))
+    assert events == []
+    lines, _ = seen.report(facts.FactsOmitted("FrameRejected", 3, session=SessionId(3)))
     assert "session.flooded" in lines[1] and "session=3" in lines[1]
 
 
 def test_a_stray_is_a_line(seen: Seen) -> None:
-    lines, _ = seen.tell(facts.StrayEnded(42))
+    lines, _ = seen.report(facts.StrayEnded(42))
     assert "pid=42" in lines[0]
 
 
 def test_a_log_message_for_nobody_is_in_the_servers_log(seen: Seen) -> None:
-    seen.tell(facts.ServerLogged("x", "warning", "hm"))
+    seen.report(facts.ServerLogged("x", "warning", "hm"))
     assert seen.notes == [("x", "mcpd", "log message, warning: hm")]

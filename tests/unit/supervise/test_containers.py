@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.supervise.containers import WHERE, Containers
-from mcpd.supervise.spawn import Launch
+from mcpd.supervise.spawn import PreparedCommand
 
 TAG = "d0:box:3"
 ENV = {
@@ -17,8 +17,8 @@ ENV = {
 }
 
 
-def launch(tmp_path: Path, line: str, program: str = "/usr/bin/docker") -> Launch:
-    return Launch(argv=tuple(line.split()), program=program, env=ENV, cwd=str(tmp_path))
+def launch(tmp_path: Path, line: str, program: str = "/usr/bin/docker") -> PreparedCommand:
+    return PreparedCommand(argv=tuple(line.split()), program=program, env=ENV, cwd=str(tmp_path))
 
 
 def test_a_container_gets_a_label_and_a_file_for_its_id(tmp_path: Path):

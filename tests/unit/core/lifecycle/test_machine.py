@@ -276,7 +276,7 @@ def test_a_process_that_cannot_be_used_is_ended():
     failure = Failure("handshake_failed", "it speaks nonsense", "echo")
     actions = shell(lambda now: shell.machine.start_refused(now, failure))
     assert downs(actions) == [("handshake_failed", False, True)]
-    assert End(is_dead=False, reason="it speaks nonsense") in actions
+    assert End() in actions
 
 
 def test_an_early_exit_is_known_at_once():
@@ -651,7 +651,7 @@ def test_a_stop_ends_the_process_and_is_done_when_its_tree_is_gone():
     shell.up()
     actions = shell.stop()
     assert downs(actions) == [("server_stopped", True, False)]
-    assert actions[-1] == End(is_dead=False, reason="stopped by a person")
+    assert actions[-1] == End()
     assert shell.state is State.STOPPING
     assert states(shell.end()) == [State.STOPPED]
 
@@ -759,7 +759,7 @@ def test_what_a_dead_process_left_behind_goes_first():
     shell.up()
     failure = Failure("server_crashed", "died", "echo")
     actions = shell(lambda now: shell.machine.exited(now, failure, is_clean=False))
-    assert End(is_dead=True, reason="died") in actions
+    assert End() in actions
     shell.wait(0.5)
     assert shell.state is State.STARTING and shell.turns == []
     shell.end()
@@ -963,7 +963,7 @@ def test_a_process_of_no_use_makes_room_for_another():
     shell = probed()
     actions = shell(lambda now: shell.machine.afresh(now, STOP))
     assert downs(actions) == [("server_stopped", True, True)]
-    assert actions[-1] == End(is_dead=False, reason=STOP.message)
+    assert actions[-1] == End()
     late = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     assert late == [], "it was told to"
     assert shell(lambda now: shell.machine.afresh(now, STOP)) == []

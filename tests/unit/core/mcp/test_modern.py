@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.asker import NOBODY, Asker
+from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.introduction import HandshakeRefused, Introduction
 from mcpd.core.mcp.versions import Era
 
@@ -28,7 +28,7 @@ def compact(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def read(meta: Any) -> Asker | None:
+def read(meta: Any) -> ClientInfo | None:
     return modern.read_envelope(json.dumps(meta).encode())
 
 
@@ -37,7 +37,7 @@ def read(meta: Any) -> Asker | None:
 
 def test_a_request_says_who_asks():
     capabilities = {"elicitation": {"url": {}}, "roots": {}, "x": 1}
-    asker = read(
+    client_info = read(
         envelope(
             clientCapabilities=capabilities,
             clientInfo={"name": "c", "version": "2"},
@@ -45,12 +45,12 @@ def test_a_request_says_who_asks():
         )
         | {"progressToken": 3}
     )
-    assert asker is not None
-    assert asker.era is Era.MODERN
-    assert json.loads(asker.capabilities) == capabilities
-    assert json.loads(asker.info or b"") == {"name": "c", "version": "2"}
-    assert asker.answers == {"elicitation.url", "roots"}
-    assert asker.level == "debug"
+    assert client_info is not None
+    assert client_info.era is Era.MODERN
+    assert json.loads(client_info.capabilities) == capabilities
+    assert json.loads(client_info.info or b"") == {"name": "c", "version": "2"}
+    assert client_info.answers == {"elicitation.url", "roots"}
+    assert client_info.level == "debug"
 
 
 @pytest.mark.parametrize("meta", [{}, {"progressToken": 1}, [], None, 5, {META + "logLevel": "x"}])
@@ -59,8 +59,8 @@ def test_without_a_version_it_is_no_modern_request(meta: Any):
 
 
 def test_nobody_has_to_say_more_than_version_and_capabilities():
-    asker = read(envelope())
-    assert asker == Asker(Era.MODERN)
+    client_info = read(envelope())
+    assert client_info == ClientInfo(Era.MODERN)
 
 
 @pytest.mark.parametrize("info", [None, "me", 5])
@@ -68,8 +68,8 @@ def test_an_info_that_is_none_is_left_out(info: Any):
     """
     It is for display alone, and nobody may depend on it.
     """
-    asker = read(envelope(clientInfo=info))
-    assert asker is not None and asker.info is None
+    client_info = read(envelope(clientInfo=info))
+    assert client_info is not None and client_info.info is None
 
 
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25", ""])
@@ -100,7 +100,7 @@ def test_an_envelope_that_breaks_a_rule_is_refused(meta: Any):
 
 
 def test_the_envelope_goes_in_front_and_the_rest_stays_as_it_is():
-    asker = Asker(Era.LEGACY, b'{"roots":{}}', b'{"name":"c"}', frozenset(), "info")
+    client_info = ClientInfo(Era.LEGACY, b'{"roots":{}}', b'{"name":"c"}', frozenset(), "info")
     said = (
         b'"io.modelcontextprotocol/protocolVersion":"2026-07-28",'
         b'"io.modelcontextprotocol/clientCapabilities":{"roots":{}},'
@@ -119,12 +119,12 @@ def test_the_envelope_goes_in_front_and_the_rest_stays_as_it_is():
         (b'{"x":{"_meta":{}}}', b'{"_meta":{%b},"x":{"_meta":{}}}'),
     ]:
         given = params if params is None else Raw(params)
-        assert modern.with_envelope(given, asker) == expected.replace(b"%b", said)
+        assert modern.with_envelope(given, client_info) == expected.replace(b"%b", said)
 
 
 def test_what_a_legacy_client_says_of_itself_in_passing_does_not_count():
     meta = json.dumps({"x": 1, **envelope(logLevel="debug", clientInfo={"name": "forged"})})
-    params = modern.with_envelope(b'{"_meta":%b}' % meta.encode(), NOBODY)
+    params = modern.with_envelope(b'{"_meta":%b}' % meta.encode(), UNKNOWN_CLIENT)
     assert json.loads(params) == {"_meta": {**envelope(), "x": 1}}
 
 

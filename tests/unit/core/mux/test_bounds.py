@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from mcpd.core.interface.entries import Settings
+from mcpd.core.interface.failures import MOST_FOLLOWED
 from mcpd.core.mcp import modern
-from mcpd.core.mux.entries import Settings
-from mcpd.core.mux.failures import MOST_FOLLOWED
 from mcpd.core.mux.mux import Mux
-from mcpd.core.mux.questions import MOST_OF_A_PROCESS
-from mcpd.core.mux.turns import MOST_GIVEN_UP
+from mcpd.core.questions.questions import MOST_OF_A_PROCESS
+from mcpd.core.requests.call_gate import MOST_GIVEN_UP
 from tests.unit.core.mux.world import World
 
 MIB = 1 << 20
@@ -305,7 +305,7 @@ def test_a_modern_server_has_so_many_questions_open_at_clients():
     assert error_of(line)["data"]["kind"] == "server_busy"
     world.run("!! close 1")
     assert world.kept == 0 and world.mux.table_sizes()["asked"] == 0
-    assert not world.mux._rounds._asked
+    assert not world.mux._input_rounds._asked
 
 
 def test_what_is_kept_of_a_round_of_questions_counts():
@@ -447,16 +447,16 @@ def test_what_is_cancelled_waits_nowhere(where: str):
     world.run("!! server echo", "!! start echo", "!! server other", join)
     if where == "for a start":
         world.run("!! down echo crashed")
-    upstreams = world.mux._tables.places()
+    upstreams = world.mux._state.all_upstreams()
 
     def waiting() -> int:
-        places = world.mux._tables.places()
+        slots = world.mux._state.all_upstreams()
         return sum(
-            len(each.requests._on_ready)
+            len(each.calls._on_ready)
             + len(each._level_waiters)
             + sum(map(len, each.lists._waiting.values()))
             + sum(len(one.waiters) for one in each.lists._reading.values())
-            for each in places
+            for each in slots
         )
 
     if where == "for a level":
@@ -476,7 +476,7 @@ def test_what_is_cancelled_while_initialize_waits_is_not_kept():
     for number in range(5):
         world.call(1, number, arguments={"x": BIG})
         world.run(CANCEL % (1, number))
-    (session,) = world.mux._tables.sessions.values()
+    (session,) = world.mux._state.sessions.values()
     assert not session.backlog
 
 
@@ -525,7 +525,7 @@ def test_a_server_that_does_not_read_cancellations_gets_no_more_calls():
         world.run(CANCEL % (1, number))
     (line,) = world.call(1, -1)
     assert error_of(line)["data"]["kind"] == "server_busy"
-    last = world.mux._tables.places()[0].requests._inflight._next - 1
+    last = world.mux._state.all_upstreams()[0].calls._inflight._next - 1
     world.answer("echo", last)
     assert world.call(1, -2)[0].startswith("<< echo"), "it has read everything"
 
@@ -553,4 +553,4 @@ def test_long_names_of_pages_are_not_remembered():
     ask(world, 1, mode="url", elicitationId=name, message="", url="https://x")
     done = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
     world.run(">> echo " + json.dumps(done | {"params": {"elicitationId": name}}))
-    assert not world.mux._questions.visits._by_server
+    assert not world.mux._questions.url_elicitations._by_server

@@ -7,10 +7,10 @@ import json
 import msgspec
 import pytest
 
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.opening import Opening, Refuse
+from mcpd.core.upstream.era_detection import EraDetection, Refuse
 from mcpd.redact import Redactor
 from tests.unit.core.mux.world import World
 
@@ -76,7 +76,7 @@ def test_the_error_of_a_list_is_masked_before_it_is_cut(before: int):
 
 @pytest.mark.parametrize("before", AROUND)
 def test_the_error_of_a_handshake_is_masked_before_it_is_cut(before: int):
-    opening = Opening("echo", Era.LEGACY, None, {}, REDACTOR)
+    opening = EraDetection("echo", Era.LEGACY, None, {}, REDACTOR)
     opening.up()
     error = f'{{"code":-1,"message":"{"." * (500 - 22 - before)}{SECRET}{"." * 500}"}}'
     move = opening.answered(None, error.encode())

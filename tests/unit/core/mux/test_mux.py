@@ -7,11 +7,13 @@ import json
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.mux import commands as cmd
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.entries import Settings
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Right
+from tests.support.transcript import USER
 from tests.unit.core.mux.world import World
 
 FAILURE = Failure("server_crashed", "gone")
@@ -94,7 +96,7 @@ def test_nothing_is_due_while_nothing_is_under_way():
 
 def test_two_events_may_have_the_same_time():
     mux = Mux(Settings(version="1"), suggest=lambda name, known: [])
-    assert mux.handle(ev.SessionOpened(SessionId(1)), 5.0) == []
+    assert mux.handle(ev.SessionOpened(SessionId(1), USER), 5.0) == []
     assert mux.handle(ev.SessionClosed(SessionId(1), "gone"), 5.0) == []
 
 
@@ -217,3 +219,31 @@ def test_a_client_is_told_that_its_params_have_too_many_members():
     many = {f"member-{n:060}": 1 for n in range(1001)}
     (said,) = made.request(2, 1, "tools/call", name="write", arguments={}, **many)
     assert "params must be an object of at most 1000 members" in said
+
+
+@pytest.mark.parametrize("method", ["mcpd/hello", "mcpd/shutdown", "mcpd/nothing"])
+def test_a_principal_without_the_right_gets_no_control_method(method: str):
+    """
+    It cannot tell a method that it may not use from one that does not exist.
+    """
+    made = World()
+    without = USER.without(Right.CONTROL)
+    made.handle(ev.SessionOpened(SessionId(1), without))
+    frame = b'{"jsonrpc":"2.0","id":1,"method":"%b"}' % method.encode()
+    (command,) = made.mux.handle(ev.FrameFromSession(SessionId(1), frame), 1.0)
+    assert isinstance(command, cmd.ToSession)
+    assert b"unknown method '%b'" % method.encode() in bytes(command.data)
+
+
+def test_a_client_that_attaches_can_give_up_the_right_to_control():
+    made = World()
+    made.handle(ev.SessionOpened(SessionId(1), USER))
+    made.mux.handle(
+        ev.FrameFromSession(SessionId(1), b'{"jsonrpc":"2.0","id":1,"method":"mcpd/attach"}'), 1.0
+    )
+    attach = ev.Attach(SessionId(1), b"1", None, "test", None, (), may_control=False)
+    made.handle(attach)
+    frame = b'{"jsonrpc":"2.0","id":2,"method":"mcpd/hello"}'
+    (command,) = made.mux.handle(ev.FrameFromSession(SessionId(1), frame), 1.0)
+    assert isinstance(command, cmd.ToSession)
+    assert b"unknown method" in bytes(command.data)

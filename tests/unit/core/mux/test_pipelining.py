@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 from mcpd.core.facts import Failure
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import Command, ToServer, ToSession
+from mcpd.core.interface.entries import Entry, Settings
 from mcpd.core.mcp.versions import Era
-from mcpd.core.mux import events as ev
-from mcpd.core.mux.commands import Command, ToServer, ToSession
-from mcpd.core.mux.entries import Entry, Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId, SlotId
+from tests.support.transcript import USER
 
 ONE = SessionId(1)
 SLOT = SlotId("launch")
@@ -31,7 +32,7 @@ class Talk:
         self.to_server: list[dict[str, Any]] = []
         self.now = 0.0
         self.tell(ev.EntriesChanged((Entry(name="s", launch=SLOT, era=Era.LEGACY),)))
-        self.tell(ev.SessionOpened(ONE))
+        self.tell(ev.SessionOpened(ONE, USER))
         self.say(0, "mcpd/attach")
         self.tell(ev.Attach(ONE, b"0", "s", None, None, (), True))
 

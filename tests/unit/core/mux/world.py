@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from mcpd.core.mux import commands as cmd
+from mcpd.core.interface import commands as cmd
+from mcpd.core.requests.inflight import Outcome, Recipient, UpstreamRequest
 from tests.support.transcript import Conversation
+
+
+class Taker(Recipient):
+    """Takes outcomes of requests, for tests of what is below clients."""
+
+    def __init__(self, take: Callable[[Outcome], None] = lambda outcome: None) -> None:
+        self._take = take
+
+    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
+        self._take(outcome)
 
 
 class World(Conversation):

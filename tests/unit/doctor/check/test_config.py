@@ -13,7 +13,7 @@ from mcpd.config.load import load
 from mcpd.doctor.check.config import check
 from mcpd.doctor.facts import Command, Files, Talk
 from mcpd.doctor.finding import Finding
-from mcpd.doctor.look.files import files
+from mcpd.doctor.probe.files import files
 from mcpd.supervise.refusals import command_not_found
 
 

@@ -20,7 +20,7 @@ def place(**more: Any) -> Place:
     socket = Node(path=SOCKET, kind="socket", uid=1000, mode=0o600)
     lock = Node(path=f"{SOCKET}.lock", kind="file", uid=1000, mode=0o600)
     whole = {"wanted": SOCKET, "directory": directory, "socket": socket, "lock": lock}
-    return Place(me=1000, **{**whole, "holder": 42, **more})
+    return Place(**{**whole, "holder": 42, **more})
 
 
 def findings(

@@ -1,0 +1,122 @@
+"""Parameters of the control methods, as structs that the daemon decodes and checks.
+
+Unknown members are ignored: newer clients may send them. ``mcpctl`` never imports this module at
+run time: msgspec would slow down its start.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Raw
+
+PARAMS_BYTES: Final = 1024 * 1024
+"""The longest parameters of a control request, except those that are passed on to a server."""
+
+MOST_NAMES: Final = 1000
+"""Servers in one request, and roots of one session."""
+
+PATH_CHARACTERS: Final = 4096
+"""Length of a directory: the kernel takes no longer path."""
+
+Names = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_NAMES)]
+Directory = Annotated[str, msgspec.Meta(max_length=PATH_CHARACTERS)]
+Timeout = Annotated[float, msgspec.Meta(gt=0)]
+"""Seconds. 0 would end a call before it began."""
+
+
+class Params(msgspec.Struct):
+    """Base of all parameters; on its own, those of a method that takes none."""
+
+
+class HelloParams(Params):
+    """Parameters of ``mcpd/hello``."""
+
+    cwd: Directory | None = None
+    """The directory from which the connection makes its control calls."""
+
+
+class Client(msgspec.Struct):
+    """Which program attaches, for logs and events."""
+
+    name: str | None = None
+    version: str | None = None
+    pid: int | None = None
+
+
+class AttachParams(Params):
+    """Parameters of ``mcpd/attach``."""
+
+    server: str | None = None
+    command: dict[str, Any] | None = None
+    client: Client | None = None
+    cwd: Directory | None = None
+    roots: Names = ()
+    control: bool = True
+    farewell: bool = False
+
+
+class CallParams(Params):
+    """Parameters of ``mcpd/call``."""
+
+    server: str
+    tool: str
+    arguments: Raw = Raw(b"null")
+    timeout: Timeout | None = None
+    progress: bool = False
+
+
+class ListingParams(Params):
+    """Parameters of ``mcpd/tools``, ``mcpd/prompts`` and ``mcpd/resources``."""
+
+    server: str | None = None
+
+
+class ReadParams(Params):
+    """Parameters of ``mcpd/read``."""
+
+    uri: str
+    server: str | None = None
+
+
+class PromptParams(Params):
+    """Parameters of ``mcpd/prompt``."""
+
+    server: str
+    name: str
+    arguments: Raw = Raw(b"null")
+
+
+class StatusParams(Params):
+    """Parameters of ``mcpd/status``."""
+
+    servers: Names | None = None
+
+
+class ServersParams(Params):
+    """Parameters of ``mcpd/start``, ``mcpd/stop`` and ``mcpd/restart``."""
+
+    servers: Names
+
+
+class LogsParams(Params):
+    """Parameters of ``mcpd/logs``."""
+
+    server: str | None = None
+    lines: int = 100
+    follow: bool = False
+
+
+class EventsParams(Params):
+    """Parameters of ``mcpd/events``."""
+
+    servers: Names | None = None
+    since: int | None = None
+
+
+class ShutdownParams(Params):
+    """Parameters of ``mcpd/shutdown``."""
+
+    drain: float | None = None
+    """Seconds that calls in flight may take."""

@@ -1,0 +1,154 @@
+"""Results and notifications of the control methods; ``mcpd/status`` is in ``status``."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, TypedDict
+
+ServerResult = dict[str, Any]
+"""A result as a server sent it: of ``mcpd/call``, ``mcpd/read`` and ``mcpd/prompt``."""
+
+
+class Hello(TypedDict):
+    """The result of ``mcpd/hello``."""
+
+    version: str
+    pid: int
+    api: int
+    uptime_s: float
+    config: NotRequired[str | None]
+    """The only configuration file, where the daemon was given one; its successor uses it too."""
+
+
+class Attached(TypedDict):
+    """The result of ``mcpd/attach``."""
+
+    session: int
+    server: str | None
+    """``None`` is the aggregate."""
+
+
+class Tools(TypedDict):
+    """The result of ``mcpd/tools``."""
+
+    tools: list[dict[str, Any]]
+    """As listed, with ``server`` and ``qualified_name``."""
+    missing: NotRequired[list[str]]
+    """Servers whose list is not known."""
+
+
+class Prompts(TypedDict):
+    """The result of ``mcpd/prompts``."""
+
+    prompts: list[dict[str, Any]]
+    """As listed, with ``server`` and ``qualified_name``."""
+    missing: NotRequired[list[str]]
+
+
+class Resources(TypedDict):
+    """The result of ``mcpd/resources``."""
+
+    resources: list[dict[str, Any]]
+    """As listed, with ``server``."""
+    resourceTemplates: list[dict[str, Any]]
+    missing: NotRequired[list[str]]
+
+
+class Progress(TypedDict):
+    """The parameters of a ``mcpd/progress`` notification."""
+
+    id: int
+    progress: float
+    total: NotRequired[float]
+    message: NotRequired[str]
+
+
+class Reached(TypedDict):
+    """One server after ``mcpd/start``, ``mcpd/stop`` or ``mcpd/restart``."""
+
+    name: str
+    state: str
+    pid: int | None
+    goes_on_for: NotRequired[list[str]]
+    """Servers with the same launch parameters that still use its process."""
+    step: NotRequired[str]
+    """The last step that a stop needed: ``eof``, ``term`` or ``kill``."""
+    error: NotRequired[Any]
+    """Why it is not ready, if it was one of several: a JSON-RPC error."""
+
+
+class AllReached(TypedDict):
+    """The result of ``mcpd/start``, ``mcpd/stop`` and ``mcpd/restart``."""
+
+    servers: list[Reached]
+
+
+class Reloaded(TypedDict):
+    """The result of ``mcpd/reload``."""
+
+    added: list[str]
+    removed: list[str]
+    changed: list[str]
+    unchanged: list[str]
+    errors: list[str]
+    """All errors of the configuration, each with file, line and key."""
+    applied: NotRequired[bool]
+    """``False`` where a file cannot be read or parsed: the old configuration stays in force."""
+
+
+class Entry(TypedDict):
+    """One server in the result of ``mcpd/list``."""
+
+    name: str
+    file: str
+    line: int | None
+    enabled: bool
+    config: dict[str, Any] | None
+    """Effective values, secrets masked; ``None`` for an entry without valid ones."""
+    error: str | None
+
+
+class Entries(TypedDict):
+    """The result of ``mcpd/list``."""
+
+    files: list[str]
+    """All files that are looked for, whether they exist or not."""
+    path: NotRequired[dict[str, Any]]
+    """Which ``PATH`` servers get, and from where. Missing from a daemon of an earlier version."""
+    servers: list[Entry]
+    errors: list[str]
+
+
+class LogLine(TypedDict):
+    """One line of a log, in the result of ``mcpd/logs`` and in ``mcpd/log`` notifications."""
+
+    time: str
+    """RFC 3339, UTC, milliseconds."""
+    source: Literal["stderr", "stdout", "mcpd"]
+    text: str
+
+
+class Logs(TypedDict):
+    """The result of ``mcpd/logs``."""
+
+    lines: Any
+    """A list of ``LogLine``."""
+
+
+class Events(TypedDict):
+    """The result of ``mcpd/events``."""
+
+    seq: int
+    """The number of the newest event."""
+
+
+class Event(TypedDict):
+    """The parameters of a ``mcpd/event`` notification; further members depend on the event."""
+
+    seq: int
+    time: str
+    event: str
+    server: NotRequired[str]
+
+
+class ShuttingDown(TypedDict):
+    """The result of ``mcpd/shutdown``: it has no members."""

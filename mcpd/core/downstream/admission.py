@@ -1,0 +1,229 @@
+"""The one way by which requests of clients get to servers, and who decides whether they may."""
+
+from __future__ import annotations
+
+import itertools
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from msgspec import Raw
+
+from mcpd.core.catalog.model import Kind
+from mcpd.core.downstream.session_settings import SessionSettings
+from mcpd.core.facts import Failure, ServerWarning
+from mcpd.core.interface.commands import Validate
+from mcpd.core.interface.entries import Entry
+from mcpd.core.interface.events import Validated
+from mcpd.core.interface.failures import not_found
+from mcpd.core.mcp.methods import Route
+from mcpd.core.requests import call_facts
+from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
+from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.slots import Slots
+from mcpd.core.state.state import MuxState
+from mcpd.core.state.waiting import Waiting
+from mcpd.core.upstream.upstream import Upstream
+from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
+
+_NO_ARGUMENTS: Final = b"{}"
+_REASON_LENGTH: Final = 300  # characters of why arguments were not checked that are told
+
+ADMITTED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ, Route.REFERENCE, Route.TASK))
+"""Requests that are sent to a server for a client, or for a person: each passes ``admit``."""
+
+NOT_SENT: Final = {
+    Route.INITIALIZE: "answered from what the server said in its own handshake",
+    Route.DISCOVER: "answered from what the server said in its own handshake",
+    Route.PING: "answered by mcpd",
+    Route.LIST: "answered from the catalog; mcpd lists for all clients of a server",
+    Route.LEVEL: "mcpd sets one level for all clients of a process",
+    Route.SUBSCRIBE: "mcpd subscribes once for all clients of a process",
+    Route.UNSUBSCRIBE: "mcpd unsubscribes when no client of a process is subscribed any more",
+    Route.LISTEN: "answered by mcpd; it listens once for all clients of a process",
+}
+"""Requests of clients that no server gets, each with the reason why it needs no ``admit``."""
+
+
+class Verdict(Enum):
+    """What is decided about a request; one that is denied gets a failure instead."""
+
+    ALLOW = "allow"
+    WAIT = "wait"
+    """It may be sent once its arguments were checked."""
+
+
+class Admission:
+    """Admits requests of clients and of people to servers, and sends them.
+
+    Sessions, control calls, retries of parked calls, rounds of questions and calls that move to
+    another process: what reaches a server for somebody was passed to ``send``. It can be called
+    again with a request that had to wait.
+    """
+
+    def __init__(self, state: MuxState, slots: Slots, settings: SessionSettings) -> None:
+        self._state = state
+        self._slots = slots
+        self._settings = settings
+        self._tickets = itertools.count(1)
+        self._checks: dict[int, tuple[ClientRequest, UpstreamRequest, Upstream]] = {}
+
+    def __len__(self) -> int:
+        """Return how many requests wait for a check of their arguments."""
+        return len(self._checks)
+
+    def admit(self, leg: UpstreamRequest, entry: Entry) -> Verdict | Failure:
+        """Decide whether a request may be sent to a server: the only place where that is decided.
+
+        A failure denies it. A request that is sent again is decided about again.
+        """
+        tool = leg.tool
+        if tool is None:
+            return Verdict.ALLOW
+        if not (entry.filter.admits_all or entry.filter.admits(tool)):
+            return self.tool_not_found(entry.name, tool)
+        if leg.is_checked or not (entry.validates or leg.client_info is None):
+            return Verdict.ALLOW
+        return Verdict.WAIT
+
+    def tool_not_found(self, server: str, name: str) -> Failure:
+        """Return that a server has no such tool, or that it is hidden, and what is like it."""
+        listing = self._state.catalog_of(server).get(Kind.TOOLS)
+        shown = self._state.entries[server].filter
+        known = [i.identity for i in listing.items if shown.admits(i.identity)] if listing else []
+        return not_found(server, name, self._state.ctx.suggest(name, known), Kind.TOOLS)
+
+    def send(self, leg: UpstreamRequest) -> None:
+        """Send a request to the process that its server has now, if it is admitted.
+
+        One that is not, or whose server cannot be used, gets a failure.
+        """
+        state = self._state
+        session = state.sessions.get(SessionId(leg.owner))
+        if session is None or leg.is_over or leg.entry is None:
+            return
+        entry = state.entry(leg.entry.name)
+        if isinstance(entry, Failure):
+            self._refuse(leg, entry)
+        else:
+            self.send_to(leg, session, entry)
+
+    def send_to(self, leg: UpstreamRequest, session: Session, entry: Entry) -> None:
+        """Send a request to a server that can be used, if it is admitted."""
+        ctx = self._state.ctx
+        if ctx.tells_calls and not leg.created_at:
+            call_facts.started(ctx, leg)
+        verdict = self.admit(leg, entry)
+        if isinstance(verdict, Failure):
+            self._refuse(leg, verdict)
+            return
+        leg.entry = entry
+        if leg.client_info is None:  # a control call
+            upstream = self._slots.control_upstream(entry, session.workspace)
+        else:
+            used = session.upstreams.get(entry.name)
+            if used is None or used.calls.entry is not entry:
+                used = self._slots.upstream_for(session, entry)
+            upstream = used
+            if leg.is_modern and leg.client_info.level is not None and leg.leveled is not upstream:
+                self._set_level(leg, upstream, leg.client_info.level)
+                return
+        if verdict is Verdict.WAIT and self._check(leg, upstream):
+            return
+        upstream.calls.submit(leg)
+
+    def _refuse(self, leg: UpstreamRequest, failure: Failure) -> None:
+        how = End.FAILED if leg.sent_at else End.REFUSED
+        outcome = Outcome(how, failure=failure)
+        if leg.holder is not None:
+            leg.holder.end(leg, outcome)
+        elif isinstance(leg.recipient, ClientRequest):
+            leg.recipient.refuse(failure)
+
+    # -- the log level that a modern client wants -------------------------------------------------
+
+    def _set_level(self, leg: UpstreamRequest, upstream: Upstream, level: str) -> None:
+        """Have a legacy process log as much as a modern request wants, before it is sent."""
+        is_first = leg.leveled is None
+        request = leg.recipient
+        if not isinstance(request, ClientRequest):
+            leg.leveled = upstream
+            upstream.log_at_least(level)
+            upstream.calls.submit(leg)
+        elif is_first:
+            Waiting(self._state, request, upstream, self._started, self._again).for_start()
+        else:
+            leg.leveled = upstream
+            waiting = Waiting(self._state, request, upstream, self._leveled, self._again)
+            waiting.for_level(partial(upstream.log_at_least, level))
+
+    def _started(self, request: ClientRequest, upstream: Upstream) -> None:
+        leg = request.leg
+        if leg is None:
+            return
+        leg.leveled = upstream
+        if upstream.calls.is_modern:
+            self.send(leg)
+            return
+        waiting = Waiting(self._state, request, upstream, self._leveled, self._again)
+        waiting.for_level(partial(self._settings.apply_levels, upstream))
+
+    def _leveled(self, request: ClientRequest, upstream: Upstream) -> None:
+        self._again(request)
+
+    def _again(self, request: ClientRequest) -> None:
+        if request.leg is not None:
+            self.send(request.leg)
+
+    # -- the arguments of a call -----------------------------------------------------------------
+
+    def _check(self, leg: UpstreamRequest, upstream: Upstream) -> bool:
+        """Have a call's arguments checked, if the schema is known; tell whether they are."""
+        name = leg.tool or ""
+        item = upstream.catalog_for(leg.client_info).tool(name) or upstream.catalog.tool(name)
+        schema = item.input_schema() if item is not None else None
+        found = None if leg.params is None else envelope.params_of(leg.params)
+        request = leg.recipient
+        if schema is None or found is None or not isinstance(request, ClientRequest):
+            return False
+        given = found.arguments
+        arguments = bytes(given) if isinstance(given, Raw) else _NO_ARGUMENTS
+        ticket = next(self._tickets)
+        request.keep()  # the arguments are looked at, even if the client gives the call up
+        self._checks[ticket] = (request, leg, upstream)
+        upstream.calls.hold(leg)
+        self._state.ctx.emit(Validate(ticket, schema, arguments))
+        return True
+
+    def validated(self, event: Validated) -> None:
+        """Take the result of a check: send the call, or say what does not fit."""
+        waiting = self._checks.pop(event.ticket, None)
+        if waiting is None:
+            return
+        request, leg, upstream = waiting
+        if not request.is_over and leg.entry is not None:
+            if event.note is not None:
+                redactor = leg.entry.redactor
+                why = redactor.excerpt(event.note.encode(errors="replace"), _REASON_LENGTH)
+                text = f"arguments of {leg.tool} were sent unchecked: {why}"
+                self._state.ctx.tell(ServerWarning(leg.entry.name, text))
+            if event.violations:
+                failure = _misfit(leg.entry.name, leg.tool or "", event)
+                request.refuse(failure)
+            else:
+                leg.is_checked = True
+                self.send(leg)
+        request.release()
+        upstream.calls.let_go(leg)
+
+
+def _misfit(server: str, tool: str, event: Validated) -> Failure:
+    said = "; ".join(f"{v.path}: {v.message}" if v.path else v.message for v in event.violations)
+    details = {
+        "path": event.violations[0].path,
+        "violations": [{"path": v.path, "message": v.message} for v in event.violations],
+    }
+    hint = f"mcpctl tools {server} --schema shows what it takes"
+    message = f"{server}.{tool}: {said}"
+    return Failure("invalid_arguments", message, server, False, hint, details)

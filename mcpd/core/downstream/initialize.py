@@ -1,0 +1,168 @@
+"""How a client learns what it talks to: ``initialize``, or ``server/discover``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from mcpd.core.facts import Failure
+from mcpd.core.mcp import codes, legacy, modern, translation
+from mcpd.core.mcp.client_info import SAID_BYTES
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.versions import NEWEST_LEGACY, negotiate
+from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.slots import Slots
+from mcpd.core.state.state import MuxState
+from mcpd.core.state.waiting import Waiting
+from mcpd.core.upstream.upstream import Upstream
+from mcpd.core.wire import envelope
+
+Resume = Callable[[ClientRequest, str, envelope.Bytes], None]
+"""Takes a request that came while ``initialize`` waited."""
+
+
+class Initialize:
+    """Introduces servers, and the aggregate, to sessions."""
+
+    def __init__(self, state: MuxState, slots: Slots, resume: Resume) -> None:
+        """``resume`` takes what came while ``initialize`` waited."""
+        self._state = state
+        self._slots = slots
+        self._resume = resume
+
+    def initialize(self, request: ClientRequest) -> None:
+        """Answer a legacy client's handshake from what its server said, once that is known."""
+        session, params = request.session, request.params
+        if session.is_opening:
+            why = "initialize is in flight already"
+            request.reject(codes.INVALID_REQUEST, why)
+            return
+        if not session.is_session:
+            self._state.open_session(session)
+        if params is not None and len(params) > SAID_BYTES:
+            why = f"the params of initialize have more than {SAID_BYTES} bytes"
+            request.reject(codes.INVALID_PARAMS, why)
+            return
+        asked = envelope.object_of(params) if params is not None else None
+        asked = asked or {}
+        version = envelope.text(asked.get("protocolVersion", UNSET))
+        capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
+        session.client_info = translation.client_info_of(capabilities, asked.get("clientInfo"))
+        self._state.introduce(session, session.client_info)
+        if session.server is None:
+            self._initialize_aggregate(request, version)
+            return
+        entry = self._state.entry(session.server)
+        if isinstance(entry, Failure) and entry.kind != "server_stopped":
+            request.refuse(entry)
+            return
+        known = self._state.introduction_of(session.server)
+        if known is not None:
+            self._introduce(request, version, known)
+            return
+        if isinstance(entry, Failure):
+            request.refuse(entry)
+            return
+        upstream = self._slots.upstream_for(session, entry)
+        session.is_opening = True
+        upstream.calls.when_ready(partial(self._opened, request, version, upstream))
+
+    def _opened(
+        self,
+        request: ClientRequest,
+        version: str | None,
+        upstream: Upstream,
+        failure: Failure | None,
+    ) -> None:
+        """Answer ``initialize`` and take what came after it, even if it was cancelled itself."""
+        session = request.session
+        if failure is not None and not request.is_over and self._state.has_left(upstream):
+            session.is_opening = False
+            self.initialize(request)
+            if not session.is_opening:
+                self._catch_up(session, failure)
+            return
+        if request.is_over:
+            pass
+        elif failure is not None:
+            request.refuse(failure)
+        elif upstream.introduction is not None:
+            self._introduce(request, version, upstream.introduction)
+        self._catch_up(session, failure)
+
+    def _catch_up(self, session: Session, failure: Failure | None) -> None:
+        """Take what a client sent while its ``initialize`` waited; without one it fails alike."""
+        session.is_opening = False
+        session.is_initialized = session.said_initialized and session.version is not None
+        backlog, session.backlog = session.backlog, {}
+        for request, (method, raw) in backlog.items():
+            if request.is_over:
+                continue  # cancelled meanwhile
+            request.leave = None
+            if failure is not None and session.version is None:
+                request.refuse(failure)
+            else:
+                self._resume(request, method, raw)
+
+    def _introduce(self, request: ClientRequest, asked: str | None, known: Introduction) -> None:
+        session = request.session
+        session.version = negotiate(asked, known.version)
+        shown = legacy.capabilities_shown(known)
+        result = legacy.initialize_result(session.version, shown, known.info, known.instructions)
+        request.reply(result)
+
+    def _initialize_aggregate(self, request: ClientRequest, asked: str | None) -> None:
+        session = request.session
+        session.version = negotiate(asked, NEWEST_LEGACY)
+        info, text = aggregate_info(self._state), self._aggregate_instructions()
+        shown = self._aggregate_capabilities()
+        result = legacy.initialize_result(session.version, shown, info, text)
+        request.reply(result)
+
+    def discover(self, request: ClientRequest) -> None:
+        """Answer a modern client's ``server/discover`` from what its server said."""
+        state, session = self._state, request.session
+        if session.server is None:
+            info, text = aggregate_info(self._state), self._aggregate_instructions()
+            shown = self._aggregate_capabilities()
+            request.reply(modern.discover_result(shown, info, text))
+            return
+        entry = state.entry(session.server)
+        if isinstance(entry, Failure) and entry.kind != "server_stopped":
+            request.refuse(entry)
+            return
+        known = state.introduction_of(session.server)
+        if known is not None:
+            shown = modern.capabilities_shown(known)
+            result = modern.discover_result(shown, known.info, known.instructions)
+            request.reply(result)
+            return
+        if isinstance(entry, Failure):
+            request.refuse(entry)
+            return
+        upstream = self._slots.upstream_for(session, entry)
+        Waiting(state, request, upstream, self._introduced, self.discover).for_start()
+
+    def _introduced(self, request: ClientRequest, upstream: Upstream) -> None:
+        self.discover(request)
+
+    def _aggregate_capabilities(self) -> bytes:
+        state = self._state
+        known = (state.introduction_of(server) for server in state.aggregate.servers())
+        return legacy.aggregate_capabilities(each for each in known if each is not None)
+
+    def _aggregate_instructions(self) -> bytes | None:
+        state = self._state
+        known: dict[str, bytes | None] = {}
+        for server in state.aggregate.servers():
+            introduction = state.introduction_of(server)
+            known[server] = None if introduction is None else introduction.instructions
+        return state.aggregate.instructions(known)
+
+
+def aggregate_info(state: MuxState) -> bytes:
+    """Return what the aggregate calls itself."""
+    return msgspec.json.encode({"name": "mcpd", "version": state.ctx.settings.version})

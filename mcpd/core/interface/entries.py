@@ -1,0 +1,111 @@
+"""What the mux has to know of a configured server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+import msgspec
+
+from mcpd.core.catalog.filters import Filter
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.facts import Failure
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.offer import Verdict
+from mcpd.core.mcp.versions import Era
+from mcpd.redact import Redactor
+
+
+class Sharing(Enum):
+    """Who has a process in common."""
+
+    SHARED = "shared"
+    SESSION = "session"
+    WORKSPACE = "workspace"
+
+
+class Interactive(Enum):
+    """How a question of a server finds the session that it is for."""
+
+    AUTO = "auto"
+    """As ``SHARED`` until the first question that a call can have caused, then ``EXCLUSIVE``."""
+    SHARED = "shared"
+    """Nobody waits for a turn; a question that could be for several is refused."""
+    EXCLUSIVE = "exclusive"
+    """One session at a time has requests in flight that can cause a question."""
+    OFF = "off"
+    """Every question is refused."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One server of the configuration, or an ad-hoc one. Times in seconds, 0 as in the product.
+
+    ``launch`` is a digest of everything that makes two processes different: entries with equal
+    ones are one process. ``unavailable`` is what every request gets instead of an answer
+    (disabled, misconfigured). ``catalog`` and ``introduction`` are what its last process said,
+    from the disk.
+    """
+
+    name: str
+    launch: str
+    unavailable: Failure | None = None
+    sharing: Sharing = Sharing.SHARED
+    of_workspace: bool = False
+    """Whether it has a process for each workspace, shared by the sessions there."""
+    filter: Filter = Filter.ALL
+    call_timeout: float = 0.0
+    call_timeout_max: float = 86400.0
+    queue_timeout: float = 60.0
+    stop_grace: float = 5.0
+    max_concurrency: int = 0
+    may_repeat: bool = True
+    validates: bool = False
+    roots: tuple[str, ...] = ()
+    asks_for_roots: bool = False
+    """``roots = "session"``: the server is told the roots of the session whose process it is."""
+    era: Era | None = None
+    """The era that the configuration names; ``None`` where mcpd finds it out."""
+    extensions: tuple[str, ...] = ()
+    """Extensions that are declared to a legacy process of several clients."""
+    verdict: Verdict | None = None
+    """How the last handshake succeeded, from the disk, while its program is the same file."""
+    startup_timeout: float = 30.0
+    failed_retry: float = 0.0
+    """After which a server that failed is tried once more for those who wait for it; 0: never."""
+    is_fetched: bool = False
+    """Whether its command is a package runner: then it may be long before there is a server."""
+    interactive: Interactive = Interactive.AUTO
+    has_asked: bool = False
+    """Whether a question was caused by a call in an earlier life, from the disk."""
+    question_timeout: float = 300.0
+    question_wait: float = 60.0
+    parked_timeout: float = 600.0
+    redactor: Redactor = Redactor.NONE
+    """What hides its secrets in what is told of it."""
+    is_listed: bool = True
+    """Whether it is part of the aggregate; ad-hoc servers are not."""
+    catalog: Catalog = Catalog()
+    capabilities: bytes = b"{}"
+    """What was declared to the process that listed this, as JSON."""
+    of_clients: Mapping[str, Catalog] = {}
+    """What it listed for clients that declare something else, by what these declare."""
+    introduction: Introduction | None = None
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the mux has to know of the daemon."""
+
+    version: str
+    secret: bytes = b""
+    """Makes handles that no client can forge; another one in each life of the daemon."""
+    max_request_bytes: int = 9437184
+    first_question: int = 1
+    """The id of the first request to a client, such that no other life of the daemon had the same:
+    a late answer to one of those is no answer to one of ours."""
+    list_wait: float = 5.0
+    max_in_flight: int = 1000
+    """Requests of one session."""
+    max_buffered_bytes: int = 536870912
+    """What is kept in memory for all clients and servers together."""
+    control_timeout: float = 60.0
+    """``call_timeout`` of control calls where the entry sets none."""

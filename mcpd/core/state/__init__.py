@@ -1,0 +1,7 @@
+"""Who there is: sessions, servers, their slots, and the ways from one to another.
+
+``session`` is one client's connection with the requests that have no answer yet; ``state`` holds
+all sessions and upstreams; ``slots`` says which process of a server a session uses; ``waiting`` is
+where a request waits for a server and the only place where it goes on. ``aggregate`` shows many
+servers as one.
+"""

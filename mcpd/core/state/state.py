@@ -1,0 +1,294 @@
+"""Who there is: entries, sessions, upstreams, and the ways from one to another."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from mcpd.core.catalog.model import Catalog, Kind
+from mcpd.core.facts import Failure, SessionNamed, SessionOpened
+from mcpd.core.interface.context import Context, Timer
+from mcpd.core.interface.entries import Entry, Sharing
+from mcpd.core.mcp import modern
+from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.state.aggregate import Aggregate
+from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.upstream.client_lists import MOST_LISTS
+from mcpd.core.upstream.upstream import Known, Upstream
+from mcpd.ids import SessionId, SlotId
+
+STRANGERS = 8
+"""Of so many launches that nothing is started like any more, it is still known what they said."""
+
+CONTROL = "control"
+"""The instance of a server that is not shared which control calls have for themselves."""
+
+
+_KEY_KINDS = {
+    Sharing.SHARED: (None,),
+    Sharing.SESSION: ("session", CONTROL),
+    Sharing.WORKSPACE: ("workspace", CONTROL),
+}
+"""What the keys of an entry's places begin with."""
+
+
+class MuxState:
+    """The state that all parts of the mux look at."""
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        self.entries: dict[str, Entry] = {}
+        self.held: dict[str, Failure] = {}
+        self.sessions: dict[SessionId, Session] = {}
+        self.upstreams: dict[SlotId, Upstream] = {}
+        self.retiring: dict[SlotId, tuple[Upstream, Timer]] = {}
+        """Slots that nobody comes to any more, while what is in flight there has its time."""
+        self.keys: dict[SlotId, str | None] = {}
+        self.memory: dict[str, Known] = {}
+        """What the last process of a launch said, and what was listed last."""
+        self.past_calls: dict[str, tuple[int, int]] = {}
+        """Calls and errors of processes whose places are forgotten, by server."""
+        self.aggregate = Aggregate(self.catalog_of)
+        """All servers' lists as we are shown them."""
+        self._aggregates: OrderedDict[bytes, Aggregate] = OrderedDict()
+        """The same as clients are shown them, by what they declare, until a list changes."""
+
+    # -- servers --------------------------------------------------------------------------------
+
+    def entry(self, name: str) -> Entry | Failure:
+        """Return an entry that can be used, or why there is none."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return self.not_found(name)
+        if entry.unavailable is not None:
+            return entry.unavailable
+        return self.held.get(name) or entry
+
+    def not_found(self, name: str) -> Failure:
+        """Say that no server has this name, and which have one like it."""
+        near = self.ctx.suggest(name, self.entries)
+        hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows the servers"
+        return Failure(
+            "server_not_found", f"there is no server {name!r}", name, False, hint, {"near": near}
+        )
+
+    def catalog_of(self, name: str) -> Catalog:
+        """Return what a server last listed, running or not."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return Catalog()
+        shared = self.upstreams.get(SlotId(entry.launch))
+        if shared is not None:
+            return shared.catalog
+        known = self.memory.get(entry.launch)
+        return entry.catalog if known is None else known.newest
+
+    def catalog_for(self, name: str, client: ClientInfo | None) -> Catalog:
+        """Return what a server last listed for a client, ``None`` for us; nothing if never asked.
+
+        What a server with processes of its own for each client listed for any of them counts for
+        all.
+        """
+        entry = self.entries.get(name)
+        if entry is None or client is None or entry.sharing is not Sharing.SHARED:
+            return self.catalog_of(name)
+        shared = self.upstreams.get(SlotId(entry.launch))
+        known = self.known(entry)
+        return known.catalog_for(entry, client) if shared is None else shared.catalog_for(client)
+
+    def client_of(self, session: Session, who: object) -> ClientInfo | None:
+        """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
+        client_info = (
+            session.client_info_of(who) if isinstance(who, ClientRequest) else session.speaker()
+        )
+        if client_info is None or session.server is not None:
+            return client_info
+        return modern.without_tasks(client_info)
+
+    def aggregate_of(self, request: ClientRequest) -> Aggregate:
+        """Return all servers' lists as the client of a request is shown them."""
+        return self.aggregate_for(self.client_of(request.session, request))
+
+    def aggregate_for(self, client: ClientInfo | None) -> Aggregate:
+        """Return all servers' lists as a client is shown them, ours where its own are unknown."""
+        if client is None:
+            return self.aggregate
+        told = client.capabilities
+        found = self._aggregates.get(told)
+        if found is None:
+            found = self._aggregates[told] = self._view_of(client)
+            if len(self._aggregates) > MOST_LISTS:
+                self._aggregates.popitem(last=False)
+        self._aggregates.move_to_end(told)
+        return found
+
+    def _view_of(self, client: ClientInfo) -> Aggregate:
+        def catalog_of(name: str) -> Catalog:
+            ours, own = self.catalog_of(name), self.catalog_for(name, client)
+            return ours if own is ours else Catalog({**ours.lists, **own.lists})
+
+        if all(
+            listing is self.catalog_of(name).get(kind)
+            for name in self.aggregate.servers()
+            for kind, listing in self.catalog_for(name, client).lists.items()
+        ):
+            return self.aggregate
+        found = Aggregate(catalog_of, self.aggregate)
+        found.configure(self.entries)
+        return found
+
+    def configure_aggregate(self) -> None:
+        """Take the entries into the aggregate, in their order."""
+        self.aggregate.configure(self.entries)
+        self._aggregates.clear()
+
+    def forget_lists(self, name: str) -> None:
+        """A list of this server is another one now, for somebody."""
+        for kind in Kind:
+            self.aggregate.forget(name, kind)
+        self._aggregates.clear()
+
+    def introduction_of(self, name: str) -> Introduction | None:
+        """Return what a server last said of itself."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return None
+        shared = self.upstreams.get(SlotId(entry.launch))
+        if shared is not None:
+            return shared.introduction
+        known = self.memory.get(entry.launch)
+        if known is not None:
+            return known.introduction
+        said = (own.introduction for own in self.upstreams_of(name))  # nobody shares these
+        return next((each for each in said if each is not None), entry.introduction)
+
+    def upstreams_of(self, name: str) -> list[Upstream]:
+        """Return the processes, or places for one, that a server has."""
+        entry = self.entries.get(name)
+        if entry is None:
+            return []
+        prefix = entry.launch + "@"
+        return [
+            upstream
+            for slot, upstream in self.upstreams.items()
+            if slot == entry.launch or slot.startswith(prefix)
+        ]
+
+    # -- processes, and slots for them ------------------------------------------------------------
+
+    def lister(self, session: Session, name: str) -> Upstream | None:
+        """Return the process whose lists of a server a session sees; none is made for that."""
+        own = session.upstreams.get(name)
+        entry = self.entries.get(name)
+        if own is not None or entry is None:
+            return own
+        return self.upstreams.get(slot_of(entry, control_key(entry, session.workspace)))
+
+    def is_wanted(self, upstream: Upstream) -> bool:
+        """Tell whether an entry asks for processes of this launch that are shared like this."""
+        key = self.keys.get(upstream.slot)
+        kind = None if key is None else key.partition(":")[0]
+        return any(
+            entry.launch == upstream.entry.launch
+            and entry.unavailable is None
+            and kind in _KEY_KINDS[entry.sharing]
+            for entry in self.entries.values()
+        )
+
+    def is_right(self, upstream: Upstream, session: Session, entry: Entry) -> bool:
+        """Tell whether a session's process is still the one that its entry asks for."""
+        if upstream.entry.launch != entry.launch:
+            return False
+        key = self.keys.get(upstream.slot)
+        return key is None if entry.sharing is Sharing.SHARED else key == key_of(session, entry)
+
+    def has_left(self, upstream: Upstream) -> bool:
+        """Tell whether another place has taken over from this one, or none."""
+        return self.upstreams.get(upstream.slot) is not upstream
+
+    def at(self, slot: SlotId) -> Upstream | None:
+        """Return who speaks from a place, though it may be about to close."""
+        found = self.upstreams.get(slot)
+        if found is None and slot in self.retiring:
+            found = self.retiring[slot][0]
+        return found
+
+    def all_upstreams(self) -> list[Upstream]:
+        """Return all places, those about to close included."""
+        return [*self.upstreams.values(), *(upstream for upstream, _ in self.retiring.values())]
+
+    def recall_lists(self, upstream: Upstream) -> None:
+        """Let a process that is one client's alone begin with lists that hold for that client."""
+        upstream.recall_lists(self.known(upstream.entry))
+
+    def known(self, entry: Entry) -> Known:
+        """Return what is known of a launch, from its last process or from the disk."""
+        return self.memory.get(entry.launch) or Known(
+            entry.introduction,
+            entry.catalog,
+            entry.verdict,
+            entry.has_asked,
+            entry.capabilities,
+            entry.of_clients,
+        )
+
+    def remember(self, upstream: Upstream) -> None:
+        """Keep what a process said and listed: it stands for all processes of its launch.
+
+        It may have read fewer lists than others before it: theirs stay known.
+        """
+        known = upstream.known().after(self.known(upstream.entry))
+        self.memory.pop(upstream.entry.launch, None)  # the newest is the last
+        self.memory[upstream.entry.launch] = known
+
+    def is_abandoned(self, upstream: Upstream) -> bool:
+        """Tell whether it was the process of a session that has another one now, or none."""
+        return self.is_private(upstream) and not upstream.calls.users
+
+    def is_private(self, upstream: Upstream) -> bool:
+        key = self.keys.get(upstream.slot)
+        return key is not None and key.startswith("session:")
+
+    # -- sessions -------------------------------------------------------------------------------
+
+    def open_session(self, session: Session) -> None:
+        """The connection is a session from now on."""
+        session.is_session = True
+        self.ctx.tell(SessionOpened(session.id, session.server, session.label))
+
+    def introduce(self, session: Session, client: ClientInfo) -> None:
+        """Call a session what its client calls itself."""
+        name = client.name
+        if name is None:
+            return
+        session.client = name
+        if not session.has_introduced_itself:
+            session.has_introduced_itself = True
+            self.ctx.tell(SessionNamed(session.id, session.server, session.label or name))
+
+
+def is_of_workspace(entry: Entry) -> bool:
+    """Tell whether it matters to a server's processes in which workspace they are."""
+    return entry.sharing is Sharing.WORKSPACE or entry.of_workspace
+
+
+def slot_of(entry: Entry, key: str | None) -> SlotId:
+    return SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
+
+
+def control_key(entry: Entry, workspace: str | None) -> str | None:
+    """Return which of a server's places is for control calls that are made from a workspace."""
+    if entry.sharing is Sharing.SHARED:
+        return None
+    if workspace is None or not is_of_workspace(entry):
+        return CONTROL
+    return f"{CONTROL}:{workspace}"
+
+
+def key_of(session: Session, entry: Entry) -> str | None:
+    """Return which of a server's places is a session's."""
+    if entry.sharing is Sharing.SESSION:
+        return f"session:{session.id}"
+    if entry.sharing is Sharing.WORKSPACE:
+        return f"workspace:{session.workspace or ''}"
+    return None

@@ -1,0 +1,6 @@
+"""The server side: what one server says of itself, lists and reports, across its processes.
+
+``upstream`` is the state that outlives a process. ``era_detection`` and ``handshake`` find out
+which protocol a process speaks; ``lists`` and ``client_lists`` hold what it listed;
+``subscriptions`` and ``listen_streams`` follow what changes there.
+"""

@@ -1,0 +1,257 @@
+"""Our listens at one modern process: one for its lists, one for each thing somebody follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from mcpd.core.catalog.model import Kind
+from mcpd.core.interface.commands import ToServer
+from mcpd.core.interface.context import Context, Timer
+from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.requests.calls import Calls
+from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
+from mcpd.core.requests.wire_ids import wire_id_of
+from mcpd.core.upstream.subscriptions import Task, Topic, Topics
+from mcpd.core.wire import envelope
+
+Opened = Callable[[Raw | bytes | None], None]
+"""Called once: with an error, or with ``None`` when the listen stands."""
+
+ACKNOWLEDGE_S: Final = 10.0
+"""Seconds that the server has to acknowledge the listen for a resource or a task."""
+
+AGAIN_S: Final = 1.0
+AGAIN_MOST_S: Final = 60.0
+"""Seconds until a listen that the server ended is opened again: doubled each time, up to this."""
+
+_LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
+
+
+class _ListenStream:
+    def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
+        self.listen = listen
+        self.honoured = listen
+        """As much of it as the server can tell of; all of it until it has said so."""
+        self.topic = topic
+        self.opened = opened  # until it was called
+        self.wire_id = 0  # 0: it is not open
+        self.stands = False  # the server has acknowledged it
+        self.has_stood = False
+        self.stood_at = 0.0
+        self.tries = 0  # since it last stood for a while
+        self.timer: Timer | None = None  # for its acknowledgement, or to open it again
+
+    def drop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class ListenStreams:
+    """What one process tells us unasked, because we asked for it.
+
+    A listen has no answer for as long as it lives: it is not in flight, has no time, and keeps
+    no server from being idle. One that the server ends is opened again while the process lives.
+    """
+
+    def __init__(
+        self, ctx: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
+    ) -> None:
+        """``reopened`` is called after a time in which the server told of no changes."""
+        self._ctx = ctx
+        self._calls = calls
+        self._reopened = reopened
+        self._open: dict[int, _ListenStream] = {}
+        self._topics: dict[Topic, _ListenStream] = {}
+        self._parents = Topics()
+        self._lists: _ListenStream | None = None
+
+    def __len__(self) -> int:
+        return len(self._topics) + (self._lists is not None)
+
+    def hears(self, kind: Kind) -> bool:
+        """Tell whether the server has agreed to say when a list changes, or may still agree."""
+        feed = self._lists
+        return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
+
+    def follow_lists(self, listen: modern.Listen) -> None:
+        """Hear when lists change."""
+        self._lists = _ListenStream(listen, None, None)
+        self._send(self._lists)
+
+    def follow(self, topic: Topic, opened: Opened) -> None:
+        """Hear when a resource or a task changes."""
+        if isinstance(topic, Task):
+            listen = modern.Listen(tasks=(topic.id,))
+        else:
+            listen = modern.Listen(uris=(topic,))
+        feed = self._topics[topic] = _ListenStream(listen, topic, opened)
+        self._parents.add(topic)
+        feed.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
+        self._send(feed)
+
+    def leave(self, topic: Topic) -> None:
+        """Hear no more of a resource or a task."""
+        feed = self._topics.pop(topic, None)
+        self._parents.discard(topic)
+        if feed is not None:
+            self._close(feed)
+
+    def down(self) -> None:
+        """The process is gone, and all its listens with it."""
+        for feed in self._all():
+            feed.drop_timer()
+        self._open.clear()
+        self._topics.clear()
+        self._parents = Topics()
+        self._lists = None
+
+    # -- what the server says ----------------------------------------------------------------------
+
+    def acknowledged(self, params: Raw) -> None:
+        """A listen stands, for as much of what was asked for as the server can tell."""
+        feed = self._open.get(self._id_in(params) or 0)
+        if feed is None or feed.stands:
+            return
+        try:
+            honoured = modern.read_listen(params)
+        except ValueError:
+            honoured = feed.listen  # it stands, whatever the server says of it
+        feed.honoured = honoured
+        heard = (*honoured.uris, *(Task(ident) for ident in honoured.tasks))
+        if feed.topic is not None and feed.topic not in heard:
+            self._refused(feed, f"the server does not tell of changes of {_name(feed.topic)}")
+            return
+        is_again, feed.stands, feed.has_stood = feed.has_stood, True, True
+        feed.stood_at = self._ctx.now
+        feed.drop_timer()
+        if feed.opened is not None:
+            opened, feed.opened = feed.opened, None
+            opened(None)
+        elif is_again:
+            self._reopened(feed.listen)
+
+    def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
+        """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
+        feed = self._open.pop(wire_id, None)
+        if feed is None:
+            return False
+        was_standing, feed.stands, feed.wire_id = feed.stands, False, 0
+        feed.drop_timer()
+        if feed.opened is not None:
+            opened, feed.opened = feed.opened, None
+            self._forget(feed)
+            why = "the server ended the listen before it acknowledged it"
+            opened(error or codes.plain_error(codes.INTERNAL_ERROR, why))
+        elif error is not None and _code_of(error) == codes.METHOD_NOT_FOUND:
+            self._forget(feed)
+        else:
+            if was_standing and self._ctx.now - feed.stood_at >= AGAIN_MOST_S:
+                feed.tries = 0
+            wait = min(AGAIN_MOST_S, AGAIN_S * 2.0 ** min(feed.tries, 10))
+            feed.tries += 1
+            feed.timer = self._ctx.after(wait, lambda: self._send_again(feed))
+        return True
+
+    def carries(self, params: Raw | bytes | None) -> bool:
+        """Tell whether a notification came by a listen of ours, or by none at all."""
+        wire_id = self._id_in(params)
+        return wire_id is None or wire_id in self._open
+
+    def carries_update(self, params: Raw, topic: Topic) -> bool:
+        """Tell likewise, and that it is the one of several listens that counts.
+
+        An update of a part comes by the listen for it and by those for what it is a part of.
+        """
+        wire_id = self._id_in(params)
+        if wire_id is None:
+            return True
+        feed = self._open.get(wire_id)
+        if feed is None:
+            return False
+        longest = feed.topic
+        for own in (*self._parents.parents(topic), topic):
+            other = self._topics.get(own)
+            if other is not None and other.stands:
+                longest = own
+        return feed.topic is None or feed.topic == longest
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _all(self) -> list[_ListenStream]:
+        return [*self._topics.values(), *([] if self._lists is None else [self._lists])]
+
+    def _send_again(self, feed: _ListenStream) -> None:
+        feed.timer = None
+        self._send(feed)
+
+    def _send(self, feed: _ListenStream) -> None:
+        leg = UpstreamRequest(OURS, _LISTEN, modern.listen_params(feed.listen), _NOBODY)
+        if feed.listen.tasks:
+            leg.client_info = _with_tasks(self._calls.ours)
+        self._calls.place(leg)
+        self._calls.detach(leg.wire_id)  # it is here that its answer is expected
+        if leg.is_over:
+            self._refused(feed, "it is too long to be sent")
+            return
+        feed.wire_id = leg.wire_id
+        self._open[feed.wire_id] = feed
+
+    def _unacknowledged(self, feed: _ListenStream) -> None:
+        feed.timer = None
+        self._refused(feed, f"the server did not acknowledge the listen in {ACKNOWLEDGE_S:g} s")
+
+    def _refused(self, feed: _ListenStream, why: str) -> None:
+        opened, feed.opened = feed.opened, None
+        self._close(feed)
+        self._forget(feed)
+        if opened is not None:
+            opened(codes.plain_error(codes.INVALID_PARAMS, why))
+
+    def _close(self, feed: _ListenStream) -> None:
+        feed.drop_timer()
+        if self._open.pop(feed.wire_id, None) is not None:
+            params = b'{"requestId":%d}' % feed.wire_id
+            line = envelope.notification(b'"notifications/cancelled"', params)
+            self._ctx.emit(ToServer(self._calls.slot, line, cancels=feed.wire_id))
+        feed.wire_id, feed.stands = 0, False
+
+    def _forget(self, feed: _ListenStream) -> None:
+        if feed is self._lists:
+            self._lists = None
+        elif feed.topic is not None and self._topics.get(feed.topic) is feed:
+            del self._topics[feed.topic]
+            self._parents.discard(feed.topic)
+
+    def _id_in(self, params: Raw | bytes | None) -> int | None:
+        found = envelope.params_of(params) if params is not None else None
+        meta = found.meta if found is not None else UNSET
+        members = envelope.object_of(meta) if meta is not UNSET else None
+        ident = (members or {}).get(modern.SUBSCRIPTION_KEY)
+        return None if ident is None else wire_id_of(ident) or 0
+
+
+_NOBODY: Final = Recipient()
+"""Takes no answer: that of a listen is found by its id."""
+
+
+def _code_of(error: Raw | bytes) -> int | None:
+    code = bytes((envelope.object_of(error) or {}).get("code", Raw(b"")))
+    return int(code) if code.removeprefix(b"-").isdigit() else None
+
+
+def _name(topic: Topic) -> str:
+    return f"task {topic.id}" if isinstance(topic, Task) else topic
+
+
+def _with_tasks(client_info: ClientInfo) -> ClientInfo:
+    """Return who declares the extension as well: without that a server refuses to tell."""
+    members = envelope.object_of(client_info.capabilities) or {}
+    members["extensions"] = Raw(envelope.object_from({modern.TASKS: b"{}"}))
+    return msgspec.structs.replace(client_info, capabilities=envelope.object_from(members))

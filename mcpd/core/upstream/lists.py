@@ -1,0 +1,386 @@
+"""What one server lists: read page by page, kept, and read again when it may have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final, Protocol
+
+from msgspec import Raw, structs
+
+from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
+from mcpd.core.catalog.paging import Hints, Paging
+from mcpd.core.facts import CatalogChanged, Failure
+from mcpd.core.interface.context import Context, Timer
+from mcpd.core.mcp import codes
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.versions import Era
+from mcpd.core.requests.calls import Calls
+from mcpd.core.wire import envelope
+
+_LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
+_ERROR_LENGTH: Final = 300  # characters of a list's error that are told
+_GATHER: Final = 0.02  # seconds in which a burst of list changes becomes one
+_REFRESH_EVERY: Final = 1.0
+"""Seconds between two readings of a list: after changes, and where clients ask for it."""
+
+ListWaiter = Callable[[Listing | None, Failure | None], None]
+
+
+class ListHost(Protocol):
+    """The server whose lists these are."""
+
+    def has(self, capability: str) -> bool:
+        """Tell whether the server declared a capability."""
+
+    def tells_changes(self, kind: Kind) -> bool:
+        """Tell whether the server says so when a list changes."""
+
+    def have_read(self, lists: Lists) -> None:
+        """One of these lists of a running process is another one now than the one we kept."""
+
+    def lists_changed(self, kind: Kind, lists: Lists) -> None:
+        """A list has been read again, and it is another one, or the server said so."""
+
+    def lists_differ(self, kind: Kind, lists: Lists) -> None:
+        """A list of the process before is another one of this."""
+
+    def warn(self, text: str) -> None:
+        """The server did something odd."""
+
+
+class _Reading:
+    """One list that is being read.
+
+    ``before`` is our copy when it was begun. ``waiters`` wait for the list, each with whether it
+    may be read once more for them by the next process. Everybody is told of the list if it
+    ``is_announced``, or ``is_compared`` and differs; those whose list it is, if it ``is_verified``
+    and differs. It ``is_outdated`` if everybody was told of another one meanwhile.
+    """
+
+    def __init__(self, began_at: float, before: Listing | None) -> None:
+        self.began_at = began_at
+        self.before = before
+        self.waiters: dict[ListWaiter, bool] = {}
+        self.is_compared = False
+        self.is_announced = False
+        self.is_verified = False
+        self.is_outdated = False
+
+
+class Lists:
+    """The catalog of one server. Whoever asks for a list while it is read shares the reading."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        calls: Calls,
+        catalog: Catalog,
+        host: ListHost,
+        capabilities: bytes | None = None,
+        ours: Lists | None = None,
+    ) -> None:
+        """``capabilities`` are what a modern server is told, as JSON, and ``ours`` what it lists
+        for us; each ``None`` for our own lists.
+        """
+        self.catalog = catalog
+        self._capabilities = capabilities
+        self._ours = ours
+        self._ctx = ctx
+        self._calls = calls
+        self._host = host
+        self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}
+        """Who waits for a process that is to list, and whether one has begun to do so before."""
+        self._ready = {kind: partial(self._read_for_all, kind) for kind in Kind}
+        self._reading: dict[Kind, _Reading] = {}
+        self._began_at: dict[Kind, float] = {}
+        """When each list was last begun to be read, in monotonic seconds."""
+        self._hints: dict[Kind, tuple[Hints, float]] = {}
+        """How long lists may be kept, and when they were read; none for a copy from the disk."""
+        self._early: set[Kind] = set()
+        """Lists that changed before the process was ready."""
+        self._refresh_at: dict[Kind, float] = {}
+        self._refresh_timers: dict[Kind, Timer] = {}
+        self._outdated: set[Kind] = set()
+        """Lists that everybody was told to be others, and that were not read since."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the lists are together; those that are the same as ours do not count."""
+        ours = Catalog() if self._ours is None else self._ours.catalog
+        own = (each for kind, each in self.catalog.lists.items() if each is not ours.get(kind))
+        return sum(len(listing.page()) for listing in own)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a list is being read, or somebody waits for one."""
+        return bool(self._reading) or any(self._waiting.values())
+
+    def outdate(self, kind: Kind) -> None:
+        """Note that everybody was told that a list is another one: read it when next asked."""
+        if kind in self._reading:
+            self._reading[kind].is_outdated = True
+        elif self.catalog.get(kind) is not None:
+            self._outdated.add(kind)
+            self._began_at.pop(kind, None)
+
+    def outdate_all(self) -> None:
+        """The process that listed this is gone: read it when next asked."""
+        for kind in self.catalog.lists:
+            self.outdate(kind)
+
+    def hints(self, kind: Kind, now: float) -> tuple[int, str]:
+        """Return ``ttlMs``, less the age of our copy, and ``cacheScope`` of a list.
+
+        ``now`` is monotonic seconds.
+        """
+        hints, read_at = self._hints.get(kind, (Hints(), now))
+        left = hints.less(now - read_at)
+        return left.ttl_ms, left.scope
+
+    def listing(self, kind: Kind, waiter: ListWaiter) -> None:
+        """Give a list: what is known at once, else what a running process says."""
+        known = self.catalog.get(kind)
+        if known is not None:
+            waiter(known, None)
+            return
+        self._waiting[kind][waiter] = False
+        self._calls.when_ready(self._ready[kind])
+
+    def _read_for_all(self, kind: Kind, failure: Failure | None) -> None:
+        """Read a list for those who waited for a process, or tell them that none comes."""
+        waiting, self._waiting[kind] = self._waiting[kind], {}
+        for waiter, is_again in waiting.items():
+            known = None if is_again else self.catalog.get(kind)
+            if known is not None or failure is not None:
+                waiter(known, failure)
+            else:
+                may_repeat = self._calls.entry.may_repeat and not is_again
+                self.read(kind, waiter, may_repeat=may_repeat)
+
+    def wait_no_more(self, kind: Kind, waiter: ListWaiter) -> None:
+        """Forget who waited for a list; harmless where nobody did."""
+        waiting = self._waiting[kind]
+        if waiter not in waiting:
+            if kind in self._reading:
+                self._reading[kind].waiters.pop(waiter, None)
+            return
+        del waiting[waiter]
+        if not waiting:
+            self._calls.wait_no_more(self._ready[kind])
+
+    def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
+        """Call ``then`` once our copy of a list is what a client may be given now.
+
+        That is at once, unless the list may have changed and the process can be asked; then it is
+        when the list has been read again, or ``list_wait`` seconds after that was begun. A list
+        that differs is told to everybody.
+        """
+        if not self._is_stale(kind):
+            then()
+            return
+        now, wait = self._ctx.now, self._ctx.settings.list_wait
+        reading = self._reading.get(kind)
+        left = wait if reading is None else reading.began_at + wait - now
+        if left <= 0:  # the process hangs
+            then()
+            return
+        is_done = False
+
+        def once(listing: Listing | None, failure: Failure | None) -> None:
+            nonlocal is_done
+            if not is_done:
+                is_done = True
+                timer.cancel()
+                then()
+
+        timer = self._ctx.after(left, lambda: once(None, None))
+        self._read(kind, (once, False), is_compared=True)
+
+    def _is_stale(self, kind: Kind) -> bool:
+        """Tell whether a list may be another by now than our copy, and can be read again.
+
+        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for whoever gives
+        one; 0, which is what legacy servers have, says nothing about when the list changes.
+        """
+        if not self._calls.is_ready or not self._host.has(kind.capability):
+            return False
+        if kind in self._reading:
+            return True
+        now = self._ctx.now
+        if now < self._began_at.get(kind, -_REFRESH_EVERY) + _REFRESH_EVERY:
+            return False
+        if kind in self._outdated or self.catalog.get(kind) is None:
+            return True
+        hints, read_at = self._hints.get(kind, (Hints(), now))
+        if hints.ttl_ms:
+            return not hints.less(now - read_at).ttl_ms
+        return not self._host.tells_changes(kind)
+
+    def read(self, kind: Kind, waiter: ListWaiter, *, may_repeat: bool = False) -> None:
+        """Read a list from the process, page by page; one reading at a time serves all who wait.
+
+        With ``may_repeat`` it is done once more where the process dies and comes back.
+        """
+        self._read(kind, (waiter, may_repeat))
+
+    def _read(
+        self,
+        kind: Kind,
+        waiter: tuple[ListWaiter, bool] | None = None,
+        *,
+        is_compared: bool = False,
+        is_announced: bool = False,
+        is_verified: bool = False,
+    ) -> None:
+        reading = self._reading.get(kind)
+        is_new = reading is None
+        if reading is None:
+            self._began_at[kind] = self._ctx.now
+            known = None if kind in self._outdated else self.catalog.get(kind)
+            reading = _Reading(self._ctx.now, known)
+            self._reading[kind] = reading
+        if waiter is not None:
+            reading.waiters[waiter[0]] = waiter[1]
+        reading.is_compared |= is_compared
+        reading.is_announced |= is_announced
+        reading.is_verified |= is_verified
+        if not is_new:
+            return
+        if self._host.has(kind.capability):
+            self._ask_page(kind, Paging(kind), None)
+        else:
+            self._take_listing(kind, Listing.empty(kind))
+            self._end_reading(kind)
+
+    def _ask_page(self, kind: Kind, paging: Paging, cursor: str | None) -> None:
+        params = b"{}" if cursor is None else b'{"cursor":%b}' % envelope.quote(cursor)
+
+        def take(result: Raw | bytes | None, error: Raw | bytes | None) -> None:
+            if result is None:
+                self._list_failed(kind, paging, error)
+                return
+            try:
+                is_modern = self._calls.era is Era.MODERN
+                following = paging.take(result, is_modern=is_modern)
+            except ListError as problem:
+                self._keep_previous(kind, paging, problem.message)
+                return
+            if following is not None:
+                self._ask_page(kind, paging, following)
+                return
+            for note in paging.notes:
+                self._host.warn(note)
+            self._take_listing(kind, paging.listing(), paging.hints)
+            self._end_reading(kind)
+
+        client_info = None
+        if self._capabilities is not None:
+            client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
+        self._calls.ask(_LISTS[kind], params, take, client_info=client_info)
+
+    def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
+        members = envelope.object_of(error or b"{}") or {}
+        is_missing = bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND
+        if is_missing and not (self._calls.is_ready and self.catalog.get(kind) is not None):
+            self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
+            self._end_reading(kind)
+        else:
+            said = self._calls.entry.redactor.excerpt(error or b"null", _ERROR_LENGTH)
+            self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
+
+    def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:
+        instead: Listing | None = None
+        if self.catalog.get(kind) is not None:
+            self._host.warn(f"{why}; the previous list stays")
+        elif self._ours is not None:
+            instead = self._ours.catalog.get(kind) or paging.listing()
+            self._host.warn(f"{why}; a client is given the list of others")
+        else:
+            self._take_listing(kind, paging.listing())
+            self._host.warn(f"{why}; what was read so far is kept")
+        self._end_reading(kind, instead)
+
+    def _end_reading(self, kind: Kind, instead: Listing | None = None) -> None:
+        """Give a list to those who wait for it; ``instead`` is given where there is none."""
+        reading = self._reading.pop(kind)
+        if reading.is_outdated:
+            self.outdate(kind)
+            for again in reading.waiters.items():
+                self._read(kind, again)
+            return
+        listing = self.catalog.get(kind)
+        for waiter in reading.waiters:
+            waiter(instead if listing is None else listing, None)
+        is_other = reading.before is not None and listing != reading.before
+        if reading.is_announced or (reading.is_compared and is_other):
+            self._host.lists_changed(kind, self)
+        elif reading.is_verified and is_other:
+            self._host.lists_differ(kind, self)
+
+    def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
+        self._hints[kind] = (hints or Hints(), self._ctx.now)
+        self._outdated.discard(kind)
+        if self.catalog.get(kind) == listing:
+            return
+        ours = None if self._ours is None else self._ours.catalog.get(kind)
+        self.catalog = self.catalog.replaced(kind, ours if ours == listing else listing)
+        if self._ours is None:
+            self._ctx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
+        if self._calls.is_ready:
+            self._host.have_read(self)
+
+    def changed(self, kinds: tuple[Kind, ...]) -> None:
+        """The server said so: read these again soon, a burst as one, once a second at most."""
+        for kind in kinds:
+            self._hints.pop(kind, None)
+            if kind in self._refresh_timers:
+                continue
+            due = max(self._ctx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
+
+            def refresh(kind: Kind = kind) -> None:
+                self._refresh_timers.pop(kind, None)
+                self._refresh_at[kind] = self._ctx.now
+                if not self._calls.is_ready:
+                    self._early.add(kind)
+                    return
+                if self.catalog.get(kind) is None:
+                    self._host.lists_changed(kind, self)
+                else:
+                    self._read(kind, is_announced=True)
+
+            self._refresh_timers[kind] = self._ctx.after(due - self._ctx.now, refresh)
+
+    def opened(self) -> None:
+        """The process is ready: read again what changed while others were still being read."""
+        early, self._early = self._early, set()
+        self.compare(early)
+
+    def compare(self, kinds: Iterable[Kind]) -> None:
+        """Read lists that are known again, and tell of those that are others."""
+        for kind in kinds:
+            if self.catalog.get(kind) is not None:
+                self._read(kind, is_compared=True)
+
+    def verify(self) -> None:
+        """Read what an earlier process listed, and tell those whose lists these are."""
+        for kind in self.catalog.lists:
+            self._read(kind, is_verified=True)
+
+    def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
+        """The process is gone: nothing that is being read will come from it.
+
+        A list is read once more after a death, and after each restart that was planned.
+        """
+        for timer in self._refresh_timers.values():
+            timer.cancel()
+        self._refresh_timers.clear()
+        self._early.clear()
+        readers, self._reading = self._reading, {}
+        for kind, reading in readers.items():
+            for waiter, may_repeat in reading.waiters.items():
+                if comes_back and may_repeat:
+                    self._waiting[kind][waiter] = not is_planned
+                    self._calls.when_ready(self._ready[kind])
+                else:
+                    waiter(None, failure)

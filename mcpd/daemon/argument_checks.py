@@ -1,0 +1,77 @@
+"""Checks the arguments of calls against schemas, in the validator's process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+
+from mcpd import tasks
+from mcpd.core.interface.commands import Validate
+from mcpd.core.interface.events import Validated, Violation
+from mcpd.schemas.channel import Process
+from mcpd.schemas.validator import Unchecked, Validator
+from mcpd.supervise.process import Child
+from mcpd.supervise.proctable import procfs
+from mcpd.supervise.reaper import Reaper
+
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
+"""The variables that the validator's process gets."""
+
+
+class ArgumentChecks:
+    """The validator, whose process is started for the first check."""
+
+    def __init__(self, reaper: Reaper, dispatch: Callable[[Validated], None]) -> None:
+        self._reaper = reaper
+        self._dispatch = dispatch
+        self._validator = Validator(self._spawn)
+        self._group = tasks.Group()
+
+    def prewarm(self) -> None:
+        """Start its process now: a call is about to need it."""
+        self._validator.prewarm()
+
+    def check(self, command: Validate) -> None:
+        """Check, and dispatch ``Validated`` later."""
+        self._group.spawn(self._check(command), name="checks.check")
+
+    async def close(self) -> None:
+        """End the validator's process."""
+        self._validator.close()
+        await self._group.close()
+
+    async def _check(self, command: Validate) -> None:
+        outcome = await self._validator.check(command.schema, command.arguments)
+        if isinstance(outcome, Unchecked):
+            self._dispatch(Validated(command.ticket, note=outcome.reason))
+        else:
+            found = tuple(Violation(each.path, each.message) for each in outcome)
+            self._dispatch(Validated(command.ticket, found))
+
+    def _spawn(self, argv: list[str]) -> Process:
+        """Start a worker. The reaper takes its exit status; it is not part of a server's tree."""
+        popen = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd="/",
+            env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+        )
+        assert popen.stdin is not None
+        assert popen.stdout is not None
+        stdin, stdout = os.dup(popen.stdin.fileno()), os.dup(popen.stdout.fileno())
+        popen.stdin.close()
+        popen.stdout.close()
+        identity = procfs.identify(popen.pid)
+        started = procfs.ticks_now() if identity is None else identity.started
+        child = self._reaper.register(Child(popen, started))
+
+        def kill() -> None:
+            if child.returncode is None:  # until then its pid cannot be another process's
+                os.kill(child.pid, signal.SIGKILL)
+
+        return Process(popen.pid, stdin, stdout, kill)

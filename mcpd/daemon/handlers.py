@@ -1,0 +1,342 @@
+"""Handlers of the control methods, and the table that names them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from mcpd import __version__
+from mcpd.api import requests as api
+from mcpd.api import results
+from mcpd.api.status import Status
+from mcpd.api.version import API
+from mcpd.config.entry import masked
+from mcpd.core.facts import Failure
+from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, Locate, ReadResource
+from mcpd.core.interface.failures import with_details
+from mcpd.core.mcp import codes
+from mcpd.core.mux.mux import Mux
+from mcpd.daemon import status as snapshots
+from mcpd.daemon.reload import Reloader
+from mcpd.daemon.servers.adhoc import AdHoc
+from mcpd.daemon.servers.control import Reached, ServerControl
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server
+from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
+from mcpd.listeners.workspace import workspace_of
+from mcpd.logfiles.serverlog import ServerLog
+from mcpd.observe.journal import Event, Journal
+from mcpd.observe.pipeline import Pipeline
+from mcpd.redact import MASK
+from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.supervisor import Supervisor
+
+
+class ControlHandlers:
+    """Handles the control methods; ``METHODS`` names the handler of each.
+
+    A handler takes the request and its decoded parameters. It returns the result, a ``Failure``,
+    or an event for the mux, which then answers the request.
+    """
+
+    def __init__(
+        self,
+        *,
+        socket: str,
+        config: str | None,
+        registry: Registry,
+        mux: Mux,
+        supervisor: Supervisor,
+        reaper: Reaper,
+        login: LoginPath,
+        operator: ServerControl,
+        reloader: Reloader,
+        ad_hoc: AdHoc,
+        log: Pipeline,
+        journal: Journal,
+        dispatch: Callable[[Locate], None],
+        shutdown: Callable[[float | None], None],
+        problems: Callable[[], list[str]],
+    ) -> None:
+        """Take what the handlers ask.
+
+        ``socket`` is the path of the socket and ``config`` the only configuration file, where the
+        daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
+        flight may take; ``problems`` returns what the daemon cannot write, a sentence each.
+        """
+        self._socket = socket
+        self._config = config
+        self._registry = registry
+        self._mux = mux
+        self._supervisor = supervisor
+        self._reaper = reaper
+        self._login = login
+        self._operator = operator
+        self._reloader = reloader
+        self._ad_hoc = ad_hoc
+        self._log = log
+        self._journal = journal
+        self._dispatch = dispatch
+        self._shutdown = shutdown
+        self._problems = problems
+        self._started_at = asyncio.get_running_loop().time()
+
+    def uptime_s(self) -> float:
+        """Return how long the daemon has run, in seconds."""
+        return asyncio.get_running_loop().time() - self._started_at
+
+    # -- the daemon ------------------------------------------------------------------------------
+
+    def hello(self, request: Request, params: api.HelloParams) -> results.Hello:
+        """Introduce the daemon; note where the connection makes its control calls from."""
+        if params.cwd is not None and params.cwd.startswith("/"):
+            self._dispatch(Locate(request.session, workspace_of((), params.cwd)))
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "api": API,
+            "uptime_s": round(self.uptime_s(), 3),
+            "config": self._config,
+        }
+
+    async def status(self, _request: Request, params: api.StatusParams) -> Status | Failure:
+        """Return the state of the daemon, and of all servers or of some."""
+        if params.servers is None:
+            found: list[Server] | Failure = list(self._registry)
+        else:
+            found = self._operator.find(params.servers)
+        if isinstance(found, Failure):
+            return found
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
+        return {
+            "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems()),
+            "servers": [
+                seen.server(
+                    server,
+                    is_held=self._operator.is_held(server.name),
+                    reason=self._ad_hoc.differs_in(server),
+                )
+                for server in found
+                if self._registry.get(server.name) is not None
+            ],
+        }
+
+    def shutdown(self, _request: Request, params: api.ShutdownParams) -> results.ShuttingDown:
+        """End the daemon, once this was answered."""
+        asyncio.get_running_loop().call_soon(self._shutdown, params.drain)
+        return {}
+
+    # -- what servers answer, through the mux ----------------------------------------------------
+
+    def call(self, request: Request, params: api.CallParams) -> CallTool:
+        """Call a tool. Whether the arguments fit is left to the tool's schema."""
+        arguments = bytes(params.arguments)
+        return CallTool(
+            session=request.session,
+            key=request.key,
+            server=params.server,
+            tool=params.tool,
+            arguments=None if arguments == b"null" else arguments,
+            timeout=params.timeout,
+            wants_progress=params.progress,
+        )
+
+    def tools(self, request: Request, params: api.ListingParams) -> ListItems:
+        """List tools of one server or of all."""
+        return ListItems(request.session, request.key, ("tools",), params.server)
+
+    def prompts(self, request: Request, params: api.ListingParams) -> ListItems:
+        """List prompts of one server or of all."""
+        return ListItems(request.session, request.key, ("prompts",), params.server)
+
+    def resources(self, request: Request, params: api.ListingParams) -> ListItems:
+        """List resources and their templates, of one server or of all."""
+        kinds = ("resources", "templates")
+        return ListItems(request.session, request.key, kinds, params.server)
+
+    def read(self, request: Request, params: api.ReadParams) -> ReadResource:
+        """Read a resource."""
+        return ReadResource(request.session, request.key, params.server, params.uri)
+
+    def prompt(self, request: Request, params: api.PromptParams) -> GetPrompt | Failure:
+        """Get a prompt. Its arguments are an object or missing."""
+        arguments = bytes(params.arguments)
+        if arguments != b"null" and not arguments.startswith(b"{"):
+            return Failure("invalid_params", "params.arguments: expected `object`")
+        given = None if arguments == b"null" else arguments
+        return GetPrompt(request.session, request.key, params.server, params.name, given)
+
+    # -- servers and their configuration ---------------------------------------------------------
+
+    def entries(self, _request: Request, _params: api.Params) -> results.Entries:
+        """List the entries of the configuration with their effective values, secrets masked."""
+        loaded = self._registry.loaded
+        return {
+            "files": list(loaded.files),
+            "path": self._login.report(),
+            "servers": [_entry(server) for server in self._registry],
+            "errors": [str(problem) for problem in loaded.errors],
+        }
+
+    async def start(
+        self, _request: Request, params: api.ServersParams
+    ) -> results.AllReached | Failure:
+        """Start servers and wait until they are ready."""
+        return self._reached(await self._operator.start(params.servers))
+
+    async def stop(
+        self, _request: Request, params: api.ServersParams
+    ) -> results.AllReached | Failure:
+        """Stop servers and wait until their process trees have ended."""
+        return self._reached(await self._operator.stop(params.servers))
+
+    async def restart(
+        self, _request: Request, params: api.ServersParams
+    ) -> results.AllReached | Failure:
+        """Restart servers and wait until they are ready again."""
+        return self._reached(await self._operator.restart(params.servers))
+
+    async def reload(self, _request: Request, _params: api.Params) -> results.Reloaded:
+        """Read the configuration again and apply what has changed."""
+        return await self._reloader.reload("asked")
+
+    # -- streams ---------------------------------------------------------------------------------
+
+    async def logs(self, request: Request, params: api.LogsParams) -> results.Logs | Failure:
+        """Return the newest lines of a log; with ``follow``, a stream brings those that come.
+
+        A log can have a million lines: other tasks run after each piece of it.
+        """
+        if params.lines < 0:
+            return Failure("invalid_params", "mcpd/logs: params.lines: expected 0 or more")
+        server = None
+        if params.server is not None:
+            found = self._operator.find((params.server,))
+            if isinstance(found, Failure):
+                return found
+            server = self._log_name(found[0])
+        log = self._log if server is None else self._registry.log(server)
+        if params.follow:
+            refusal = request.follow("mcpd/log", lambda send: _follow(log, send))
+            if refusal is not None:
+                return refusal
+        found_lines: list[bytes] = []
+        for piece in log.pieces(params.lines):
+            if piece:
+                found_lines.append(msgspec.json.encode(piece)[1:-1])
+                await asyncio.sleep(0)
+        return {"lines": Raw(b"[%b]" % b",".join(found_lines))}
+
+    def events(self, request: Request, params: api.EventsParams) -> results.Events | Failure:
+        """Return the number of the newest event; a stream brings those since ``since``."""
+        found = None if params.servers is None else self._operator.find(params.servers)
+        if isinstance(found, Failure):
+            return found
+        refusal = request.follow("mcpd/event", lambda send: self._follow_events(params, send))
+        return {"seq": self._journal.last} if refusal is None else refusal
+
+    def _follow_events(self, params: api.EventsParams, send: Send) -> Unsubscribe:
+        """Send what is kept of the events since ``since``, then each that comes."""
+        servers = params.servers
+
+        def filtered(event: Event) -> None:
+            if servers is None or self._concerns(event, servers):
+                send(event)
+
+        if params.since is not None:
+            for event in self._journal.since(params.since):
+                filtered(event)
+        return self._journal.listen(filtered)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _reached(self, outcome: Reached | Failure) -> results.AllReached | Failure:
+        """Return the state of each server; where some have failed, in the first one's error."""
+        if isinstance(outcome, Failure):
+            return outcome
+        seen = snapshots.Snapshot(self._mux, self._supervisor, {}, {})
+        reached: list[results.Reached] = []
+        for server, failure in outcome:
+            is_held = self._operator.is_held(server.name)
+            found = seen.server(server, is_held=is_held, reason=None)
+            one: results.Reached = {
+                "name": found["name"],
+                "state": found["state"],
+                "pid": found["pid"],
+            }
+            if found["state"] == "stopped" and found["pid"] is not None:
+                one["pid"] = None
+                one["goes_on_for"] = self._operator.others_of(server)
+            elif is_held and (step := seen.step(server)) is not None:
+                one["step"] = step
+            if failure is not None:
+                one["error"] = Raw(codes.error_object(failure))
+            reached.append(one)
+        first = next((failure for _, failure in outcome if failure is not None), None)
+        if first is None:
+            return {"servers": reached}
+        return with_details(first, servers=reached) if len(outcome) > 1 else first
+
+    def _concerns(self, event: Event, servers: tuple[str, ...]) -> bool:
+        """Tell whether an event is about one of ``servers``, about its process, or about none.
+
+        Events of a process that several entries share have the name of one of them.
+        """
+        name = event.get("server")
+        if name is None or name in servers:
+            return True
+        found = filter(None, map(self._registry.get, servers))
+        is_of_process = event["event"].startswith("server.")
+        return is_of_process and any(self._log_name(server) == name for server in found)
+
+    def _log_name(self, server: Server) -> str:
+        """Return the name of a server's log: servers that share a process have the first one's."""
+        has_process = server.backend is not None
+        first = self._registry.by_launch(server.entry.launch) if has_process else None
+        return server.name if first is None else first.name
+
+
+def _follow(log: Pipeline | ServerLog, send: Send) -> Unsubscribe:
+    return log.follow(lambda line: send(msgspec.to_builtins(line)))
+
+
+def _entry(server: Server) -> results.Entry:
+    configured = server.configured
+    values = masked(configured)
+    if values and server.is_ad_hoc:  # it may have the client's whole environment, with any secret
+        values["env"] = dict.fromkeys(values["env"], MASK)
+    return {
+        "name": server.name,
+        "file": configured.file,
+        "line": configured.line,
+        "enabled": configured.enabled,
+        "config": values or None,
+        "error": configured.error,
+    }
+
+
+METHODS: Final = (
+    Method("mcpd/hello", api.HelloParams, results.Hello, ControlHandlers.hello),
+    Method("mcpd/status", api.StatusParams, Status, ControlHandlers.status),
+    Method("mcpd/call", api.CallParams, results.ServerResult, ControlHandlers.call),
+    Method("mcpd/tools", api.ListingParams, results.Tools, ControlHandlers.tools),
+    Method("mcpd/prompts", api.ListingParams, results.Prompts, ControlHandlers.prompts),
+    Method("mcpd/resources", api.ListingParams, results.Resources, ControlHandlers.resources),
+    Method("mcpd/read", api.ReadParams, results.ServerResult, ControlHandlers.read),
+    Method("mcpd/prompt", api.PromptParams, results.ServerResult, ControlHandlers.prompt),
+    Method("mcpd/list", api.Params, results.Entries, ControlHandlers.entries),
+    Method("mcpd/start", api.ServersParams, results.AllReached, ControlHandlers.start),
+    Method("mcpd/stop", api.ServersParams, results.AllReached, ControlHandlers.stop),
+    Method("mcpd/restart", api.ServersParams, results.AllReached, ControlHandlers.restart),
+    Method("mcpd/reload", api.Params, results.Reloaded, ControlHandlers.reload),
+    Method("mcpd/logs", api.LogsParams, results.Logs, ControlHandlers.logs),
+    Method("mcpd/events", api.EventsParams, results.Events, ControlHandlers.events),
+    Method("mcpd/shutdown", api.ShutdownParams, results.ShuttingDown, ControlHandlers.shutdown),
+)
+"""Every control method. ``mcpd/attach`` is not one: it makes a connection a session."""

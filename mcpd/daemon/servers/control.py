@@ -1,0 +1,186 @@
+"""Starting, stopping and restarting servers on request of people."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from mcpd.core.facts import Failure
+from mcpd.core.interface.events import Hold, Reserve
+from mcpd.core.mux.mux import Mux
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import Server
+from mcpd.ids import SlotId
+from mcpd.schemas.suggest import nearest
+from mcpd.upstreams.supervisor import Supervisor
+
+CONTROL_KEYS = (None, "control")
+"""Keys of the slots that a server has for itself, and not for a session or a workspace."""
+
+Reached = list[tuple[Server, Failure | None]]
+"""Each server with the failure of its start or stop, ``None`` for success."""
+
+
+class ServerControl:
+    """Starts and stops servers on request. A server that was stopped is held until it is started.
+
+    Invariant: a stop holds one name. Entries that share a process keep it until all of them are
+    held.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        mux: Mux,
+        supervisor: Supervisor,
+        dispatch: Callable[[Hold | Reserve], None],
+    ) -> None:
+        self._registry = registry
+        self._mux = mux
+        self._supervisor = supervisor
+        self._dispatch = dispatch
+        self._held: set[str] = set()
+
+    def is_held(self, name: str) -> bool:
+        """Return whether this server was stopped on request."""
+        return name in self._held
+
+    def others_of(self, server: Server) -> list[str]:
+        """Return the other names that share the processes of a server and are not held."""
+        return [
+            other.name
+            for other in self._registry
+            if other.name != server.name
+            and other.name not in self._held
+            and other.backend is not None
+            and other.entry.launch == server.entry.launch
+        ]
+
+    def find(self, names: Iterable[str]) -> list[Server] | Failure:
+        """Return servers by their names, or the failure for one that does not exist."""
+        found = []
+        for name in dict.fromkeys(names):
+            server = self._registry.get(name)
+            if server is None:
+                near = nearest(name, [each.name for each in self._registry])
+                hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows them"
+                return Failure(
+                    "server_not_found",
+                    f"there is no server {name!r}",
+                    name,
+                    hint=hint,
+                    details={"near": near},
+                )
+            found.append(server)
+        return found
+
+    async def start(self, names: Sequence[str]) -> Reached | Failure:
+        """Start servers and wait until each is ready or has failed.
+
+        A name that does not exist or cannot be used fails the whole request: nothing is started.
+        """
+        servers = self._usable(names)
+        if isinstance(servers, Failure):
+            return servers
+        return await _reached([(server, [self._start(server)]) for server in servers])
+
+    async def restart(self, names: Sequence[str]) -> Reached | Failure:
+        """Restart servers, or start those that do not run. Waits and fails as ``start`` does."""
+        servers = self._usable(names)
+        if isinstance(servers, Failure):
+            return servers
+        attempts = []
+        for server in servers:
+            running = [slot for slot in self._slots(server) if self._is_running(slot)]
+            if not running:
+                attempts.append((server, [self._start(server)]))
+                continue
+            self.release(server.name)
+            failure = Failure(
+                "server_stopped", f"{server.name} is being restarted", server.name, True
+            )
+            attempts.append((server, [self._supervisor.restart(slot, failure) for slot in running]))
+        return await _reached(attempts)
+
+    async def stop(self, names: Sequence[str]) -> Reached | Failure:
+        """Stop and hold servers, and wait until nothing of their processes is left."""
+        servers = self.find(names)
+        if isinstance(servers, Failure):
+            return servers
+        stopping: list[SlotId] = []
+        for server in servers:
+            failure = Failure(
+                kind="server_stopped",
+                message=f"{server.name} was stopped with `mcpctl stop`",
+                server=server.name,
+                hint=f"mcpctl start {server.name}",
+            )
+            self._held.add(server.name)
+            self._dispatch(Hold(server.name, failure))
+            if not self.others_of(server):
+                for slot in self._slots(server):
+                    self._supervisor.stop(slot, failure)
+                    stopping.append(slot)
+        for slot in stopping:
+            await self._supervisor.wait_empty(slot)
+        return [(server, None) for server in servers]
+
+    def release(self, name: str) -> None:
+        """Hold a server no longer."""
+        if name in self._held:
+            self._held.discard(name)
+            self._dispatch(Hold(name, None))
+
+    def start_eager(self, name: str) -> None:
+        """Start a server whose entry says ``start = "eager"``, unless it is held."""
+        server = self._registry.get(name)
+        if server is None or server.backend is None or server.backend.of_workspace:
+            return  # there is no workspace before a session
+        if name not in self._held:
+            self._dispatch(Reserve(name))
+            for slot in self._own_slots(server):
+                self._supervisor.want(slot)
+
+    def clear_failed(self, names: Iterable[str]) -> None:
+        """Let servers start again that failed too often before their entries were changed."""
+        for server in filter(None, map(self._registry.get, names)):
+            self._supervisor.reset_start_timeout(server.entry.launch)
+            for slot in self._slots(server):
+                self._supervisor.clear_failed(slot, f"the entry of {server.name} was changed")
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _start(self, server: Server) -> asyncio.Future[Failure | None]:
+        self.release(server.name)
+        self._dispatch(Reserve(server.name))
+        return self._supervisor.start(self._own_slots(server)[0])
+
+    def _usable(self, names: Sequence[str]) -> list[Server] | Failure:
+        servers = self.find(names)
+        if isinstance(servers, Failure):
+            return servers
+        unusable = (server.entry.unavailable for server in servers)
+        return next((failure for failure in unusable if failure is not None), servers)
+
+    def _slots(self, server: Server) -> list[SlotId]:
+        slots = (each.slot for each in self._mux.report(server.name).slots)
+        return [slot for slot in slots if self._supervisor.get(slot) is not None]
+
+    def _own_slots(self, server: Server) -> list[SlotId]:
+        report = self._mux.report(server.name)
+        return [each.slot for each in report.slots if each.key in CONTROL_KEYS]
+
+    def _is_running(self, ident: SlotId) -> bool:
+        slot = self._supervisor.get(ident)
+        return slot is not None and slot.run is not None
+
+
+async def _reached(
+    attempts: Sequence[tuple[Server, Sequence[asyncio.Future[Failure | None]]]],
+) -> Reached:
+    """Wait for all starts of all servers, also after one has failed."""
+    found = await asyncio.gather(*(asyncio.gather(*outcomes) for _, outcomes in attempts))
+    return [
+        (server, next((each for each in failures if each is not None), None))
+        for (server, _), failures in zip(attempts, found, strict=True)
+    ]

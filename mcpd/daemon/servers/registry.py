@@ -1,0 +1,222 @@
+"""All servers by name: those of the configuration, and those that clients brought."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Container, Iterator, Mapping
+
+import msgspec
+
+from mcpd import paths
+from mcpd.config.load import Loaded
+from mcpd.config.schema import DaemonConfig
+from mcpd.core.interface.commands import KeepCatalog
+from mcpd.core.interface.entries import Entry
+from mcpd.core.mcp.offer import Verdict
+from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
+from mcpd.daemon.servers.server import Server, assemble
+from mcpd.ids import SlotId
+from mcpd.logfiles.serverlog import ServerLog
+from mcpd.redact import Redactor
+from mcpd.upstreams.run import Backend
+
+
+class Registry:
+    """The configured servers in their order, then those that clients brought, with their logs."""
+
+    def __init__(
+        self,
+        state_dir: str,
+        cache: CatalogCache,
+        environment: Mapping[str, str],
+        *,
+        on_log_growth: Callable[[int], object] = lambda _: None,
+        on_log_trouble: Callable[[str, OSError | None, int], object] = lambda _, __, ___: None,
+    ) -> None:
+        """``on_log_trouble`` gets the path of a log, then what ``ServerLog`` passes."""
+        self._on_log_growth, self._on_log_trouble = on_log_growth, on_log_trouble
+        self._state_dir = state_dir
+        self._cache = cache
+        self.environment = environment
+        """What configured servers may inherit: the daemon's, without its tag."""
+        self.loaded = Loaded()
+        """What is applied now, in which bad entries have been replaced by their last good ones."""
+        self._servers: dict[str, Server] = {}
+        self._ad_hoc: dict[str, Server] = {}
+        self._logs: dict[str, ServerLog] = {}
+        self._redactor: Redactor | None = None
+
+    def __iter__(self) -> Iterator[Server]:
+        yield from self._servers.values()
+        yield from self._ad_hoc.values()
+
+    @property
+    def daemon(self) -> DaemonConfig:
+        """The daemon's own settings."""
+        return self.loaded.daemon
+
+    def get(self, name: str) -> Server | None:
+        """Return a server by its name."""
+        return self._servers.get(name) or self._ad_hoc.get(name)
+
+    def apply(self, loaded: Loaded) -> None:
+        """Replace the configured servers by those of a configuration."""
+        self.loaded = loaded
+        before, self._servers = self._servers, {}
+        for configured in loaded.entries.values():
+            server = assemble(
+                configured, base_env=self.environment, ignore_env=loaded.daemon.ignore_env
+            )
+            known = before.get(server.name)
+            if known is not None:
+                server = _with_secrets_of(known, server)
+            self._servers[server.name] = self._remembering(server, known)
+        for name in [name for name in self._ad_hoc if name in self._servers]:
+            del self._ad_hoc[name]
+        for name, log in self._logs.items():
+            log.limit(max_bytes=self.daemon.log_max_bytes, backups=self.daemon.log_backups)
+            if (owner := self.get(name)) is not None:
+                log.redactor = owner.entry.redactor
+        self._redactor = None
+
+    def add(self, server: Server) -> None:
+        """Add a server that a client brought."""
+        self._ad_hoc[server.name] = self._remembering(server, None)
+        self._redactor = None
+
+    def ad_hoc_count(self) -> int:
+        """Return how many servers there are that clients brought."""
+        return len(self._ad_hoc)
+
+    def remove(self, name: str) -> None:
+        """Remove a server that a client brought. Its log stays until its process has ended."""
+        self._ad_hoc.pop(name, None)
+        self._redactor = None
+
+    def forget_logs(self, running: Container[str]) -> None:
+        """Close the logs of removed servers, except the ``running`` ones and those followed.
+
+        Until its process has ended, a log must not be replaced: it knows the server's secrets.
+        """
+        for name, log in list(self._logs.items()):
+            if self.get(name) is None and name not in running and not log.is_followed:
+                log.close()
+                del self._logs[name]
+
+    def log_files(self) -> list[str]:
+        """Return the names of the log files that may be written."""
+        names = {*self._logs, *(server.name for server in self)}
+        return [_log_file(name) for name in names]
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all servers as the mux knows them."""
+        return tuple(server.entry for server in self)
+
+    def by_launch(self, launch: str) -> Server | None:
+        """Return the first usable server with this launch."""
+        return next((each for each in self if each.backend and each.entry.launch == launch), None)
+
+    def backend(self, slot: SlotId) -> Backend | None:
+        """Return how to reach the server of a slot, ``None`` where its entry is gone."""
+        server = self.by_launch(slot.partition("@")[0])
+        return None if server is None else server.backend
+
+    def memory_max(self, slot: SlotId) -> int:
+        """Return how many bytes the tree in a slot may take; 0: any number."""
+        server = self.by_launch(slot.partition("@")[0])
+        config = None if server is None else server.configured.config
+        return 0 if config is None else config.memory_max
+
+    def log(self, name: str) -> ServerLog:
+        """Return the log of a server. Its file is created with its first line."""
+        log = self._logs.get(name)
+        if log is None:
+            path = os.path.join(self._state_dir, "logs", _log_file(name))
+            log = ServerLog(
+                path,
+                max_bytes=self.daemon.log_max_bytes,
+                backups=self.daemon.log_backups,
+                redactor=self.redactor(name),
+                on_growth=self._on_log_growth,
+                on_trouble=lambda error, lost: self._on_log_trouble(path, error, lost),
+            )
+            self._logs[name] = log
+        return log
+
+    def log_troubles(self) -> list[tuple[str, OSError]]:
+        """Return the servers whose logs cannot be written, and why."""
+        troubles = [(name, log.trouble) for name, log in self._logs.items()]
+        return [(name, trouble) for name, trouble in troubles if trouble is not None]
+
+    def redactor(self, name: str | None) -> Redactor:
+        """Return what masks the secrets of a server, with ``None`` those of all servers."""
+        if name is not None:
+            server = self.get(name)
+            return Redactor.NONE if server is None else server.entry.redactor
+        if self._redactor is None:
+            known = (server.entry.redactor.secrets for server in self)
+            self._redactor = Redactor(frozenset().union(*known))
+        return self._redactor
+
+    def mask(self, name: str | None, text: str) -> str:
+        """Return a text without the secrets of a server, with ``None`` without those of any."""
+        if name is None:
+            return self.redactor(None).mask(text)
+        return self.log(name).redactor.mask(text)  # the log outlives the entry
+
+    def note(self, name: str, source: str, text: str) -> None:
+        """Write a line into the log of a server."""
+        self.log(name).add(source, text)
+
+    def keep_catalog(self, command: KeepCatalog) -> None:
+        """Cache what a server listed, for each configured entry with its launch."""
+        for server in self._servers.values():
+            if server.backend is None or server.entry.launch != command.launch:
+                continue
+            said = Remembered(
+                command.introduction,
+                command.catalog,
+                command.has_asked,
+                program_mtime(server.backend),
+                command.offer,
+                command.capabilities,
+                command.of_clients,
+            )
+            self._cache.keep(server.name, server.cache_key, said, server.entry.redactor)
+
+    def close(self) -> None:
+        """Close the files of the logs."""
+        for log in self._logs.values():
+            log.close()
+
+    def _remembering(self, server: Server, before: Server | None) -> Server:
+        """Return the server with what the cache knows of its last process."""
+        if server.backend is None or (before is not None and before.cache_key == server.cache_key):
+            return server  # the mux remembers for itself
+        known = self._cache.load(server.name, server.cache_key)
+        if known is None:
+            return server
+        is_same = known.stamp is not None and known.stamp == program_mtime(server.backend)
+        entry = msgspec.structs.replace(
+            server.entry,
+            introduction=known.introduction,
+            catalog=known.catalog,
+            capabilities=known.capabilities,
+            of_clients=known.of_clients,
+            has_asked=known.has_asked,
+            verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
+        )
+        return msgspec.structs.replace(server, entry=entry)
+
+
+def _with_secrets_of(before: Server, now: Server) -> Server:
+    """Return a server that also masks the secrets its entry had: a process may still have them."""
+    older = before.configured.secrets - now.configured.secrets
+    if not older:
+        return now
+    redactor = Redactor(now.configured.secrets | older)
+    return msgspec.structs.replace(now, entry=msgspec.structs.replace(now.entry, redactor=redactor))
+
+
+def _log_file(name: str) -> str:
+    return paths.file_name(name) + ".log"

@@ -1,0 +1,259 @@
+"""A server: its configured entry, turned into what the core and the supervisor work with."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from mcpd.config.entry import ServerEntry, remedy_of_unset
+from mcpd.config.schema import ResolvedCommand, ServerConfig
+from mcpd.core.catalog.filters import Filter
+from mcpd.core.facts import Failure
+from mcpd.core.interface.entries import Entry, Interactive, Sharing
+from mcpd.core.lifecycle.machine import Rules
+from mcpd.core.mcp.versions import Era
+from mcpd.core.policy.runners import runner_package
+from mcpd.core.policy.stateful import known_stateful
+from mcpd.daemon_start.environment import is_ephemeral
+from mcpd.redact import Redactor
+from mcpd.supervise.spawn import build_environment
+from mcpd.upstreams.run import Backend
+from mcpd.upstreams.stdio.spec import ProcessSpec
+
+DIGEST_BYTES = 10
+
+_KEY = os.urandom(16)
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """One server, as each part of the daemon needs it. Holds secrets: never shown."""
+
+    name: str
+    configured: ServerEntry
+    entry: Entry
+    backend: Backend | None
+    """How to reach it, ``None`` where its entry cannot be used."""
+
+    cache_key: str
+    """Changes with the entry only, not with the environment of the daemon."""
+
+    sharing_reason: str | None = None
+    """Why its processes are shared as they are, where the entry does not say so."""
+
+    is_ad_hoc: bool = False
+    environment: Mapping[str, str] = {}
+    """The variables that tell it from other servers with the same command."""
+
+
+def assemble(
+    configured: ServerEntry,
+    *,
+    base_env: Mapping[str, str],
+    ignore_env: Iterable[str] = (),
+    is_ad_hoc: bool = False,
+) -> Server:
+    """Return the server of an entry. One that cannot be used answers requests with the reason.
+
+    ``base_env`` is what it may inherit: the environment of the daemon, or of the client that
+    brought it. ``ignore_env`` are further patterns of variables that make no difference.
+    """
+    config, resolved = configured.config, configured.launch
+    unavailable = _unavailable(configured)
+    if config is None or resolved is None or unavailable is not None:
+        entry = Entry(
+            name=configured.name,
+            launch="",
+            unavailable=unavailable,
+            redactor=Redactor(configured.secrets),
+        )
+        return Server(
+            name=configured.name,
+            configured=configured,
+            entry=entry,
+            backend=None,
+            cache_key="",
+            is_ad_hoc=is_ad_hoc,
+        )
+    environment = _distinguishing(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
+    roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
+    declared = (roots, config.era, config.extensions, config.interactive == "off")
+    same = (resolved.command, resolved.args, resolved.cwd, *declared)
+    sharing, reason = _sharing(config, resolved)
+    return Server(
+        name=configured.name,
+        configured=configured,
+        entry=_entry(configured, config, resolved, _digest(same, environment), sharing, is_ad_hoc),
+        backend=_process_spec(configured.name, config, resolved, base_env, is_ad_hoc),
+        cache_key=_digest(same, resolved.env, resolved.inherit_env),
+        sharing_reason=reason,
+        is_ad_hoc=is_ad_hoc,
+        environment=environment,
+    )
+
+
+def _sharing(config: ServerConfig, resolved: ResolvedCommand) -> tuple[Sharing, str | None]:
+    """Return who shares a process, and the reason where the entry does not say or it is a risk."""
+    package = known_stateful(resolved.command, resolved.args)
+    if config.sharing != "auto":
+        sharing = Sharing(config.sharing)
+        if package is None or sharing is not Sharing.SHARED:
+            return sharing, None
+        return sharing, f"{package} keeps state for each client, and here all share it"
+    if package is not None:
+        return Sharing.SESSION, f"{package} keeps state for each client"
+    if resolved.of_workspace:
+        return Sharing.WORKSPACE, "${workspaceFolder} is in its entry"
+    if config.roots == "session":
+        return Sharing.SESSION, "its roots are those of a session"
+    return Sharing.SHARED, None
+
+
+def _entry(
+    configured: ServerEntry,
+    config: ServerConfig,
+    resolved: ResolvedCommand,
+    digest: str,
+    sharing: Sharing,
+    is_ad_hoc: bool,
+) -> Entry:
+    return Entry(
+        name=configured.name,
+        launch=digest,
+        sharing=sharing,
+        of_workspace=resolved.of_workspace,
+        filter=Filter(config.tools.allow, config.tools.deny),
+        call_timeout=config.call_timeout,
+        call_timeout_max=config.call_timeout_max,
+        queue_timeout=config.queue_timeout,
+        max_concurrency=config.max_concurrency,
+        stop_grace=config.stop_grace,
+        may_repeat=config.retry == "safe",
+        validates=config.validate_arguments,
+        roots=config.roots if isinstance(config.roots, tuple) else (),
+        asks_for_roots=config.roots == "session" and sharing is not Sharing.SHARED,
+        era=None if config.era == "auto" else Era(config.era),
+        extensions=config.extensions,
+        startup_timeout=config.startup_timeout,
+        failed_retry=config.restart.failed_retry if config.restart.policy != "never" else 0.0,
+        is_fetched=runner_package(resolved.command, resolved.args) is not None,
+        interactive=Interactive(config.interactive),
+        question_timeout=config.question_timeout,
+        question_wait=config.question_wait,
+        parked_timeout=config.parked_timeout,
+        redactor=Redactor(configured.secrets),
+        is_listed=not is_ad_hoc,
+    )
+
+
+def _process_spec(
+    name: str,
+    config: ServerConfig,
+    resolved: ResolvedCommand,
+    base_env: Mapping[str, str],
+    is_ad_hoc: bool,
+) -> ProcessSpec:
+    restart = config.restart
+    return ProcessSpec(
+        server=name,
+        command=resolved.command,
+        args=resolved.args,
+        env=resolved.whole_env,
+        base_env=base_env,
+        inherit=resolved.inherit_env,
+        cwd=resolved.cwd,
+        names_cwd=config.cwd is not None,
+        of_workspace=resolved.of_workspace,
+        rules=Rules(
+            startup_timeout=config.startup_timeout,
+            startup_timeout_max=config.startup_timeout_max,
+            idle_timeout=config.idle_timeout,
+            restarts=restart.policy == "on-failure",
+            backoff=restart.backoff,
+            backoff_max=restart.backoff_max,
+            max_failures=restart.max_failures,
+            window=restart.window,
+            failed_retry=restart.failed_retry,
+        ),
+        grace=config.stop_grace,
+        scope=config.stop_scope,
+        is_typed=is_ad_hoc and resolved.inherit_env == "none",
+        package=runner_package(resolved.command, resolved.args),
+    )
+
+
+def _unavailable(configured: ServerEntry) -> Failure | None:
+    name = configured.name
+    if not configured.enabled:
+        return Failure(
+            kind="server_disabled",
+            message=f"{name} is disabled",
+            server=name,
+            hint=f"set {_to_enable(configured)} for {name} in {configured.file}",
+        )
+    if configured.config is None or configured.launch is None:
+        why = configured.error or "its entry cannot be used"
+        return Failure(
+            kind="config_invalid",
+            message=f"{name} is misconfigured: {why}",
+            server=name,
+            hint=remedy_of_unset(configured.unset)
+            if configured.unset
+            else "when that is mended: mcpctl reload",
+        )
+    return None
+
+
+def _to_enable(configured: ServerEntry) -> str:
+    """Return what must replace the setting that disables an entry, in the syntax of its file."""
+    key = "{} = {}" if configured.file.lower().endswith(".toml") else '"{}": {}'
+    on = {"enabled": "true", "disabled": "false"}
+    return " and ".join(key.format(each, on[each]) for each in configured.off_by)
+
+
+def _distinguishing(
+    resolved: ResolvedCommand,
+    base_env: Mapping[str, str],
+    ignore: tuple[str, ...],
+    *,
+    is_ad_hoc: bool,
+) -> dict[str, str]:
+    """Return the variables that tell one process from another.
+
+    Those of a terminal do not count, but all of an entry's own do.
+    """
+    hidden = {name: _fingerprint(value) for name, value in resolved.file_env.items()}
+    own = {**hidden, **resolved.env}
+    whole = build_environment(base_env, own, inherit=resolved.inherit_env, tag="")
+    written = () if is_ad_hoc else own
+    return {
+        name: value
+        for name, value in whole.items()
+        if name in written or not (is_ephemeral(name) or _is_ignored(name, ignore))
+    }
+
+
+def _fingerprint(secret: str) -> str:
+    """Return a digest of a secret under a key of this daemon.
+
+    Without a key, passwords could be tried on the digest: it is part of the ledger and of the tag
+    of each process.
+    """
+    data = secret.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=_KEY).hexdigest()
+
+
+def _is_ignored(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(
+        name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
+        for pattern in patterns
+    )
+
+
+def _digest(same: object, environment: Mapping[str, str], *more: str) -> str:
+    """Return a digest that equal launches share, in any order of their variables."""
+    text = repr((same, sorted(environment.items()), more))
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES).hexdigest()

@@ -1,0 +1,340 @@
+"""What a daemon is made of: each part is built from the parts above it. Nothing runs yet."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from datetime import datetime
+from typing import Any, Protocol
+
+from mcpd import __version__, tasks
+from mcpd.config.diff import Change
+from mcpd.config.load import Loaded
+from mcpd.config.schema import DaemonConfig
+from mcpd.core.facts import ServerReady, ServerStopped, SessionClosed
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface.entries import Settings
+from mcpd.core.mux.mux import Mux
+from mcpd.daemon.argument_checks import ArgumentChecks
+from mcpd.daemon.clock import Clock
+from mcpd.daemon.dispatcher import Dispatcher
+from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
+from mcpd.daemon.drain import Drain, Ending
+from mcpd.daemon.facts import Facts
+from mcpd.daemon.handlers import METHODS, ControlHandlers
+from mcpd.daemon.notices import Notices
+from mcpd.daemon.reload import ConfigApplier, Reloader, starts_at_once
+from mcpd.daemon.servers.adhoc import AdHoc
+from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.control import ServerControl
+from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
+from mcpd.daemon.upkeep.manager_status import ManagerStatus
+from mcpd.daemon.upkeep.problems import problems
+from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
+from mcpd.listeners.control import ControlServer
+from mcpd.listeners.requests import ControlRequests
+from mcpd.logfiles.daemonlog import DaemonLog
+from mcpd.logfiles.quota import LogQuota
+from mcpd.observe.journal import Journal
+from mcpd.observe.observer import Observer
+from mcpd.observe.pipeline import Pipeline
+from mcpd.schemas.suggest import nearest
+from mcpd.service import bind
+from mcpd.service.lock import DaemonLock
+from mcpd.service.notify import Notifier
+from mcpd.supervise.cleanup.ledger import new_daemon_id
+from mcpd.supervise.containers import Containers
+from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.host import UpstreamHost
+from mcpd.upstreams.run import Backend
+from mcpd.upstreams.stdio.host import StdioHost, end_stray
+from mcpd.upstreams.stdio.run import Surroundings
+from mcpd.upstreams.stdio.spec import ProcessSpec
+from mcpd.upstreams.supervisor import Supervisor
+
+SECRET_BYTES = 32
+"""Random bytes of the secret from which the mux makes handles."""
+
+QUESTION_BYTES = 5
+"""Random bytes of the first id of our requests to clients. JavaScript must hold ids as numbers."""
+
+
+class Flags(Protocol):
+    """The command line, as far as it concerns a running daemon."""
+
+    config: str | None
+    log_level: str | None
+
+
+class Start(Protocol):
+    """What was found before the loop ran."""
+
+    @property
+    def options(self) -> Flags: ...
+
+    umask: int
+    """The umask that servers get."""
+
+    nofile_soft: int
+    """The soft limit on open files that servers get."""
+
+    signals: list[int]
+    """The signals that have come already."""
+
+    notifier: Notifier
+    """The connection to the service manager."""
+
+
+class Daemon:
+    """The parts of a daemon.
+
+    Where one part calls back another that is built later, it is given a method of this class.
+    """
+
+    def __init__(
+        self,
+        start: Start,
+        pipeline: Pipeline,
+        lines: DaemonLog,
+        *,
+        state_dir: str,
+        path: str,
+        lock: DaemonLock,
+        listening: socket.socket,
+        identity: bind.Identity | None,
+    ) -> None:
+        """Read the configuration and build what it asks for.
+
+        ``path`` is that of the socket, ``identity`` its file, ``None`` for one that was lent.
+        """
+        self.start = start
+        self.pipeline = pipeline
+        self.log = log = pipeline.logger
+        self.lines = lines
+        self.state_dir = state_dir
+        self.path = path
+        self.id = new_daemon_id()
+        self.notices = Notices(log)
+        self.journal = Journal()
+        self.facts = Facts()
+        self.loaded = self._build_configuration()
+        self._build_core()
+        self._build_upstreams()
+        self._build_servers()
+        self._build_downstreams(lock, listening, identity)
+        self._build_control()
+        self._subscribe()
+
+    def _build_configuration(self) -> Loaded:
+        """Build what reads and holds the configuration, and read it."""
+        start, log, notices = self.start, self.log, self.notices
+        self.cache = CatalogCache(self.state_dir, on_trouble=notices.cache_trouble)
+        self.log_quota = LogQuota(
+            self.state_dir, known=self._log_files, on_removed=notices.logs_removed
+        )
+        self.registry = Registry(
+            self.state_dir,
+            self.cache,
+            dict(os.environ),
+            on_log_growth=self.log_quota.grew,
+            on_log_trouble=notices.log_trouble,
+        )
+        self.lines.on_growth = self.log_quota.grew
+        self.pipeline.mask = self.registry.mask
+        self.reloader = Reloader(
+            start.options.config,
+            datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
+            registry=self.registry,
+            applied=self._apply,
+            log=log,
+            journal=self.journal,
+        )
+        self.reloader.watch()
+        loaded = self.reloader.read()
+        self.registry.apply(loaded)
+        self.reloader.watch()
+        return loaded
+
+    def _build_core(self) -> None:
+        """Build the mux, its clock, and what passes events to it."""
+        settings = self._settings()
+        self.mux = Mux(
+            Settings(
+                version=__version__,
+                max_request_bytes=settings.max_request_bytes,
+                list_wait=settings.list_wait,
+                secret=os.urandom(SECRET_BYTES),
+                max_buffered_bytes=settings.max_buffered_bytes,
+                first_question=int.from_bytes(os.urandom(QUESTION_BYTES), "big") + 1,
+            ),
+            suggest=nearest,
+        )
+        loop = asyncio.get_running_loop()
+        self.clock = Clock(loop, on_gap=self.notices.clock_jumped)
+        self.dispatcher = Dispatcher(self.mux, self.clock)
+        self.mux.context.unfinished = self.dispatcher.unfinished
+
+    def _build_upstreams(self) -> None:
+        """Build what starts, stops and speaks to servers."""
+        start, registry, tell = self.start, self.registry, self.facts.publish
+        self.ledger = LedgerKeeper(self.state_dir, self.id, on_trouble=self.notices.ledger_trouble)
+        self.reaper = Reaper(
+            self.id, on_orphan=lambda stray: end_stray(stray, tell), on_escape=self.ledger.save
+        )
+        self.login = LoginPath(
+            os.environ, reaper=self.reaper, daemon_id=self.id, on_result=self.notices.login_path
+        )
+        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {}
+        self.hosts[ProcessSpec] = StdioHost(
+            daemon_id=self.id,
+            reaper=self.reaper,
+            login=self.login,
+            surroundings=Surroundings(
+                ledger=self.ledger,
+                containers=Containers(self.state_dir, self.id),
+                noise_of=self.mux.said_instead,
+                now=self.clock.now,
+                tell=tell,
+                group=tasks.Group(),
+            ),
+            log_of=registry.log,
+            settings=self._settings,
+            memory=self.mux.memory,
+            umask=start.umask,
+            nofile_soft=start.nofile_soft,
+        )
+        self.supervisor = Supervisor(
+            self.hosts,
+            servers=registry,
+            events=self.dispatcher,
+            now=self.clock.now,
+            tell=tell,
+            starts_at_once=starts_at_once(self._settings().max_concurrent_starts),
+        )
+        self.dispatcher.connect(self.supervisor)
+
+    def _build_servers(self) -> None:
+        """Build what brings, starts, stops and watches servers."""
+        dispatch = self.dispatcher.dispatch
+        self.control = ServerControl(self.registry, self.mux, self.supervisor, dispatch)
+        self.ad_hoc = AdHoc(self.registry, self.mux, self._apply_entries)
+        self.memory_watch = MemoryWatch(
+            self.registry.memory_max,
+            supervisor=self.supervisor,
+            reaper=self.reaper,
+            mux=self.mux,
+            tell=self.facts.publish,
+        )
+        self.checks = ArgumentChecks(self.reaper, dispatch)
+
+    def _build_downstreams(
+        self, lock: DaemonLock, listening: socket.socket, identity: bind.Identity | None
+    ) -> None:
+        """Build what accepts clients, and what ends their sessions with the daemon."""
+        self.sessions = Sessions(self.dispatcher)
+        self.unix = UnixSessions(
+            listening,
+            mux=self.mux,
+            sessions=self.sessions,
+            dispatch=self.dispatcher.dispatch,
+            settings=self._settings,
+            refused=self.notices.connection_refused,
+            broken=self.notices.connection_broken,
+        )
+        self.listeners = Listeners(lambda config: {self.path: lambda: self.unix.listener})
+        self.drain = Drain(self.dispatcher, self.supervisor, self.listeners)
+        self.ending = Ending(self.drain)
+        self.socket_keeper = SocketKeeper(
+            self.path,
+            lock,
+            identity,
+            is_lent=identity is None,
+            replace=self.unix.listener.replace,
+            lost=self.ending.request,
+            refused=lambda refusal: self.notices.socket_refused(self.path, refusal),
+        )
+
+    def _build_control(self) -> None:
+        """Build what answers control requests and tells the service manager."""
+        options = self.start.options
+        self.applier = ConfigApplier(
+            log_level=options.log_level,
+            registry=self.registry,
+            pipeline=self.pipeline,
+            lines=self.lines,
+            log_quota=self.log_quota,
+            dispatcher=self.dispatcher,
+            supervisor=self.supervisor,
+            control=self.control,
+            memory_watch=self.memory_watch,
+            listeners=self.listeners,
+        )
+        self.handlers = ControlHandlers(
+            socket=self.path,
+            config=options.config or os.environ.get("MCPD_CONFIG") or None,
+            registry=self.registry,
+            mux=self.mux,
+            supervisor=self.supervisor,
+            reaper=self.reaper,
+            login=self.login,
+            operator=self.control,
+            reloader=self.reloader,
+            ad_hoc=self.ad_hoc,
+            log=self.pipeline,
+            journal=self.journal,
+            dispatch=self.dispatcher.dispatch,
+            shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
+            problems=lambda: problems(self.socket_keeper, self.ledger, self.cache, self.registry),
+        )
+        self.control_server = ControlServer(
+            ControlRequests(METHODS, self.handlers),
+            server_of_command=self.ad_hoc.bring,
+            dispatch=self.dispatcher.dispatch,
+            notify=self.sessions.notify,
+        )
+        self.manager_status = ManagerStatus(
+            self.start.notifier, self.registry, self.mux, self.supervisor
+        )
+        self.applier.apply_log_limits()
+
+    def _subscribe(self) -> None:
+        """Route the remaining commands of the mux, and deliver facts."""
+        self.dispatcher.route(
+            {
+                cmd.Tell: lambda c: self.facts.publish(c.fact),
+                cmd.Control: self._serve,
+                cmd.ControlCancelled: lambda c: self.control_server.cancel(c.session, c.key),
+                cmd.Validate: self.checks.check,
+                cmd.KeepCatalog: self.registry.keep_catalog,
+            }
+        )
+        observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
+        facts, loop = self.facts, asyncio.get_running_loop()
+        facts.subscribe(observer.report)
+        facts.subscribe(lambda _: self.manager_status.changed())
+        facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
+        facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())
+        facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
+
+    # -- called back by parts that are built before what they need ---------------------------------
+
+    def _settings(self) -> DaemonConfig:
+        return self.registry.daemon
+
+    def _log_files(self) -> list[str]:
+        return self.registry.log_files()
+
+    def _apply(self, change: Change) -> None:
+        self.applier.apply(change)
+
+    def _apply_entries(self) -> None:
+        self.applier.apply_entries()
+
+    def _serve(self, command: cmd.Control) -> None:
+        if command.method == "mcpd/call":
+            self.checks.prewarm()
+        self.control_server.serve(command)

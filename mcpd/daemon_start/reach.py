@@ -1,0 +1,48 @@
+"""Reaching a daemon: the one that listens, or one that is started for this client."""
+
+from __future__ import annotations
+
+from mcpd.daemon_start.connection import START_TIMEOUT_S, can_start, connect
+from mcpd.errors import DaemonUnavailable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+def reach(
+    path: str,
+    greet: Callable[[socket.socket], T],
+    *,
+    may_start: bool = True,
+    config: str | None = None,
+    timeout: float = START_TIMEOUT_S,
+    progress: Callable[[str], None] | None = None,
+) -> T:
+    """Connect to the daemon on ``path`` and return ``greet(connection)``.
+
+    ``greet`` raises ``DaemonUnavailable`` with ``gone`` where the daemon hangs up, and closes the
+    connection whenever it raises. With ``may_start``, a daemon is started where none listens or
+    the one that does is shutting down; ``config`` is its ``--config``, and ``progress`` is called
+    once before the wait. Raises ``DaemonUnavailable`` as ``connect`` does, and with ``no_socket``
+    (a daemon holds the lock and has no socket), ``start_failed`` (the message ends with the last
+    lines of the log) or, after ``timeout`` seconds, ``start_timeout``.
+    """
+    try:
+        return greet(connect(path))
+    except DaemonUnavailable as error:
+        is_gone = error.details["why"] == "gone"
+        if not (may_start and (is_gone or can_start(error))):
+            from mcpd.daemon_start.unavailable import without_socket
+
+            raise without_socket(path, error) or error from None
+    if progress is not None:
+        progress("starting mcpd")
+    from mcpd.daemon_start.search import Search
+
+    with Search(path, config=config, timeout=timeout) as search:
+        return search.reach(greet)

@@ -1,1 +1,0 @@
-"""Gathering facts: what may fail or hang, each with an end."""

@@ -1,0 +1,100 @@
+"""Private files that are never reached through links."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_directory(path: str) -> int:
+    """Return a descriptor of the private directory ``path``, made if it is missing.
+
+    Raises ``OSError``, also when it or the directory it is in is a link, belongs to another user,
+    or is writable by others. The checks are made on the descriptor that is returned.
+    """
+    parent, name = os.path.split(path)
+    try:
+        above = open_checked(parent)
+    except FileNotFoundError:
+        os.makedirs(parent, mode=0o700, exist_ok=True)
+        above = open_checked(parent)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+        return _checked(os.open(name, _DIRECTORY, dir_fd=above), path)
+    finally:
+        os.close(above)
+
+
+def open_checked(path: str) -> int:
+    """Return a descriptor of a directory that is there; raise as ``open_directory`` does.
+
+    The directory it is in is not checked.
+    """
+    return _checked(os.open(path, _DIRECTORY), path)
+
+
+def open_or_make(path: str) -> int:
+    """Return what ``open_checked`` returns, of a directory that is made if it is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        return open_checked(path)
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    return open_checked(path)
+
+
+def _checked(fd: int, path: str) -> int:
+    found = os.fstat(fd)
+    if found.st_uid not in (os.geteuid(), 0):
+        why = "the directory belongs to somebody else"
+    elif found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        why = "others can write in the directory"
+    else:
+        return fd
+    os.close(fd)
+    raise PermissionError(errno.EPERM, why, path)
+
+
+def open_file(name: str, flags: int, *, directory: int) -> int:
+    """Return a descriptor of the regular file ``name`` in ``directory``, private where it is made.
+
+    Raises ``OSError``, also when it is a link, a device or a pipe.
+    """
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a FIFO must not block us
+    fd = os.open(name, flags, 0o600, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return fd
+
+
+def replace_file(name: str, content: bytes, *, directory: int) -> None:
+    """Replace the content of ``name`` atomically: a reader sees the old or the new one."""
+    temporary = f".{name}.{os.getpid()}"
+    remove(temporary, directory=directory)
+    fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory=directory)
+    try:
+        try:
+            write_all(fd, content)
+        finally:
+            os.close(fd)
+        os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        remove(temporary, directory=directory)
+        raise
+
+
+def write_all(fd: int, content: bytes) -> None:
+    """Write all of ``content``; a disk that is full raises ``OSError``."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def remove(name: str, *, directory: int) -> None:
+    """Remove ``name`` if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

@@ -1,5 +1,0 @@
-"""The bridge that an MCP client runs: stdin and stdout to a session, on the standard library."""
-
-from mcpd.shim.bridge import main
-
-__all__ = ["main"]

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from mcpd.config.entry import entry_from_json
+from mcpd.config.load import Loaded
+from mcpd.config.schema import DaemonConfig
+from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.server import assemble
+
+SECRET = "hunter22-of-the-first"
+
+
+@pytest.fixture
+def registry(tmp_path: Path) -> Registry:
+    return Registry(str(tmp_path), CatalogCache(str(tmp_path)), {"PATH": "/bin"})
+
+
+def entry(name: str, **more: Any) -> Any:
+    content = {"command": "cat", "env": {"API_TOKEN": SECRET}, **more}
+    return entry_from_json(content, name=name, env={}, cwd="/", literal=True)
+
+
+def add(registry: Registry, name: str) -> None:
+    registry.add(assemble(entry(name), base_env=registry.environment, is_ad_hoc=True))
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_logs_of_removed_servers_leave_no_descriptor(registry: Registry):
+    """
+    B143: ad-hoc servers come and go for weeks. Each writes something while it is being stopped.
+    """
+    before = descriptors()
+    for number in range(20):
+        name = f"brought-{number}"
+        add(registry, name)
+        log = registry.log(name)
+        log.add("mcpd", "starting")
+        registry.remove(name)
+        registry.forget_logs({name})
+        registry.log(name).add("mcpd", f"stopping {SECRET}")
+        assert registry.log(name) is log
+        assert SECRET not in log.tail(1)[0].text, "it knew its secrets to the end"
+        registry.forget_logs(set())
+    assert descriptors() == before
+    assert registry.log_files() == []
+
+
+def test_a_log_that_is_followed_stays_open(registry: Registry):
+    """
+    The name may be back in a moment.
+    """
+    add(registry, "x")
+    log = registry.log("x")
+    leave = log.follow(lambda line: None)
+    registry.remove("x")
+    registry.forget_logs(set())
+    assert registry.log("x") is log
+    leave()
+    registry.forget_logs(set())
+    assert registry.log("x") is not log
+
+
+def test_logs_of_existing_servers_are_kept_and_get_new_limits(registry: Registry, tmp_path: Path):
+    loaded = Loaded(entries={"a": entry("a"), "b/c": entry("b/c")})
+    registry.apply(loaded)
+    log = registry.log("a")
+    log.add("stderr", "hello")
+    registry.forget_logs(set())
+    assert registry.log("a") is log
+    assert set(registry.log_files()) == {"a.log", "b%2Fc.log"}
+    daemon = DaemonConfig(log_max_bytes=1024, log_backups=1)
+    registry.apply(msgspec.structs.replace(loaded, daemon=daemon))
+    for _ in range(50):
+        log.add("stderr", "x" * 100)
+    sizes = [each.stat().st_size for each in (tmp_path / "logs").iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) <= 1024
+    log.close()
+
+
+def test_after_a_reload_earlier_secrets_are_still_masked(registry: Registry):
+    """
+    A process that was started before has them until it is stopped, and says something then.
+    """
+    for secret in ("the-first-secret", "the-second-secret"):
+        configured = entry("a", env={"API_TOKEN": secret})
+        registry.apply(Loaded(entries={"a": configured}))
+        registry.log("a")
+    log = registry.log("a")
+    log.add("stderr", "the-first-secret, the-second-secret")
+    assert log.tail(1)[0].text == "***, ***"
+    registry.apply(Loaded(entries={"a": entry("a", env={"API_TOKEN": "the-third-secret"})}))
+    assert registry.redactor("a").secrets == {"the-second-secret", "the-third-secret"}
+
+
+def test_text_of_no_server_is_masked_for_the_secrets_of_all(registry: Registry):
+    registry.apply(Loaded(entries={"a": entry("a", env={"API_TOKEN": "the-first-secret"})}))
+    assert registry.redactor(None).mask("the-first-secret") == "***"
+    add(registry, "brought")
+    assert registry.redactor(None).mask(f"the-first-secret {SECRET}") == "*** ***"
+    assert registry.redactor("no-such").mask(SECRET) == SECRET
