@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from mcpd.core.mux.commands import SessionState
+from mcpd.core.interface.commands import SessionState
 from mcpd.ids import SessionId
 from mcpd.listeners.http.streams import Line
 from mcpd.tokens import Token

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes
-from mcpd.core.mux.commands import SessionState
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SessionId
 from mcpd.listeners.http import messages

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from mcpd.core.facts import Failure
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes
-from mcpd.core.mux.commands import SessionState
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SessionId

@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import UNSET
 
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.versions import LEGACY
-from mcpd.core.mux.commands import SessionState
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SessionId

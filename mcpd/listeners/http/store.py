@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from mcpd.core.mux.commands import SessionState
+from mcpd.core.interface.commands import SessionState
 
 DIRECTORY: Final = "http-sessions"
 """In the state directory."""
