@@ -31,7 +31,7 @@ class TokensError(ConfigError):
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """One token, as it is kept: its text is known to whoever created it alone."""
+    """One token, as it is kept: only its creator knows its text."""
 
     name: str
     sha256: str

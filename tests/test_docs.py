@@ -15,7 +15,7 @@ import pytest
 
 from mcpd import cli, exits
 from mcpd.api import status
-from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.daemon_start.environment import EPHEMERAL_PATTERNS
 from mcpd.doctor.check.daemon import UNREACHABLE
 from tests.size import clients, servers
@@ -27,20 +27,26 @@ assert servers
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "tests" / "README.md"])
-IN_WORDS = {"command", "cwd", "tools", "restart"}  # their defaults are told, not quoted
+IN_WORDS = {"command", "cwd", "tools", "restart", "listen"}  # their defaults are told, not quoted
 
 
 def settings() -> Iterator[tuple[str, str]]:
     """Each key with its default as the page should show it."""
-    tables = {"": ServerConfig, "tools.": ToolsConfig, "restart.": RestartConfig, "daemon": None}
-    for prefix, schema in tables.items():
-        for field in msgspec.structs.fields(schema or DaemonConfig):
+    tables: list[tuple[str, type[msgspec.Struct]]] = [
+        ("", ServerConfig),
+        ("tools.", ToolsConfig),
+        ("restart.", RestartConfig),
+        ("", DaemonConfig),
+        ("", HttpConfig),
+    ]
+    for prefix, schema in tables:
+        for field in msgspec.structs.fields(schema):
             default = field.default
             if isinstance(field.default_factory, type):
                 default = field.default_factory()
             if isinstance(default, float) and default.is_integer():
                 default = int(default)
-            name = f"{prefix}{field.name}" if schema else field.name
+            name = f"{prefix}{field.name}"
             shown = "" if name in IN_WORDS else json.dumps(msgspec.to_builtins(default))
             yield name, shown
 

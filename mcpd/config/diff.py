@@ -30,6 +30,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     daemon: bool = False
     """Whether the ``[daemon]`` table differs."""
 
+    http: bool = False
+    """Whether the ``[http]`` table differs."""
+
 
 def diff(old: Loaded, new: Loaded) -> Change:
     """Compare the active configuration with a new one.
@@ -53,6 +56,7 @@ def diff(old: Loaded, new: Loaded) -> Change:
         broken=tuple(name for name, entry in new.entries.items() if entry.error is not None),
         reordered=staying != [name for name in new.entries if name in old.entries],
         daemon=old.daemon != new.daemon,
+        http=old.http != new.http,
         **{key: tuple(names) for key, names in lists.items()},
     )
 

@@ -14,7 +14,7 @@ from mcpd.config.files import jsonc, toml, trust
 from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
-from mcpd.config.schema import DaemonConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.errors import ConfigError
 
 SYSTEM_DIRECTORY = "/etc/mcpd"
@@ -22,7 +22,7 @@ FILE_NAMES = ("mcp.json", "config.toml")
 """In one directory the entries of the later one win."""
 
 _SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
-_TOP = (*_SERVER_TABLES, "daemon")
+_TOP = (*_SERVER_TABLES, "daemon", "http")
 _ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
 
 
@@ -45,6 +45,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     daemon: DaemonConfig = DaemonConfig()
+    http: HttpConfig = HttpConfig()
     entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
@@ -99,7 +100,7 @@ class _Merge:
         self._around = around
         self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
-        self._daemon: list[Table] = []
+        self._tables: dict[str, list[Table]] = {"daemon": [], "http": []}
         self._findings: list[Findings] = []
         self._found: list[str] = []
         self._replaced: list[Replaced] = []
@@ -127,7 +128,9 @@ class _Merge:
 
     def result(self) -> Loaded:
         return Loaded(
-            daemon=tables.daemon(self._daemon),  # its findings are among the problems below
+            # the findings of these two are among the problems below
+            daemon=tables.daemon(self._tables["daemon"]),
+            http=tables.http(self._tables["http"]),
             entries=self._entries,
             problems=self._problems(),
             files=tuple(self._files),
@@ -156,10 +159,11 @@ class _Merge:
             findings.warning(path, "written twice in this table; the last one counts")
         whole = Table(top, (), findings, None)
         whole.warn_of_unknown((*_TOP, "$schema"))
-        if isinstance(top.get("daemon", {}), dict):
-            self._daemon.append(Table(top.get("daemon", {}), ("daemon",), findings, None))
-        else:
-            whole.error("daemon", "expected a table")
+        for key, read in self._tables.items():
+            if isinstance(top.get(key, {}), dict):
+                read.append(Table(top.get(key, {}), (key,), findings, None))
+            else:
+                whole.error(key, "expected a table")
         for spelling in [key for key in top if key in _SERVER_TABLES]:
             if isinstance(top[spelling], dict):
                 for name, content in top[spelling].items():

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from mcpd.config.addresses import Address, parse
+
 Seconds = float
 Bytes = int
 
@@ -187,6 +189,48 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     def outbox_bytes(self) -> int:
         """The limit of one outbox in bytes."""
         return self.max_outbox_bytes or 2 * self.max_message_bytes
+
+
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``[http]`` table."""
+
+    listen: tuple[str, ...] = ()
+    """Addresses that clients reach the daemon at by HTTP. None: it does not listen."""
+
+    auth: Literal["token", "none"] = "token"
+    """What a client has to show."""
+
+    allow_remote: bool = False
+    """Whether an address may be one that other machines reach."""
+
+    allowed_origins: tuple[str, ...] = ()
+    """Origins of web pages that may send requests."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names of a reverse proxy, besides those of loopback."""
+
+    session_idle: Seconds = 1800.0
+    """Time without request or stream until a session is closed. 0: never."""
+
+    max_sessions: int = 1000
+    """Sessions at a time; the one that is needed least makes room for a new one."""
+
+    json_wait: Seconds = 5.0
+    """A response that comes sooner, with nothing before it, is JSON; otherwise a stream."""
+
+    keepalive: Seconds = 15.0
+    """Time between comments on a quiet stream. 0: none."""
+
+    request_timeout: Seconds = 30.0
+    """Time for a request to arrive. 0: no limit."""
+
+    replay_events: int = 256
+    """Events of a stream that are kept for a client that resumes it."""
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """The addresses in ``listen``."""
+        return tuple(found for text in self.listen if (found := parse(text)) is not None)
 
 
 class ResolvedCommand(msgspec.Struct, frozen=True, kw_only=True):

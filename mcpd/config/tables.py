@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import printable
-from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.config.values import (
     Reader,
     count,
@@ -16,8 +18,12 @@ from mcpd.config.values import (
     extensions,
     filled,
     flag,
+    hosts,
     kind,
+    listen,
     one_of,
+    origins,
+    positive,
     roots,
     seconds,
     size,
@@ -83,6 +89,19 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "log_max_bytes": size_from(1024),
     "log_backups": count,
     "logs_max_bytes": size,
+}
+HTTP: Final[Mapping[str, Reader]] = {
+    "listen": listen,
+    "auth": one_of("token", "none"),
+    "allow_remote": flag,
+    "allowed_origins": origins,
+    "allowed_hosts": hosts,
+    "session_idle": seconds,
+    "max_sessions": positive,
+    "json_wait": seconds,
+    "keepalive": seconds,
+    "request_timeout": seconds,
+    "replay_events": count,
 }
 
 _SECONDS_ALIASES: Final = (
@@ -152,6 +171,29 @@ def daemon(tables: list[Table]) -> DaemonConfig:
         found |= table.read_all(DAEMON)
         table.warn_of_unknown(DAEMON)
     return DaemonConfig(**_known(found))
+
+
+def http(tables: list[Table]) -> HttpConfig:
+    """Read the ``http`` tables and merge them key by key; later values win.
+
+    An address that other machines reach is left out unless it is allowed and needs a token.
+    """
+    found: dict[str, object] = {}
+    place: Table | None = None
+    for table in tables:
+        found |= table.read_all(HTTP)
+        table.warn_of_unknown(HTTP)
+        if "listen" in table.content:
+            place = table
+    config = HttpConfig(**_known(found))
+    if config.allow_remote and config.auth == "token":
+        return config
+    refused = [address.text for address in config.addresses if not address.is_loopback]
+    if place is not None and refused:
+        wanted = 'allow_remote = true and auth = "token"'
+        place.error("listen", f"other machines reach {', '.join(refused)}: that needs {wanted}")
+    kept = tuple(text for text in config.listen if text not in refused)
+    return msgspec.structs.replace(config, listen=kept)
 
 
 def _known(found: dict[str, object]) -> dict[str, Any]:

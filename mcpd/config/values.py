@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from mcpd.config.addresses import parse
+
 Reader = Callable[[object], Any]
 """Converts a value of a file to the schema's type; raises ``Expected``."""
 
@@ -168,6 +170,14 @@ def one_of(*words: str) -> Reader:
     return read
 
 
+def positive(value: object) -> int:
+    """Read a whole number from 1."""
+    found = count(value)
+    if not found:
+        raise Expected("a whole number of at least 1")
+    return found
+
+
 def environment(value: object) -> dict[str, str]:
     """Read a table of environment variables: valid names, and strings as values."""
     if not isinstance(value, dict):
@@ -216,6 +226,43 @@ def roots(value: object) -> tuple[str, ...] | str:
 def _uri(_: int, value: str) -> str:
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", value):
         raise Expected('a URI such as "file:///home/ada/src"')
+    return value
+
+
+def listen(value: object) -> tuple[str, ...]:
+    """Read an address to listen on, or a list of them; an empty string is none."""
+    if isinstance(value, str):
+        return (_address(0, text(value)),) if value else ()
+    if not isinstance(value, list):
+        raise Expected(f"an address or a list of addresses, not {kind(value)}")
+    return tuple(dict.fromkeys(_each(enumerate(texts(value)), _address)))
+
+
+def _address(_: int, value: str) -> str:
+    if parse(value) is None:
+        raise Expected('an IP address with its port, such as "127.0.0.1:6273", or "unix:/PATH"')
+    return value
+
+
+def origins(value: object) -> tuple[str, ...]:
+    """Read a list of origins of web pages."""
+    return tuple(_each(enumerate(texts(value)), _origin))
+
+
+def _origin(_: int, value: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/*?#]+", value):
+        raise Expected('an origin such as "http://localhost:6274", in lower case; "*" is not one')
+    return value
+
+
+def hosts(value: object) -> tuple[str, ...]:
+    """Read a list of host names, with or without a port."""
+    return tuple(host.lower() for host in _each(enumerate(texts(value)), _host))
+
+
+def _host(_: int, value: str) -> str:
+    if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:[0-9]{1,5})?", value):
+        raise Expected('a host name such as "mcp.example.com"')
     return value
 
 

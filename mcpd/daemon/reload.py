@@ -129,6 +129,7 @@ def is_change(change: Change) -> bool:
         or change.filters_only
         or change.reordered
         or change.daemon
+        or change.http
         or change.broken
     )
 

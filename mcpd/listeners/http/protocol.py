@@ -23,8 +23,8 @@ _HEADER_OVERHEAD: Final = 4  # a colon, a blank and the end of the line
 class Connection(HttpToolsProtocol):
     """Serves the requests of one connection, one after another.
 
-    A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. Whoever
-    answers it can be told when the client has closed the connection, or its own side of it.
+    A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. The part that
+    answers it is called when the client has closed the connection, or its own side of it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Connection(HttpToolsProtocol):
         was admitted and has ended."""
         super().__init__(config, server_state, {"connection": self})
         self.on_lost: Callable[[], None] | None = None
-        """Called once the client has closed the connection; set for each request anew."""
+        """Called once the client has closed the connection; set again for each request."""
         self.on_half_closed: Callable[[], None] | None = None
         """Called once the client sends nothing more; it may have closed the connection."""
         self._request_timeout = request_timeout
@@ -61,7 +61,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(503)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever answers the request."""
+        """Tell the part that answers the request."""
         self._stop_deadline()
         super().connection_lost(exc)
         if self._is_admitted:

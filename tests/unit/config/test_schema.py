@@ -6,13 +6,14 @@ import msgspec
 import pytest
 
 from mcpd.config import tables
-from mcpd.config.schema import DaemonConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 
 
 @pytest.mark.parametrize(
     ("struct", "readers"),
     [
         (DaemonConfig, tables.DAEMON),
+        (HttpConfig, tables.HTTP),
         (RestartConfig, tables.RESTART),
         (ToolsConfig, tables.TOOLS),
         (ServerConfig, {**tables.SERVER, "restart": None, "tools": None}),
