@@ -23,8 +23,8 @@ _HEADER_OVERHEAD: Final = 4  # a colon, a blank and the end of the line
 class Connection(HttpToolsProtocol):
     """Serves the requests of one connection, one after another.
 
-    A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. The part that
-    answers it is called when the client has closed the connection, or its own side of it.
+    A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. The part
+    that answers it is called when the client has closed the connection, or its own side of it.
     """
 
     def __init__(

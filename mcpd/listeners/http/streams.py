@@ -118,7 +118,7 @@ class Outbox:
         return self.is_closed and not self._queue
 
     async def get(self) -> Queued | None:
-        """Return what is to be sent next; ``None`` at the end."""
+        """Return what goes out next; ``None`` at the end."""
         while not self._queue:
             if self.is_closed:
                 return None
