@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from mcpd.core.catalog.model import Listing
+from mcpd.core.catalog.model import Item, Listing
 
 
 class Filter:
@@ -19,35 +19,63 @@ class Filter:
     ALL: ClassVar[Filter]
     """Shows everything, at no cost."""
 
-    def __init__(self, allow: Sequence[str] = ("*",), deny: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        allow: Sequence[str] = ("*",),
+        deny: Sequence[str] = (),
+        *,
+        within: Sequence[str] = (),
+        read_only: bool = False,
+    ) -> None:
+        """Take the patterns; ``within`` are further ones of which a name must match one, if any."""
         self.allow = tuple(allow)
         self.deny = tuple(deny)
-        self.admits_all = "*" in self.allow and not self.deny
-        """Whether every name is shown."""
+        self.within = tuple(within)
+        self.read_only = read_only
+        """Whether only tools are shown that say ``readOnlyHint``."""
+        self.admits_all = "*" in self.allow and not (self.deny or self.within or read_only)
+        """Whether everything is shown."""
         self._allow = _compiled(self.allow)
         self._deny = _compiled(self.deny)
+        self._within = _compiled(self.within)
+
+    def narrowed(self, patterns: Sequence[str], *, read_only: bool) -> Filter:
+        """Return a filter that shows less: what one of ``patterns`` matches, if there are any."""
+        if not (patterns or read_only):
+            return self
+        return Filter(self.allow, self.deny, within=patterns, read_only=read_only)
 
     def admits(self, name: str) -> bool:
-        """Tell whether this name is shown."""
+        """Tell whether this name is shown, whatever the tool says of itself."""
         if self.admits_all:
             return True
-        allowed = any(pattern.match(name) for pattern in self._allow)
-        return allowed and not any(pattern.match(name) for pattern in self._deny)
+        return (
+            any(pattern.match(name) for pattern in self._allow)
+            and not any(pattern.match(name) for pattern in self._deny)
+            and (not self._within or any(pattern.match(name) for pattern in self._within))
+        )
+
+    def shows(self, item: Item) -> bool:
+        """Tell whether this item is shown."""
+        return self.admits(item.identity) and (not self.read_only or item.read_only)
 
     def apply(self, listing: Listing) -> Listing:
         """Return the list without what is not shown; the same object where nothing goes."""
         if self.admits_all:
             return listing
-        shown = [item for item in listing.items if self.admits(item.identity)]
+        shown = [item for item in listing.items if self.shows(item)]
         return listing if len(shown) == len(listing.items) else Listing(listing.kind, shown)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Filter):
             return NotImplemented
-        return (self.allow, self.deny) == (other.allow, other.deny)
+        return self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash((self.allow, self.deny))
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.allow, self.deny, self.within, self.read_only)
 
 
 def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import Failure, ServerWarning
@@ -81,17 +82,25 @@ class Admission:
         tool = leg.tool
         if tool is None:
             return Verdict.ALLOW
-        if not (entry.filter.admits_all or entry.filter.admits(tool)):
-            return self.tool_not_found(entry.name, tool)
+        session = self._state.sessions.get(SessionId(leg.owner))
+        shown = entry.filter if session is None else self._state.filter_of(session, entry)
+        if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
+            return self.tool_not_found(entry.name, tool, shown)
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.WAIT
 
-    def tool_not_found(self, server: str, name: str) -> Failure:
+    def _is_shown(self, shown: Filter, leg: UpstreamRequest, server: str, tool: str) -> bool:
+        if not shown.read_only:
+            return shown.admits(tool)
+        item = self._state.catalog_for(server, leg.client_info).tool(tool)
+        item = item or self._state.catalog_of(server).tool(tool)
+        return item is not None and shown.shows(item)
+
+    def tool_not_found(self, server: str, name: str, shown: Filter) -> Failure:
         """Return that a server has no such tool, or that it is hidden, and what is like it."""
         listing = self._state.catalog_of(server).get(Kind.TOOLS)
-        shown = self._state.entries[server].filter
-        known = [i.identity for i in listing.items if shown.admits(i.identity)] if listing else []
+        known = [item.identity for item in listing.items if shown.shows(item)] if listing else []
         return not_found(server, name, self._state.ctx.suggest(name, known), Kind.TOOLS)
 
     def send(self, leg: UpstreamRequest) -> None:

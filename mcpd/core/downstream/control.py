@@ -75,7 +75,7 @@ class ControlRequests:
         if upstream.catalog.tool(event.tool) is not None:
             self._call_known(request, entry)
         else:
-            request.refuse(self._admission.tool_not_found(entry.name, event.tool))
+            request.refuse(self._admission.tool_not_found(entry.name, event.tool, entry.filter))
 
     def _call_known(self, request: ClientRequest, entry: Entry) -> None:
         event: CallTool = request.event

@@ -117,8 +117,8 @@ class Initialize:
     def _initialize_aggregate(self, request: ClientRequest, asked: str | None) -> None:
         session = request.session
         session.version = negotiate(asked, NEWEST_LEGACY)
-        info, text = aggregate_info(self._state), self._aggregate_instructions()
-        shown = self._aggregate_capabilities()
+        info, text = aggregate_info(self._state), self._aggregate_instructions(session)
+        shown = self._aggregate_capabilities(session)
         result = legacy.initialize_result(session.version, shown, info, text)
         request.reply(result)
 
@@ -126,8 +126,8 @@ class Initialize:
         """Answer a modern client's ``server/discover`` from what its server said."""
         state, session = self._state, request.session
         if session.server is None:
-            info, text = aggregate_info(self._state), self._aggregate_instructions()
-            shown = self._aggregate_capabilities()
+            info, text = aggregate_info(self._state), self._aggregate_instructions(session)
+            shown = self._aggregate_capabilities(session)
             request.reply(modern.discover_result(shown, info, text))
             return
         entry = state.entry(session.server)
@@ -149,15 +149,15 @@ class Initialize:
     def _introduced(self, request: ClientRequest, upstream: Upstream) -> None:
         self.discover(request)
 
-    def _aggregate_capabilities(self) -> bytes:
+    def _aggregate_capabilities(self, session: Session) -> bytes:
         state = self._state
-        known = (state.introduction_of(server) for server in state.aggregate.servers())
+        known = (state.introduction_of(server) for server in state.servers_of(session))
         return legacy.aggregate_capabilities(each for each in known if each is not None)
 
-    def _aggregate_instructions(self) -> bytes | None:
+    def _aggregate_instructions(self, session: Session) -> bytes | None:
         state = self._state
         known: dict[str, bytes | None] = {}
-        for server in state.aggregate.servers():
+        for server in state.servers_of(session):
             introduction = state.introduction_of(server)
             known[server] = None if introduction is None else introduction.instructions
         return state.aggregate.instructions(known)

@@ -256,7 +256,9 @@ class ListRequests:
         listing: Listing,
         hints: tuple[int, str],
     ) -> None:
-        shown = entry.filter.apply(listing) if kind is Kind.TOOLS else listing
+        shown = listing
+        if kind is Kind.TOOLS:
+            shown = self._state.filter_of(request.session, entry).apply(listing)
         page = shown.page()
         if request.client_info is not None:
             known = self._state.introduction_of(entry.name)
@@ -270,11 +272,11 @@ class ListRequests:
 
     def _reply_aggregate_list(self, request: ClientRequest) -> None:
         session, kind = request.session, _KINDS[request.method.kind or ""]
-        servers = self._state.aggregate.servers()
-        client = self._state.client_of(request.session, request)
+        servers = self._state.servers_of(session)
+        client = self._state.client_of(session, request)
         if any(self.unlisted(server, kind, client) is not None for server in servers):
             session.incomplete.add(kind)
-        page = self._state.aggregate_for(client).page(kind)
+        page = self._state.aggregate_of(request).page(kind)
         if request.client_info is not None:
             known = [self._hints(session, server, kind, client) for server in servers]
             hints = known or [_NO_HINTS]
@@ -311,7 +313,7 @@ class ListRequests:
         With ``servers`` only these are waited for, until each has started or failed to; why is
         put into ``failures``. With ``is_fresh`` lists that may have changed are read again.
         """
-        names = self._state.aggregate.servers() if servers is None else servers
+        names = self._state.servers_of(session) if servers is None else servers
         gathering = Gathering(self, session, request, kinds, then, failures, is_fresh=is_fresh)
         gathering.begin(names, has_limit=servers is None)
 
@@ -352,7 +354,7 @@ class ListRequests:
         client = state.client_of(request.session, request)
 
         def owner() -> str | None:
-            aggregate = state.aggregate_for(client)
+            aggregate = state.aggregate_of(request)
             return aggregate.template_owner(uri) if template else aggregate.owner(uri)
 
         def find(request: ClientRequest) -> None:
@@ -367,14 +369,14 @@ class ListRequests:
             else:
                 request.refuse(entry)
 
-        if not template and self._is_owned(uri, client):
+        if not template and self._is_owned(request.session, uri, client):
             find(request)
         else:
             is_unknown = owner() is None
             self.gather(request.session, request, _RESOURCES, find, is_fresh=is_unknown)
 
     def _refuse_unknown(self, request: ClientRequest, uri: str) -> None:
-        servers = self._state.aggregate.servers()
+        servers = self._state.servers_of(request.session)
         asked = [name for name in servers if self._has_listed(name, _RESOURCES)]
         why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
         is_modern = request.client_info is not None
@@ -386,14 +388,15 @@ class ListRequests:
     ) -> None:
         """Go on once the servers that resources belong to can be found with ``owners``."""
         client = self._state.client_of(session, request)
-        if all(self._is_owned(uri, client) for uri in uris):
+        if all(self._is_owned(session, uri, client) for uri in uris):
             then(request)
         else:
             self.gather(session, request, _RESOURCES, then, is_fresh=True)
 
     def owners(self, session: Session, request: object, uris: tuple[str, ...]) -> dict[str, Entry]:
         """Return the servers that resources belong to; one without a server is left out."""
-        aggregate = self._state.aggregate_for(self._state.client_of(session, request))
+        client = self._state.client_of(session, request)
+        aggregate = self._state.aggregate_for(client, session.principal.scope)
         found: dict[str, Entry] = {}
         for uri in uris:
             server = aggregate.owner(uri)
@@ -406,9 +409,9 @@ class ListRequests:
         catalog = self._state.catalog_of(server)
         return any(catalog.get(kind) is not None for kind in kinds)
 
-    def _is_owned(self, uri: str, client: ClientInfo | None) -> bool:
+    def _is_owned(self, session: Session, uri: str, client: ClientInfo | None) -> bool:
         """Tell whether a server lists this, and none before it could still do so."""
-        for server in self._state.aggregate.servers():
+        for server in self._state.servers_of(session):
             known = self._state.catalog_for(server, client).get(Kind.RESOURCES)
             if known is not None and known.get(uri) is not None:
                 return True

@@ -438,6 +438,8 @@ class Mux:
             name = session.server
             if not session.is_session or (name is not None and name not in changed):
                 continue
+            if not any(map(session.principal.scope.has, changed or state.entries)):
+                continue
             for kind in _NOTICES if is_other and (name is None or name in others) else _FILTERED:
                 if name is None or self._had(before.get(name), kind):
                     self._notifier.tell_change(session, kind)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import msgspec
+
+from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
@@ -16,6 +19,7 @@ from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.upstream.client_lists import MOST_LISTS
 from mcpd.core.upstream.upstream import Known, Upstream
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import EVERYTHING, Scope
 
 STRANGERS = 8
 """Of so many launches that nothing is started like any more, it is still known what they said."""
@@ -50,8 +54,11 @@ class MuxState:
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
         """All servers' lists as we are shown them."""
-        self._aggregates: OrderedDict[bytes, Aggregate] = OrderedDict()
-        """The same as clients are shown them, by what they declare, until a list changes."""
+        self._filters: dict[tuple[Filter, Scope], Filter] = {}
+        """The filters of entries as they are for principals with a scope."""
+        self._aggregates: OrderedDict[tuple[bytes, Scope], Aggregate] = OrderedDict()
+        """The same as clients are shown them, by what they declare and may use, until a list
+        changes."""
 
     # -- servers --------------------------------------------------------------------------------
 
@@ -64,9 +71,21 @@ class MuxState:
             return entry.unavailable
         return self.held.get(name) or entry
 
-    def not_found(self, name: str) -> Failure:
-        """Say that no server has this name, and which have one like it."""
-        near = self.ctx.suggest(name, self.entries)
+    def filter_of(self, session: Session, entry: Entry) -> Filter:
+        """Return which tools of a server a session is shown, and may call."""
+        scope = session.principal.scope
+        if scope is EVERYTHING:
+            return entry.filter
+        key = entry.filter, scope
+        found = self._filters.get(key)
+        if found is None:
+            found = entry.filter.narrowed(scope.tools, read_only=scope.read_only)
+            self._filters[key] = found
+        return found
+
+    def not_found(self, name: str, scope: Scope = EVERYTHING) -> Failure:
+        """Say that no server has this name, and which have one like it that may be used."""
+        near = self.ctx.suggest(name, filter(scope.has, self.entries))
         hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows the servers"
         return Failure(
             "server_not_found", f"there is no server {name!r}", name, False, hint, {"near": near}
@@ -107,26 +126,47 @@ class MuxState:
 
     def aggregate_of(self, request: ClientRequest) -> Aggregate:
         """Return all servers' lists as the client of a request is shown them."""
-        return self.aggregate_for(self.client_of(request.session, request))
+        session = request.session
+        return self.aggregate_for(self.client_of(session, request), session.principal.scope)
 
-    def aggregate_for(self, client: ClientInfo | None) -> Aggregate:
-        """Return all servers' lists as a client is shown them, ours where its own are unknown."""
+    def aggregate_for(self, client: ClientInfo | None, scope: Scope = EVERYTHING) -> Aggregate:
+        """Return all servers' lists as a client is shown them, ours where its own are unknown.
+
+        ``scope`` is what it may use.
+        """
         if client is None:
             return self.aggregate
-        told = client.capabilities
+        told = client.capabilities, scope
         found = self._aggregates.get(told)
         if found is None:
-            found = self._aggregates[told] = self._view_of(client)
+            found = self._aggregates[told] = self._view_of(client, scope)
             if len(self._aggregates) > MOST_LISTS:
                 self._aggregates.popitem(last=False)
         self._aggregates.move_to_end(told)
         return found
 
-    def _view_of(self, client: ClientInfo) -> Aggregate:
+    def servers_of(self, session: Session) -> list[str]:
+        """Return the servers that are part of the aggregate for a session, in config order."""
+        return [name for name in self.aggregate.servers() if session.principal.scope.has(name)]
+
+    def _view_of(self, client: ClientInfo, scope: Scope) -> Aggregate:
         def catalog_of(name: str) -> Catalog:
             ours, own = self.catalog_of(name), self.catalog_for(name, client)
             return ours if own is ours else Catalog({**ours.lists, **own.lists})
 
+        if scope != EVERYTHING:
+            found = Aggregate(catalog_of)
+            found.configure(
+                {
+                    name: msgspec.structs.replace(
+                        entry,
+                        filter=entry.filter.narrowed(scope.tools, read_only=scope.read_only),
+                    )
+                    for name, entry in self.entries.items()
+                    if scope.has(name)
+                }
+            )
+            return found
         if all(
             listing is self.catalog_of(name).get(kind)
             for name in self.aggregate.servers()
@@ -141,6 +181,7 @@ class MuxState:
         """Take the entries into the aggregate, in their order."""
         self.aggregate.configure(self.entries)
         self._aggregates.clear()
+        self._filters.clear()
 
     def forget_lists(self, name: str) -> None:
         """A list of this server is another one now, for somebody."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpd.core.catalog.filters import Filter
-from mcpd.core.catalog.model import Kind, merge_pages, parse_page
+from mcpd.core.catalog.model import Item, Kind, Listing, merge_pages, parse_page
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,21 @@ def test_filters_are_equal_when_their_patterns_are():
     assert Filter(["a"], ["b"]) == Filter(("a",), ("b",))
     assert hash(Filter(["a"])) == hash(Filter(["a"]))
     assert Filter(["a"]) != Filter(["b"])
+
+
+def test_a_filter_can_be_narrowed() -> None:
+    shown = Filter(("a*",), ("ab",)).narrowed(("*c", "*d"), read_only=False)
+    assert [name for name in ("ac", "ad", "ab", "abc", "bc", "ae") if shown.admits(name)] == [
+        "ac",
+        "ad",
+        "abc",
+    ]
+    assert Filter.ALL.narrowed((), read_only=False) is Filter.ALL
+    assert not Filter.ALL.narrowed(("*",), read_only=False).admits_all
+
+
+def test_only_tools_that_say_so_are_read_only() -> None:
+    shown = Filter.ALL.narrowed((), read_only=True)
+    raw = [b'{"name":"a","annotations":{"readOnlyHint":true}}', b'{"name":"b"}']
+    listing = Listing(Kind.TOOLS, [Item("a", raw[0]), Item("b", raw[1])])
+    assert [item.identity for item in shown.apply(listing).items] == ["a"]
