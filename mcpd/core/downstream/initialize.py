@@ -97,6 +97,8 @@ class Initialize:
         """Take what a client sent while its ``initialize`` waited; without one it fails alike."""
         session.is_opening = False
         session.is_initialized = session.said_initialized and session.version is not None
+        if session.is_initialized:
+            session.keep()
         backlog, session.backlog = session.backlog, {}
         for request, (method, raw) in backlog.items():
             if request.is_over:
@@ -112,6 +114,7 @@ class Initialize:
         session.version = negotiate(asked, known.version)
         shown = legacy.capabilities_shown(known)
         result = legacy.initialize_result(session.version, shown, known.info, known.instructions)
+        session.keep()
         request.reply(result)
 
     def _initialize_aggregate(self, request: ClientRequest, asked: str | None) -> None:
@@ -120,6 +123,7 @@ class Initialize:
         info, text = aggregate_info(self._state), self._aggregate_instructions(session)
         shown = self._aggregate_capabilities(session)
         result = legacy.initialize_result(session.version, shown, info, text)
+        session.keep()
         request.reply(result)
 
     def discover(self, request: ClientRequest) -> None:

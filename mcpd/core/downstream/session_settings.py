@@ -45,6 +45,7 @@ class _LevelChange:
         if session.level == self._level:  # else it has asked for another since
             session.level = self._before
             session.client_info = msgspec.structs.replace(session.client_info, level=self._before)
+            session.keep()
         request.pass_error(error)
 
 
@@ -68,6 +69,7 @@ class SessionSettings:
             session.client_info = msgspec.structs.replace(session.client_info, level=level)
             for upstream in session.upstreams.values():
                 self.apply_levels(upstream)
+            session.keep()
             request.reply(b"{}")
             return
         entry = self._state.entry(session.server)
@@ -81,6 +83,7 @@ class SessionSettings:
         change = _LevelChange(request, level, session.level)
         session.level = level
         session.client_info = msgspec.structs.replace(session.client_info, level=level)
+        session.keep()
         upstream = self._slots.upstream_for(session, entry)
         request.leave = partial(upstream.wait_for_no_level, change)
         self.apply_levels(upstream, change)
@@ -109,6 +112,7 @@ class SessionSettings:
             upstream = session.upstreams.get(server or "")
             if upstream is not None:
                 upstream.subscriptions.remove(uri, session.id, is_up=upstream.is_ready)
+            session.keep()
             request.reply(b"{}")
             return
         if session.server is None:
@@ -157,6 +161,7 @@ class SessionSettings:
         elif failure is not None:
             request.refuse(failure)
         else:
+            request.session.keep()
             request.reply(b"{}")
 
     def _forget(self, session: Session, uri: str) -> str | None:

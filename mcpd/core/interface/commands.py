@@ -61,6 +61,16 @@ class ToServer(msgspec.Struct, frozen=True, gc=False):
     cancels: int = 0
 
 
+class KeepSession(msgspec.Struct, frozen=True):
+    """Keep what makes a session up for the next daemon.
+
+    It comes before the answer to the request that changed it.
+    """
+
+    session: SessionId
+    state: SessionState
+
+
 class SessionElements(msgspec.Struct, frozen=True, gc=False):
     """Bring each element of an array that a client sent, as ``FrameFromSession``.
 
@@ -216,6 +226,7 @@ class Tell(msgspec.Struct, frozen=True):
 Command = (
     ToSession
     | ToServer
+    | KeepSession
     | SessionElements
     | ServerElements
     | CloseSession

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mcpd.core.facts import Failure
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
@@ -127,6 +128,21 @@ class Attach(msgspec.Struct, frozen=True):
     """Whether it wants a notification, when the daemon ends, that all that was read is answered."""
 
 
+class Join(msgspec.Struct, frozen=True):
+    """A connection is a session from its beginning, on an endpoint that its principal may use."""
+
+    session: SessionId
+    server: str | None
+    state: SessionState | None = None
+    """What it was before, with an earlier daemon or as a request without a session says."""
+    is_kept: bool = False
+    """Whether the next daemon takes it up again."""
+    is_brief: bool = False
+    """Whether it is for one request, so that nobody is told of it."""
+    is_stale: bool = False
+    """Whether its client may have lists that are others now."""
+
+
 class Locate(msgspec.Struct, frozen=True):
     """``mcpd/hello`` told from where a connection's control calls are made."""
 
@@ -229,6 +245,7 @@ Event = (
     | Hold
     | Reserve
     | Attach
+    | Join
     | Locate
     | CallTool
     | ListItems

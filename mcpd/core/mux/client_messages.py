@@ -106,7 +106,7 @@ class ClientMessages:
 
     def _begin_batch(self, session: Session, elements: list[bytes]) -> None:
         """Have the messages of an array brought one by one; its answers go out as one array."""
-        session.batch = Batch(session.send, session.share, len(elements))
+        session.batch = Batch(session.send_answers, session.share, len(elements))
         self._ctx.emit(SessionElements(session.id, elements))
 
     def _request(
@@ -130,7 +130,7 @@ class ClientMessages:
         request = ClientRequest(session, ident, key)
         if batch is not None:
             request.batch = batch
-            batch.expect()
+            batch.expect(key)
         most = self._ctx.settings.max_in_flight
         share = session.share
         if share.count + len(session.streams) >= most and not (
@@ -177,6 +177,7 @@ class ClientMessages:
         elif method == "notifications/initialized":
             session.said_initialized = session.is_opening
             session.is_initialized = session.version is not None and not session.is_opening
+            session.keep()
         elif method == "notifications/cancelled" and params is not UNSET:
             found = envelope.params_of(params)
             if found is not None and found.request_id is not UNSET:
@@ -241,7 +242,11 @@ class ClientMessages:
         if ident is None and not session.may_omit_id:
             ident = b"null"
         line = envelope.error(ident, error)
-        if batch is None:
+        if batch is not None:
+            batch.take(line)
+            return
+        key = None if ident is None else envelope.key_of_id(ident)
+        if key is None or key in session.requests:
             self._ctx.emit(ToSession(session.id, line))
         else:
-            batch.take(line)
+            self._ctx.emit(ToSession(session.id, line, request=key, is_response=True))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from msgspec import Raw
+
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
@@ -17,12 +19,10 @@ from mcpd.core.downstream.request_router import RequestRouter
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import Failure, ServerWarning, SessionClosed
 from mcpd.core.interface import events
-from mcpd.core.interface.commands import (
-    Command,
-    ToSession,
-)
+from mcpd.core.interface.commands import Command, SessionState, ToSession
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Entry, Settings
+from mcpd.core.mcp import translation
 from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
@@ -176,6 +176,8 @@ class Mux:
                     self._slots.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
+            case events.Join():
+                self._join(event)
             case events.Locate():
                 session = self._state.sessions.get(event.session)
                 if session is not None and not session.is_session:
@@ -297,6 +299,43 @@ class Mux:
         server = b"null" if event.server is None else envelope.quote(event.server)
         request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
 
+    def _join(self, event: events.Join) -> None:
+        """Make a connection a session, and take up again what it was before."""
+        state, session = self._state, self._state.sessions.get(event.session)
+        if session is None or session.is_session:
+            return
+        session.server = event.server
+        session.is_kept, session.is_brief = event.is_kept, event.is_brief
+        state.open_session(session)
+        if event.state is not None:
+            self._take_up(session, event.state)
+        entry = state.entries.get(event.server or "")
+        if entry is not None and entry.unavailable is None and not event.is_brief:
+            upstream = self._slots.upstream_for(session, entry)
+            if session.level is not None:
+                self._settings.apply_levels(upstream)
+        if event.is_stale:
+            for kind in _NOTICES:
+                if entry is None or self._had(entry, kind):
+                    self._notifier.tell_change(session, kind)
+
+    def _take_up(self, session: Session, before: SessionState) -> None:
+        session.version, session.level = before.version, before.level
+        session.is_initialized = before.is_initialized
+        capabilities = envelope.object_of(Raw(before.capabilities)) or {}
+        info = None if before.info is None else Raw(before.info)
+        session.client_info = translation.client_info_of(capabilities, info, before.level)
+        self._state.introduce(session, session.client_info)
+        for uri, server in before.subscribed:
+            entry = self._state.entry(server)
+            if isinstance(entry, Failure) or not session.may_follow(1):
+                continue
+            if session.share.take(uri.__sizeof__()):
+                session.subscribed[uri] = server
+                upstream = self._slots.upstream_for(session, entry)
+                upstream.subscriptions.add(uri, session.id, _nothing, is_up=upstream.is_ready)
+                upstream.calls.when_ready(_nobody)
+
     def _end_input(self, session: Session) -> None:
         """Ask the client nothing more, and end its session once all its requests have an answer."""
         session.has_ended = True
@@ -333,7 +372,7 @@ class Mux:
             for upstream in used:
                 if upstream.slot in self._state.upstreams:
                     self._settings.apply_levels(upstream)
-        if session.is_session:
+        if session.is_session and not session.is_brief:
             self.context.tell(
                 SessionClosed(session.id, session.server, event.reason, session.label)
             )

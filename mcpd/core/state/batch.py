@@ -10,9 +10,10 @@ from mcpd.core.wire.memory import Share
 class Batch:
     """The answers to one array of messages; none where it held no request."""
 
-    def __init__(self, send: Callable[[bytes], None], share: Share, size: int) -> None:
-        """``send`` takes the line of answers, once; until then they count in ``share``.
+    def __init__(self, send: Callable[[bytes, bytes], None], share: Share, size: int) -> None:
+        """``send`` takes the line of answers, once, and the key of one of the requests.
 
+        Until then the answers count in ``share``.
         ``size`` is the number of messages.
         """
         self._send = send
@@ -21,6 +22,7 @@ class Batch:
         self._answers: list[bytes] = []
         self._kept_bytes = 0
         self._owed = 1  # one for the reading of it
+        self._key = b""
 
     def read(self) -> bool:
         """Count a message that has been read; return whether it was the last."""
@@ -29,9 +31,10 @@ class Batch:
             self.settle(None)
         return not self._unread
 
-    def expect(self) -> None:
+    def expect(self, key: bytes) -> None:
         """Count a request whose answer is a part of this batch."""
         self._owed += 1
+        self._key = self._key or key
 
     def has_room(self, line: bytes) -> bool:
         """Tell whether an answer can be kept until the others are there."""
@@ -51,7 +54,7 @@ class Batch:
         if not self._owed and self._answers:
             answers = self._answers
             self.drop()
-            self._send(b"[" + b",".join(answers) + b"]\n")
+            self._send(b"[" + b",".join(answers) + b"]\n", self._key)
 
     def drop(self) -> None:
         """Forget the answers: they were sent, or nobody is there to take them."""

@@ -9,7 +9,7 @@ from msgspec import Raw, UnsetType
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, FrameRejected
-from mcpd.core.interface.commands import ToSession
+from mcpd.core.interface.commands import KeepSession, SessionState, ToSession
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.failures import MOST_FOLLOWED, no_room, with_details
 from mcpd.core.mcp import codes
@@ -212,6 +212,10 @@ class Session:
         """Whether it has attached or spoken MCP; until then it is a control connection."""
         self.has_ended = False
         """Whether its client sends nothing more, and so answers nothing; it may still read."""
+        self.is_kept = False
+        """Whether the next daemon takes it up again."""
+        self.is_brief = False
+        """Whether it is for one request, so that nobody is told of it."""
         self.wants_farewell = False
         """Whether its client has asked to be told that all that was read is answered."""
         self.client: str | None = None
@@ -264,7 +268,10 @@ class Session:
 
     @property
     def label(self) -> str | None:
-        """Return its client's name for people, with its pid."""
+        """Return its client's name for people, with its pid or the name of its token."""
+        if self.principal.kind == "token":
+            token = f"token {self.principal.name}"
+            return token if self.client is None else f"{self.client} ({token})"
         if self.client is None:
             return None
         return self.client if self.client_pid is None else f"{self.client} (pid {self.client_pid})"
@@ -321,6 +328,24 @@ class Session:
         """
         line = envelope.notification(envelope.quote(method), params)
         self.ctx.emit(ToSession(self.id, line, is_notification=True, request=request))
+
+    def keep(self) -> None:
+        """Have what makes it up kept for the next daemon; call it before that is answered."""
+        if self.is_kept and self.version is not None:
+            said = self.client_info
+            state = SessionState(
+                version=self.version,
+                capabilities=said.capabilities,
+                info=said.info,
+                level=self.level,
+                subscribed=tuple(self.subscribed.items()),
+                is_initialized=self.is_initialized,
+            )
+            self.ctx.emit(KeepSession(self.id, state))
+
+    def send_answers(self, line: bytes, key: bytes) -> None:
+        """Send its client the answers to an array of requests; ``key`` is that of one of them."""
+        self.ctx.emit(ToSession(self.id, line, request=key, is_response=True))
 
     def uses(self, upstream: Upstream) -> str | None:
         """Return the name under which it uses this process, ``None`` where it does not."""

@@ -295,6 +295,8 @@ class MuxState:
     def open_session(self, session: Session) -> None:
         """The connection is a session from now on."""
         session.is_session = True
+        if session.is_brief:
+            return
         self.ctx.tell(SessionOpened(session.id, session.server, session.label))
 
     def introduce(self, session: Session, client: ClientInfo) -> None:
@@ -303,7 +305,7 @@ class MuxState:
         if name is None:
             return
         session.client = name
-        if not session.has_introduced_itself:
+        if not (session.has_introduced_itself or session.is_brief):
             session.has_introduced_itself = True
             self.ctx.tell(SessionNamed(session.id, session.server, session.label or name))
 
