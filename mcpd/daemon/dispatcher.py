@@ -133,7 +133,12 @@ class Dispatcher:
     def _to_session(self, command: cmd.ToSession) -> None:
         outbox = self.outboxes.get(command.session)
         if outbox is not None:
-            outbox.write(command.data, is_notification=command.is_notification)
+            outbox.write(
+                command.data,
+                is_notification=command.is_notification,
+                request=command.request,
+                is_response=command.is_response,
+            )
 
     def _to_server(self, command: cmd.ToServer) -> None:
         channel = self.channels.get(command.slot)

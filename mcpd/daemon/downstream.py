@@ -15,6 +15,8 @@ from mcpd.core.interface.events import (
     Admitted,
     FrameFromSession,
     InputEnded,
+    Join,
+    Release,
     SessionClosed,
     SessionOpened,
 )
@@ -40,9 +42,17 @@ class Outbox(Protocol):
     """Takes the messages of one session to its client, by one connection or several."""
 
     def write(
-        self, data: bytes | tuple[bytes | Raw, ...], *, is_notification: bool = False
+        self,
+        data: bytes | tuple[bytes | Raw, ...],
+        *,
+        is_notification: bool = False,
+        request: bytes = b"",
+        is_response: bool = False,
     ) -> None:
-        """Queue a message, or the parts of one; never waits and never raises."""
+        """Queue a message, or the parts of one; never waits and never raises.
+
+        ``request`` is the key of the request that it belongs to, as in ``ToSession``.
+        """
 
     def bring(self, elements: list[bytes]) -> None:
         """Deliver the elements of an array that the client sent, before any other frame."""
@@ -67,7 +77,9 @@ class Events(Protocol):
     def outboxes(self) -> MutableMapping[SessionId, Outbox]:
         """Where the messages for each session go."""
 
-    def dispatch(self, event: SessionOpened | SessionClosed | FrameFromSession) -> None:
+    def dispatch(
+        self, event: SessionOpened | SessionClosed | FrameFromSession | Join | Release
+    ) -> None:
         """Let the mux react."""
 
 
@@ -94,6 +106,14 @@ class Sessions:
         self._events.outboxes[session] = outbox
         self._events.dispatch(SessionOpened(session, principal, in_reserve))
         return outbox
+
+    def join(self, event: Join) -> None:
+        """Make a connection a session of an endpoint."""
+        self._events.dispatch(event)
+
+    def release(self, session: SessionId) -> None:
+        """End a session once nothing of it is under way."""
+        self._events.dispatch(Release(session))
 
     def take_frame(self, session: SessionId, frame: Frame | Oversized) -> None:
         """Pass a frame of a client on."""

@@ -8,6 +8,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.events import Draining, Farewell
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
+from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.upstreams.supervisor import Supervisor
 
 FLUSH_S = 0.5
@@ -25,8 +26,13 @@ class Drain:
     """Ends calls, servers and sessions, in this order."""
 
     def __init__(
-        self, dispatcher: Dispatcher, supervisor: Supervisor, listeners: Listeners
+        self,
+        dispatcher: Dispatcher,
+        supervisor: Supervisor,
+        listeners: Listeners,
+        http: HttpSwitch,
     ) -> None:
+        self._http = http
         self._dispatcher = dispatcher
         self._supervisor = supervisor
         self._listeners = listeners
@@ -39,10 +45,12 @@ class Drain:
         ``timeout`` is in seconds, for the calls. Returns how many servers were stopped.
         """
         await self._listeners.close()
+        await self._http.drain()
         self._dispatcher.dispatch(Draining())
         await self._wait_quiet(timeout)
         stopped = await self._supervisor.drain(DRAINING)
         await self._close_sessions()
+        await self._http.close()
         return stopped
 
     def hurry(self) -> None:

@@ -33,6 +33,22 @@ class Notices:
         reason = refusal.message
         self._log.error("place.refused", socket=path, reason=reason, hint=refusal.hint)
 
+    def http_listening(self, address: str) -> None:
+        """Log that clients can use an address."""
+        self._log.info("http.listening", address=address)
+
+    def http_trouble(self, problem: str) -> None:
+        """Log why an address is not open."""
+        self._log.error("http.trouble", problem=problem)
+
+    def http_refused(self, requests: int) -> None:
+        """Log that requests came without a token that is valid."""
+        self._log.warning("http.refused", requests=requests)
+
+    def http_sessions_trouble(self, error: OSError) -> None:
+        """Log that a session cannot be kept for the next daemon."""
+        self._log.warning("http.sessions_trouble", error=error)
+
     def ledger_trouble(self, path: str, error: OSError) -> None:
         """Log that the record of processes cannot be written."""
         self._log.error("ledger.trouble", path=path, error=error)

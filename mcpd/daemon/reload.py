@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from mcpd import tasks
 from mcpd.api.results import Reloaded
@@ -53,6 +53,8 @@ class Reloader:
         self._turn = asyncio.Lock()  # two readings at a time could be applied the wrong way round
         self._watch: FileWatch | None = None
         self._is_closed = False
+        self.settle: Callable[[], Awaitable[list[str]]] = _nothing
+        """Applies what takes time, and returns what is wrong with it."""
 
     def read(self) -> Loaded:
         """Read the files. Blocks; never raises for what they hold."""
@@ -71,6 +73,7 @@ class Reloader:
                 self._report(change, errors, reason)
             if is_change(change):
                 self._applied(change)
+            errors += await self.settle()
             self.watch()
             return {
                 "added": list(change.added),
@@ -118,6 +121,10 @@ class Reloader:
         for error in errors:
             self._log.error("config.error", problem=error)
         self._journal.add("config.reloaded", **names, errors=errors)
+
+
+async def _nothing() -> list[str]:
+    return []
 
 
 def is_change(change: Change) -> bool:

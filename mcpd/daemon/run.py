@@ -115,6 +115,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     _take_signals(daemon)
     daemon.applier.apply_entries()
     daemon.applier.apply_listeners()
+    daemon.http.start()
     daemon.socket_keeper.start()
     daemon.manager_status.ready()
     lock.announce()

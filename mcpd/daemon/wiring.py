@@ -23,6 +23,7 @@ from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
 from mcpd.daemon.drain import Drain, Ending
 from mcpd.daemon.facts import Facts
 from mcpd.daemon.handlers import METHODS, ControlHandlers
+from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.notices import Notices
 from mcpd.daemon.reload import ConfigApplier, Reloader, starts_at_once
 from mcpd.daemon.servers.adhoc import AdHoc
@@ -246,7 +247,16 @@ class Daemon:
             broken=self.notices.connection_broken,
         )
         self.listeners = Listeners(lambda config: {self.path: lambda: self.unix.listener})
-        self.drain = Drain(self.dispatcher, self.supervisor, self.listeners)
+        self.http = HttpSwitch(
+            lambda: self.registry.http,
+            self.notices.http_trouble,
+            state_dir=self.state_dir,
+            mux=self.mux,
+            sessions=self.sessions,
+            registry=self.registry,
+            notices=self.notices,
+        )
+        self.drain = Drain(self.dispatcher, self.supervisor, self.listeners, self.http)
         self.ending = Ending(self.drain)
         self.socket_keeper = SocketKeeper(
             self.path,
@@ -273,6 +283,7 @@ class Daemon:
             memory_watch=self.memory_watch,
             listeners=self.listeners,
         )
+        self.reloader.settle = self.http.apply
         self.handlers = ControlHandlers(
             socket=self.path,
             config=options.config or os.environ.get("MCPD_CONFIG") or None,
@@ -288,7 +299,9 @@ class Daemon:
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
-            problems=lambda: problems(self.socket_keeper, self.ledger, self.cache, self.registry),
+            problems=lambda: problems(
+                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+            ),
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),
@@ -308,6 +321,7 @@ class Daemon:
                 cmd.Tell: lambda c: self.facts.publish(c.fact),
                 cmd.Control: self._serve,
                 cmd.ControlCancelled: lambda c: self.control_server.cancel(c.session, c.key),
+                cmd.KeepSession: self.http.keep,
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
             }

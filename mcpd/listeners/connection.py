@@ -227,11 +227,17 @@ class Connection(asyncio.Protocol):
     # -- what the daemon calls -------------------------------------------------------------------
 
     def write(
-        self, data: bytes | tuple[bytes | Raw, ...], *, is_notification: bool = False
+        self,
+        data: bytes | tuple[bytes | Raw, ...],
+        *,
+        is_notification: bool = False,
+        request: bytes = b"",
+        is_response: bool = False,
     ) -> None:
         """Queue a line, or the parts of one.
 
         For a client that does not read, drop notifications first, then close the connection.
+        ``request`` and ``is_response`` do not matter where one connection carries everything.
         """
         transport = self._transport
         if transport is None or self._is_over or transport.is_closing():

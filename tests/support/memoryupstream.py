@@ -146,7 +146,12 @@ class MemoryOutbox:
         self.closed: str | None = None
 
     def write(
-        self, data: bytes | tuple[bytes | Raw, ...], *, is_notification: bool = False
+        self,
+        data: bytes | tuple[bytes | Raw, ...],
+        *,
+        is_notification: bool = False,
+        request: bytes = b"",
+        is_response: bool = False,
     ) -> None:
         parts: Iterable[bytes | Raw] = data if isinstance(data, tuple) else (data,)
         self.messages.append(json.loads(b"".join(bytes(part) for part in parts)))

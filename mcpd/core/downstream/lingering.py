@@ -1,6 +1,7 @@
-"""Sessions whose clients have ended their input: they get their answers, then they end.
+"""Sessions that end once nothing of theirs is under way; ``look`` is called after each event.
 
-``Lingering(tables)``; ``look`` is called after each event while there is one.
+Those whose clients have ended their input wait for their answers, and not for ever. Those that are
+released wait for their parked calls too, which have a time limit of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import math
 from typing import Final
 
 from mcpd.core.interface.commands import CloseSession
+from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
 
@@ -21,14 +23,17 @@ START_WAIT_S: Final = 300.0
 _LOOKS_EVERY: Final = 0.2
 
 HUNG_UP: Final = "its client hung up"
+DONE: Final = "its request was answered"
 
 
 class Lingering:
     """When the sessions end whose clients send nothing more."""
 
-    def __init__(self, state: MuxState) -> None:
+    def __init__(self, state: MuxState, parked: ParkedCalls) -> None:
         self.sessions: dict[Session, None] = {}
+        self.released: dict[Session, None] = {}
         self._state = state
+        self._parked_calls = parked
 
     def begin(self, session: Session) -> None:
         """End a session once all its requests have an answer, or it has waited long enough."""
@@ -39,11 +44,19 @@ class Lingering:
     def forget(self, session: Session) -> None:
         """Wait no more for one that has ended."""
         self.sessions.pop(session, None)
+        self.released.pop(session, None)
+
+    def release(self, session: Session) -> None:
+        """End a session once it has no request, no subscription and no parked call."""
+        self.released[session] = None
 
     def look(self) -> None:
         """End the sessions whose requests all have an answer; a stream of events does not count."""
         for session in [each for each in self.sessions if not each.requests]:
             self._end(session, HUNG_UP)
+        for session in list(self.released):
+            if not (session.requests or session.listens or self._parked_calls.has_of(session)):
+                self._end(session, DONE)
 
     def _wait(self, session: Session, until: float, deadline: float) -> None:
         """Look again until ``deadline``, which is set once nothing is starting any more."""

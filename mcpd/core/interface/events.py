@@ -143,6 +143,12 @@ class Join(msgspec.Struct, frozen=True):
     """Whether its client may have lists that are others now."""
 
 
+class Release(msgspec.Struct, frozen=True):
+    """A session ends once it has no request, no subscription and no parked call any more."""
+
+    session: SessionId
+
+
 class Locate(msgspec.Struct, frozen=True):
     """``mcpd/hello`` told from where a connection's control calls are made."""
 
@@ -246,6 +252,7 @@ Event = (
     | Reserve
     | Attach
     | Join
+    | Release
     | Locate
     | CallTool
     | ListItems

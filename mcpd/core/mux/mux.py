@@ -39,7 +39,7 @@ from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId, SlotId
-from mcpd.principal import Right
+from mcpd.principal import Right, Scope
 
 _NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
@@ -83,7 +83,7 @@ class Mux:
             asked=asked,
         )
         self._control = ControlRequests(state, slots, admission, served)
-        self._lingering = Lingering(state)
+        self._lingering = Lingering(state, self._parked_calls)
         self._recovery = Recovery(state, served)
         # what servers send
         self._input_rounds = InputRounds(state, asked, self._parked_calls, admission.send)
@@ -178,6 +178,10 @@ class Mux:
                 self._attach(event)
             case events.Join():
                 self._join(event)
+            case events.Release():
+                session = self._state.sessions.get(event.session)
+                if session is not None:
+                    self._lingering.release(session)
             case events.Locate():
                 session = self._state.sessions.get(event.session)
                 if session is not None and not session.is_session:
@@ -201,7 +205,7 @@ class Mux:
                 self._say_farewell()
             case _:
                 assert_never(event)
-        if self._lingering.sessions:
+        if self._lingering.sessions or self._lingering.released:
             self._lingering.look()
         return commands
 
@@ -223,6 +227,27 @@ class Mux:
     def sessions(self) -> list[SessionReport]:
         """Return the sessions on every endpoint."""
         return sessions(self._state)
+
+    def parked_session(self, state: str) -> SessionId | None:
+        """Return the session whose call is parked under a ``requestState``."""
+        return self._parked_calls.session_of(state)
+
+    def refusal(self, server: str, scope: Scope) -> Failure | None:
+        """Return why an endpoint is none for a principal, or ``None`` where it is one."""
+        if server in self._state.entries and scope.has(server):
+            return None
+        return self._state.not_found(server, scope)
+
+    def tool_schema(self, server: str | None, tool: str, scope: Scope) -> bytes | None:
+        """Return the input schema of a tool, as last listed; ``None`` where it is unknown."""
+        state = self._state
+        if server is None:
+            route = state.aggregate.route(Kind.TOOLS, tool)
+            if route is None or not scope.has(route[0]):
+                return None
+            server, tool = route
+        item = state.catalog_of(server).tool(tool)
+        return None if item is None else item.input_schema()
 
     @property
     def memory(self) -> Memory:

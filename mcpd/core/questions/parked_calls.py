@@ -99,6 +99,15 @@ class ParkedCalls:
     def __len__(self) -> int:
         return sum(map(len, self._calls.values()))
 
+    def has_of(self, session: Session) -> bool:
+        """Tell whether a session has a call that is parked, or about to be."""
+        return bool(self._calls.get(session.id))
+
+    def session_of(self, state: str) -> SessionId | None:
+        """Return whose call is parked under a handle."""
+        call = self._handles.get(state)
+        return None if call is None else call.session
+
     def _call_of(self, leg: UpstreamRequest) -> _ParkedCall | None:
         return self._calls.get(leg.owner, {}).get(leg)
 

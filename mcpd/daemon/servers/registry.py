@@ -9,7 +9,7 @@ import msgspec
 
 from mcpd import paths
 from mcpd.config.load import Loaded
-from mcpd.config.schema import DaemonConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.core.interface.commands import KeepCatalog
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
@@ -54,6 +54,11 @@ class Registry:
     def daemon(self) -> DaemonConfig:
         """The daemon's own settings."""
         return self.loaded.daemon
+
+    @property
+    def http(self) -> HttpConfig:
+        """How clients that speak HTTP are served."""
+        return self.loaded.http
 
     def get(self, name: str) -> Server | None:
         """Return a server by its name."""

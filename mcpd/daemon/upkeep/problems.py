@@ -1,7 +1,8 @@
-"""What cannot be written now, as ``status`` shows it."""
+"""What cannot be written or used now, as ``status`` shows it."""
 
 from __future__ import annotations
 
+from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
@@ -9,9 +10,13 @@ from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
 
 
 def problems(
-    keeper: SocketKeeper, ledger: LedgerKeeper, cache: CatalogCache, registry: Registry
+    keeper: SocketKeeper,
+    ledger: LedgerKeeper,
+    cache: CatalogCache,
+    registry: Registry,
+    http: HttpSwitch,
 ) -> list[str]:
-    """Return a sentence for each thing that cannot be written."""
+    """Return a sentence for each thing that cannot be written, or used."""
     found = []
     if keeper.trouble is not None:
         found.append(f"the socket is not made again: {keeper.trouble.message}")
@@ -19,5 +24,6 @@ def problems(
         found.append(f"the record of processes is not kept: {ledger.trouble}")
     if cache.trouble is not None:
         found.append(f"the lists of servers are not kept: {cache.trouble}")
+    found += http.problems
     troubles = registry.log_troubles()
     return found + [f"the log of {name} is not written: {why}" for name, why in troubles]

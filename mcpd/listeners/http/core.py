@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from mcpd.core.interface.commands import SessionState
 from mcpd.ids import SessionId
 from mcpd.listeners.http.streams import Line
 from mcpd.tokens import Token
+
+
+class Life(Enum):
+    """How long a session lasts."""
+
+    KEPT = "kept"
+    """Until its client ends it, or it is idle for long; the next daemon takes it up."""
+    STREAM = "stream"
+    """As long as its stream."""
+    REQUEST = "request"
+    """As long as one request, and the calls that it parks."""
 
 
 class Carrier(Protocol):
@@ -36,8 +48,17 @@ class Core(Protocol):
         server: str | None,
         carrier: Carrier,
         state: SessionState | None = None,
+        *,
+        life: Life = Life.STREAM,
+        lists: str | None = None,
     ) -> SessionId:
-        """Open a session on an endpoint, or take one up again that was saved as ``state``."""
+        """Open a session on an endpoint, or take one up again that was saved as ``state``.
+
+        ``lists`` is what ``lists_of`` returned when it was saved.
+        """
+
+    def lists_of(self, server: str | None) -> str:
+        """Return what stands for the lists of an endpoint, as far as the configuration decides."""
 
     def take(self, session: SessionId, frame: bytes) -> None:
         """Have the core react to a message of a client."""
@@ -50,9 +71,6 @@ class Core(Protocol):
 
     def parked(self, token: Token | None, server: str | None, state: str) -> SessionId | None:
         """Return the session whose call is parked under a ``requestState``, if the token may."""
-
-    def carry(self, session: SessionId, carrier: Carrier) -> None:
-        """Have another carrier take what a session sends."""
 
     def refusal(self, token: Token | None, server: str) -> bytes | None:
         """Return the error of an endpoint that is none, or none for this token; else ``None``."""

@@ -12,7 +12,7 @@ from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
-from mcpd.listeners.http.core import Core
+from mcpd.listeners.http.core import Core, Life
 from mcpd.listeners.http.exchange import Exchange
 from mcpd.listeners.http.guards import Accepted
 from mcpd.listeners.http.keepalive import Keepalive
@@ -76,7 +76,7 @@ class LegacyFront:
         ident = new_id()
         session = self._new(digest_of(ident), token, server)
         self.sessions.add(session)
-        session.core = self._core.open(token, server, session)
+        session.core = self._core.open(token, server, session, life=Life.KEPT)
         headers = [(b"Mcp-Session-Id", ident.encode())]
         await self._answer(exchange, session, (request.key,), body, request.ident, headers)
         if session.has_failed:
@@ -255,10 +255,20 @@ class LegacyFront:
             if session.token == name:
                 self.end(session, "its token was revoked, or has expired")
 
-    def drain(self) -> None:
-        """End every stream, saying when to come back; the sessions go on with the next daemon."""
+    def drain(self, *, unasked_only: bool = False) -> None:
+        """End every stream, saying when to come back; the sessions go on with the next daemon.
+
+        With ``unasked_only`` those of requests go on until these have their responses.
+        """
         for session in list(self.sessions):
-            session.drain(retry())
+            session.drain(retry(), unasked_only=unasked_only)
+
+    def let_go(self, reason: str) -> None:
+        """Have the core forget every session; each is taken up again at its next request."""
+        for session in list(self.sessions):
+            core, session.core = session.core, None
+            if core is not None:
+                self._core.close(core, reason)
 
     def close(self) -> None:
         """Stop looking for sessions that nobody uses."""
@@ -279,7 +289,9 @@ class LegacyFront:
         if session is not None:
             self._use(session)
             if session.core is None:
-                session.core = self._core.open(token, server, session, session.state)
+                session.core = self._core.open(
+                    token, server, session, session.state, life=Life.KEPT, lists=session.lists
+                )
         return session
 
     def _use(self, session: HttpSession) -> None:

@@ -13,31 +13,13 @@ from typing import Final, NamedTuple
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from mcpd.config.addresses import Address
 from mcpd.listeners.http.application import Application
 from mcpd.listeners.http.protocol import Connection
 
 BACKLOG: Final = 1024
-RETRY_S: Final = 60.0
-"""Between two tries to open an address that is in use."""
-
 KEEP_ALIVE_S: Final = 75
 """How long a connection without a request is kept."""
-
-_LOOPBACK: Final = ("127.0.0.1", "::1")
-
-
-class Address(NamedTuple):
-    """One address: ``host`` and ``port``, or the path of a Unix socket."""
-
-    text: str
-    host: str | None
-    port: int = 0
-    path: str | None = None
-
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
-        return self.path is not None or self.host in _LOOPBACK or self.host == "localhost"
 
 
 class Trouble(NamedTuple):
@@ -84,6 +66,7 @@ class HttpServer:
         self._open_unix = open_unix
         self._open: dict[Address, list[asyncio.Server]] = {}
         self._connections: set[Connection] = set()
+        self._quiet: asyncio.Event | None = None
         self.troubles: list[Trouble] = []
         """The addresses that are configured and not open."""
 
@@ -108,6 +91,13 @@ class HttpServer:
             await self._close(address)
         for connection in list(self._connections):
             connection.shutdown()
+
+    async def wait_quiet(self, timeout: float) -> None:
+        """Wait, ``timeout`` seconds at most, until every connection has ended."""
+        if self._connections:
+            self._quiet = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), timeout)
 
     def abort(self) -> None:
         """Cut every connection."""
@@ -166,6 +156,8 @@ class HttpServer:
 
     def _closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        if self._quiet is not None and not self._connections:
+            self._quiet.set()
 
 
 class _NoFamily(Exception):

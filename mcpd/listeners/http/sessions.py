@@ -61,6 +61,8 @@ class HttpSession:
         """Its session in the core; ``None`` for one of an earlier daemon until it is used."""
         self.state: SessionState | None = None
         """What the next daemon needs to take it up; ``None`` before ``initialize`` is answered."""
+        self.lists: str | None = None
+        """What stands for the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
         self.request_count = 0
@@ -166,9 +168,9 @@ class HttpSession:
             stream.forget()
         self._requests.clear()
 
-    def drain(self, last: bytes) -> None:
+    def drain(self, last: bytes, *, unasked_only: bool = False) -> None:
         """Close every connection after what is queued, and after ``last``."""
-        for stream in self._streams.values():
+        for stream in (self.unasked,) if unasked_only else self._streams.values():
             if stream.outbox is not None:
                 stream.outbox.close(last)
                 stream.outbox = None

@@ -20,7 +20,7 @@ from mcpd.core.wire.memory import Share
 from mcpd.ids import SessionId
 from mcpd.listeners.http import routing
 from mcpd.listeners.http.answering import Manner, StatusOf, answer
-from mcpd.listeners.http.core import Core
+from mcpd.listeners.http.core import Core, Life
 from mcpd.listeners.http.exchange import Exchange
 from mcpd.listeners.http.guards import JSON, STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
@@ -224,7 +224,7 @@ class StatelessFront:
             if request.key not in carrier.outboxes:
                 return parked, carrier
         carrier = _Lone()
-        session = self._core.open(token, server, carrier, state)
+        session = self._core.open(token, server, carrier, state, life=Life.REQUEST)
         self._carriers[session] = carrier
         return session, carrier
 

@@ -1,0 +1,261 @@
+"""The HTTP front of a daemon that listens for HTTP: built from its parts, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Sequence
+from typing import Final
+
+from mcpd.config.addresses import Address
+from mcpd.config.schema import DaemonConfig, HttpConfig
+from mcpd.core.interface.commands import KeepSession
+from mcpd.core.mux.mux import Mux
+from mcpd.core.wire.memory import Share
+from mcpd.daemon.downstream import Sessions
+from mcpd.daemon.http.core import HttpCore
+from mcpd.daemon.http.holder import holder_of
+from mcpd.daemon.http.tokens import TokenFile
+from mcpd.daemon.notices import Notices
+from mcpd.daemon.servers.registry import Registry
+from mcpd.errors import PathRefused
+from mcpd.ids import SessionId
+from mcpd.listeners.http.application import Application
+from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.legacy import LegacyFront
+from mcpd.listeners.http.old_sse import OldFront
+from mcpd.listeners.http.server import HttpServer, Trouble
+from mcpd.listeners.http.sessions import HttpSession
+from mcpd.listeners.http.settings import HttpSettings
+from mcpd.listeners.http.stateless import StatelessFront
+from mcpd.listeners.http.store import Saved, SessionStore
+from mcpd.service import privatedir
+
+MOST_CONNECTIONS: Final = 4000
+"""Connections of all addresses: a session of a browser or an SDK has up to three."""
+
+REFUSED_EVERY_S: Final = 1.0
+"""Between two log lines about wrong tokens."""
+
+LIFE_BYTES: Final = 4
+"""Random bytes that stand for this daemon in event ids."""
+
+
+class HttpFront:
+    """Everything that is loaded and kept while there is an address."""
+
+    def __init__(
+        self,
+        *,
+        state_dir: str,
+        mux: Mux,
+        sessions: Sessions,
+        registry: Registry,
+        notices: Notices,
+    ) -> None:
+        self._registry = registry
+        self._notices = notices
+        self._refused_at = 0.0
+        self._refused_count = 0
+        share = Share(mux.memory)
+        self._store = SessionStore(state_dir, notices.http_sessions_trouble)
+        self._keepalive = Keepalive(self._config.keepalive)
+        self.core = HttpCore(mux, sessions, registry, self._session_ended)
+        self.stateless = StatelessFront(self.core, self._settings, share, self._keepalive)
+        self.old = OldFront(self.core, self._settings, share, self._keepalive)
+        self.legacy = LegacyFront(
+            self.core,
+            self._settings,
+            share,
+            self._keepalive,
+            self._save,
+            lambda session: self._store.remove(session.digest),
+            secrets.token_hex(LIFE_BYTES),
+        )
+        self.tokens = TokenFile(state_dir, self._token_ended)
+        application = Application(
+            self.core,
+            self._settings,
+            self.tokens.find,
+            self._refused,
+            legacy=self.legacy,
+            stateless=self.stateless,
+            old=self.old,
+        )
+        self._server = HttpServer(
+            application,
+            request_timeout=lambda: self._config.request_timeout,
+            most_connections=MOST_CONNECTIONS,
+            open_unix=_open_unix,
+        )
+        self._restore()
+
+    # -- settings ----------------------------------------------------------------------------------
+
+    @property
+    def _config(self) -> HttpConfig:
+        return self._registry.http
+
+    def _settings(self) -> HttpSettings:
+        return settings_of(self._config, self._registry.daemon)
+
+    # -- addresses ---------------------------------------------------------------------------------
+
+    async def listen(self, addresses: Sequence[Address]) -> list[str]:
+        """Listen on these addresses and on no others; return why some of them are not open."""
+        self._keepalive.every_s = self._config.keepalive
+        self._save_again()
+        before = self._server.addresses
+        await self._server.apply(addresses)
+        for address in self._server.addresses:
+            if address not in before:
+                self._notices.http_listening(address.text)
+        return [await _sentence(trouble) for trouble in self._server.troubles]
+
+    @property
+    def open_addresses(self) -> list[str]:
+        """The addresses that it listens on."""
+        return [address.text for address in self._server.addresses]
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Accept no client, and end the streams that belong to no request."""
+        await self._server.close()
+        self.legacy.drain(unasked_only=True)
+
+    async def close(self, flush_s: float) -> None:
+        """End every stream and connection; ``flush_s`` seconds at most for what is queued."""
+        await self._server.close()
+        self.legacy.drain()
+        self.old.drain()
+        self.legacy.let_go("the daemon listens no more for HTTP")
+        await self._server.wait_quiet(flush_s)
+        self._server.abort()
+        self.legacy.close()
+        self._keepalive.close()
+        self.tokens.close()
+
+    # -- sessions ----------------------------------------------------------------------------------
+
+    def keep(self, command: KeepSession) -> None:
+        """Have a session saved."""
+        self.core.keep(command)
+
+    def _save(self, session: HttpSession) -> None:
+        session.lists = self.core.lists_of(session.server)
+        self._write(session)
+
+    def _write(self, session: HttpSession) -> None:
+        if session.state is not None:
+            saved = Saved(
+                token=session.token,
+                server=session.server,
+                state=session.state,
+                lists=session.lists,
+            )
+            self._store.save(session.digest, saved)
+
+    def _save_again(self) -> None:
+        """Save the open sessions whose clients have just been told that lists are others now."""
+        for session in self.legacy.sessions:
+            if session.core is not None and session.lists != self.core.lists_of(session.server):
+                self._save(session)
+
+    def _restore(self) -> None:
+        for digest, saved in self._store.load():
+            if saved.token is not None and self.tokens.named(saved.token) is None:
+                self._store.remove(digest)
+                continue
+            session = self.legacy.new(digest, saved.token, saved.server)
+            session.state, session.lists = saved.state, saved.lists
+            session.is_restored = True
+            self.legacy.restore(session)
+
+    def _session_ended(self, session: SessionId) -> None:
+        self.stateless.closed(session)
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def _token_ended(self, name: str) -> None:
+        self.legacy.end_of_token(name)
+        self.core.end_of_token(name)
+
+    def _refused(self) -> None:
+        """Log wrong tokens, one line a second at most."""
+        self._refused_count += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._refused_at + REFUSED_EVERY_S:
+            self._refused_at = now
+            self._notices.http_refused(self._refused_count)
+            self._refused_count = 0
+
+
+def settings_of(http: HttpConfig, daemon: DaemonConfig) -> HttpSettings:
+    """Return what the front is given of the configuration."""
+    return HttpSettings(
+        allowed_origins=http.allowed_origins,
+        allowed_hosts=http.allowed_hosts,
+        needs_token=http.auth == "token",
+        session_idle=http.session_idle,
+        max_sessions=http.max_sessions,
+        json_wait=http.json_wait,
+        keepalive=http.keepalive,
+        request_timeout=http.request_timeout,
+        replay_events=http.replay_events,
+        max_request_bytes=daemon.max_request_bytes,
+        max_outbox_bytes=daemon.outbox_bytes,
+    )
+
+
+async def _sentence(trouble: Trouble) -> str:
+    text = f"http.listen: cannot listen on {trouble.address.text}: {trouble.reason}"
+    if not trouble.is_in_use or trouble.address.path is not None:
+        return text
+    holder = await asyncio.to_thread(holder_of, trouble.address.port)
+    return text if holder is None else f"{text}, by {holder}"
+
+
+def _open_unix(path: str) -> socket.socket:
+    """Return a socket that listens at a path which only its owner reaches.
+
+    Raises:
+        OSError: the path cannot be used, or somebody listens there.
+    """
+    try:
+        privatedir.ensure_private(os.path.dirname(path), own=False)
+    except PathRefused as refusal:
+        raise OSError(refusal.message) from None
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            pass
+        else:
+            raise OSError("a process listens there")
+    _remove_socket(path)
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    umask = os.umask(0o177)
+    try:
+        listening.bind(path)
+    except OSError:
+        listening.close()
+        raise
+    finally:
+        os.umask(umask)
+    listening.setblocking(False)
+    return listening
+
+
+def _remove_socket(path: str) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise OSError("there is a file that is no socket, and is left alone")
+    os.unlink(path)
