@@ -35,6 +35,8 @@ COMMANDS = {
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
     "doctor": "mcpctl.commands.doctor",
+    "http": "mcpctl.commands.http",
+    "token": "mcpctl.commands.token",
     "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }

@@ -29,6 +29,8 @@ _VERSION: Final = 1
 class TokensError(ConfigError):
     """The file of tokens cannot be read or written, or a name is taken or unknown."""
 
+    slug = "token_refused"
+
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
     """One token, as it is kept: only its creator knows its text."""
