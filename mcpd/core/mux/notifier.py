@@ -202,9 +202,12 @@ class Notifier:
 
 
 def _request_of(upstream: Upstream, session: Session) -> bytes:
-    """Return the key of the only request of a session in flight at a process, or nothing."""
-    in_flight = upstream.calls.sent_of(session.id)
-    return next(iter(in_flight)).key if len(in_flight) == 1 else b""
+    """Return the key of the newest request of a session in flight at a process, or nothing.
+
+    A legacy server does not say which request a log message is of. The newest is the likeliest.
+    """
+    in_flight = list(upstream.calls.sent_of(session.id))
+    return in_flight[-1].key if in_flight else b""
 
 
 def _reaches(level: str, least: str) -> bool:

@@ -58,7 +58,7 @@ class HttpFront:
     ) -> None:
         self._registry = registry
         self._notices = notices
-        self._refused_at = 0.0
+        self._refused_timer: asyncio.TimerHandle | None = None
         self._refused_count = 0
         share = Share(mux.memory)
         self._store = SessionStore(state_dir, notices.http_sessions_trouble)
@@ -138,6 +138,8 @@ class HttpFront:
         self.legacy.close()
         self._keepalive.close()
         self.tokens.close()
+        if self._refused_timer is not None:
+            self._refused_timer.cancel()
 
     # -- sessions ----------------------------------------------------------------------------------
 
@@ -187,11 +189,14 @@ class HttpFront:
     def _refused(self) -> None:
         """Log wrong tokens, one line a second at most."""
         self._refused_count += 1
-        now = asyncio.get_running_loop().time()
-        if now >= self._refused_at + REFUSED_EVERY_S:
-            self._refused_at = now
-            self._notices.http_refused(self._refused_count)
-            self._refused_count = 0
+        if self._refused_timer is None:
+            loop = asyncio.get_running_loop()
+            self._refused_timer = loop.call_later(REFUSED_EVERY_S, self._tell_refused)
+
+    def _tell_refused(self) -> None:
+        self._refused_timer = None
+        self._notices.http_refused(self._refused_count)
+        self._refused_count = 0
 
 
 def settings_of(http: HttpConfig, daemon: DaemonConfig) -> HttpSettings:

@@ -195,9 +195,8 @@ class LegacyFront:
         if stream.ended_at is not None:
             stream.detach(outbox)
             outbox.close()
-        manner = Manner(
-            Accepted("text/event-stream"), 0.0, prime=stream.prime if _primes(session) else None
-        )
+        prime = stream.prime if last is None and _primes(session) else None
+        manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
         with _Open(self, session):
             await answer(exchange, outbox, manner, self._keepalive)
         stream.detach(outbox)

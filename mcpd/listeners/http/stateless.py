@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes, modern
@@ -31,6 +31,9 @@ from mcpd.tokens import Token
 
 OLDEST_HEADER: Final = "2025-03-26"
 """The revision of a request without a version header."""
+
+_LISTING: Final = 1
+_LISTING_KEY: Final = b"%d" % _LISTING
 
 LISTEN: Final = "subscriptions/listen"
 
@@ -167,6 +170,9 @@ class StatelessFront:
         if wrong is None and message.method == "tools/call":
             name = envelope.text(params.name) or ""
             schema = self._core.tool_schema(token, server, name)
+            if schema is None and members is not None:
+                await self._have_listed(token, server, members)
+                schema = self._core.tool_schema(token, server, name)
             wanted = routing.parameters(schema)
             wrong = routing.parameter_disagreement(exchange.headers, wanted, params.arguments)
         if wrong is not None:
@@ -178,6 +184,27 @@ class StatelessFront:
             await exchange.reply_json(406, {"error": "Not Acceptable"})
             return
         await self._answer(exchange, token, server, message, body, accepted, status_for_modern)
+
+    async def _have_listed(
+        self, token: Token | None, server: str | None, meta: dict[str, Raw]
+    ) -> None:
+        """Have the tools listed, so that the headers of a call can be checked.
+
+        A server that has never run is started; its call would start it, too.
+        """
+        outbox = Outbox(self._settings().max_outbox_bytes, self._share)
+        carrier = _Lone()
+        carrier.outboxes[_LISTING_KEY] = outbox
+        session = self._core.open(token, server, carrier, life=Life.REQUEST)
+        self._carriers[session] = carrier
+        kept = {name: value for name, value in meta.items() if name != "progressToken"}
+        params = b'{"_meta":%b}' % envelope.object_from(kept)
+        self._core.take(session, envelope.request(_LISTING, b'"tools/list"', params))
+        try:
+            while await outbox.get() is not None:
+                pass
+        finally:
+            self._core.close(session, "its tools are listed")
 
     # -- both --------------------------------------------------------------------------------------
 
