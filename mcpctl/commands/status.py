@@ -98,6 +98,8 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
     if daemon["version"] != __version__:
         remedy = app.with_socket("after an upgrade: mcpctl restart --daemon")
         app.note(f"this is mcpctl {__version__}; {remedy}")
+    if daemon.get("http"):
+        app.print_line(f"HTTP on {', '.join(daemon['http'])}")
     for problem in daemon.get("problems", ()):
         app.note(f"{problem}; {app.with_socket('mcpctl doctor')}")
     if not found["servers"]:

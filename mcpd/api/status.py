@@ -27,7 +27,7 @@ class SessionStatus(TypedDict):
     server: str | None
     """The server whose endpoint it is on; ``None`` is the aggregate."""
     client: str | None
-    """The name its client gave, with the pid of the process behind it."""
+    """The name its client gave, with the pid of the process behind it, or its token."""
 
 
 class DaemonStatus(TypedDict):
@@ -46,7 +46,9 @@ class DaemonStatus(TypedDict):
     nofile: NotRequired[NofileStatus]
     """Missing from a daemon of an earlier version."""
     problems: NotRequired[list[str]]
-    """What the daemon cannot write, a sentence each."""
+    """What the daemon cannot write or use, a sentence each."""
+    http: NotRequired[list[str]]
+    """The addresses on which it listens for HTTP."""
 
 
 class StartingStatus(TypedDict):

@@ -63,12 +63,14 @@ class ControlHandlers:
         dispatch: Callable[[Locate], None],
         shutdown: Callable[[float | None], None],
         problems: Callable[[], list[str]],
+        http: Callable[[], list[str]],
     ) -> None:
         """Take what the handlers ask.
 
         ``socket`` is the path of the socket and ``config`` the only configuration file, where the
         daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
-        flight may take; ``problems`` returns what the daemon cannot write, a sentence each.
+        flight may take; ``problems`` returns what the daemon cannot write or use, a sentence
+        each, ``http`` the addresses on which it listens for HTTP.
         """
         self._socket = socket
         self._config = config
@@ -85,6 +87,7 @@ class ControlHandlers:
         self._dispatch = dispatch
         self._shutdown = shutdown
         self._problems = problems
+        self._http = http
         self._started_at = asyncio.get_running_loop().time()
 
     def uptime_s(self) -> float:
@@ -115,7 +118,7 @@ class ControlHandlers:
             return found
         seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
         return {
-            "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems()),
+            "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems(), self._http()),
             "servers": [
                 seen.server(
                     server,

@@ -67,7 +67,9 @@ class Snapshot:
         self._rss = rss
         self._now = supervisor.now()
 
-    def daemon(self, socket: str, uptime_s: float, problems: list[str]) -> DaemonStatus:
+    def daemon(
+        self, socket: str, uptime_s: float, problems: list[str], http: list[str]
+    ) -> DaemonStatus:
         """Return the status of the daemon."""
         return {
             "pid": os.getpid(),
@@ -82,6 +84,7 @@ class Snapshot:
             "tables": self._mux.table_sizes(),
             "nofile": descriptors.limits(),
             "problems": problems,
+            "http": http,
         }
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:

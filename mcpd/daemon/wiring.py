@@ -302,6 +302,7 @@ class Daemon:
             problems=lambda: problems(
                 self.socket_keeper, self.ledger, self.cache, self.registry, self.http
             ),
+            http=lambda: self.http.addresses,
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),

@@ -10,7 +10,7 @@ import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, machine, servers
+from mcpd.doctor.check import catalog, config, daemon, http, machine, servers
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
@@ -20,6 +20,7 @@ from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
 from mcpd.doctor.probe.runner import Probes
 from mcpd.doctor.probe.talk import talk
+from mcpd.doctor.probe.tokens import tokens
 from mcpd.redact import Redactor
 from mcpd.supervise.proctable import procfs
 
@@ -60,6 +61,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the daemon": lambda: talk(path),
             "the disks and limits": lambda: probe_machine(state_dir, os.path.dirname(path), around),
             "the ledgers": lambda: ledgers(state_dir),
+            "the tokens": lambda: tokens(state_dir),
         }
     )
     said: Talk | None = probes.get("the daemon")
@@ -83,6 +85,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         files=probes.get("the configuration"),
         machine=probes.get("the disks and limits"),
         ledgers=probes.get("the ledgers"),
+        tokens=probes.get("the tokens"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -106,6 +109,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from catalog.check(
             list(facts.files.loaded.entries), {} if facts.talk is None else facts.talk.tools
         )
+        yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
     if facts.machine is not None:

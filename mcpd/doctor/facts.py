@@ -149,6 +149,22 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of installed mcpd units and agents."""
 
 
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of HTTP clients."""
+
+    now: float
+    """When they were looked at, in seconds since the epoch."""
+
+    expires: dict[str, float | None] = {}
+    """When each expires, by its name; ``None`` for never."""
+
+    trouble: str | None = None
+    """Why none can be used."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -161,5 +177,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     files: Files | None
     machine: Machine | None
     ledgers: tuple[Ledger, ...] | None
+    tokens: Tokens | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

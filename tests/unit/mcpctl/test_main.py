@@ -94,9 +94,10 @@ def test_progress_reads_as_a_share_or_a_count(told: dict[str, object], text: str
 def test_every_command_but_the_bridge_prints_json() -> None:
     context = click.Context(group)
     commands = {name: group.get_command(context, name) for name in COMMANDS}
-    service = commands.pop("service")
-    assert isinstance(service, click.Group)
-    commands |= service.commands
+    for name in ("service", "http", "token"):
+        group_of = commands.pop(name)
+        assert isinstance(group_of, click.Group)
+        commands |= {f"{name} {each}": found for each, found in group_of.commands.items()}
     flags = {
         name: {flag for option in found.params for flag in option.opts}
         for name, found in commands.items()
