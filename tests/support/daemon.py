@@ -243,6 +243,7 @@ class Box:
         self.log = self.root / "daemon.log"
         self.servers: dict[str, Json] = {}
         self.settings: Json = {}
+        self.http: Json = {}
         self.daemon: subprocess.Popen[bytes] | None = None
         self._peers: list[Peer] = []
         self._started: list[subprocess.Popen[bytes]] = []
@@ -279,7 +280,8 @@ class Box:
 
     def write(self) -> Self:
         """Put the configuration where the daemon reads it, in one step."""
-        text = json.dumps({"daemon": self.settings, "mcpServers": self.servers}, indent=1)
+        tables = {"daemon": self.settings, "http": self.http, "mcpServers": self.servers}
+        text = json.dumps({name: each for name, each in tables.items() if each}, indent=1)
         fresh = self.config.with_suffix(".new")
         fresh.write_text(text)
         fresh.chmod(0o600)

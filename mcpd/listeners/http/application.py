@@ -60,6 +60,15 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         exchange = Exchange(scope, receive, send)
+        is_done = False
+        try:
+            await self._answer(exchange)
+            is_done = True
+        finally:  # a bug of ours: uvicorn logs it, and its own answer would be no JSON
+            if not (is_done or exchange.has_started):
+                await exchange.reply_json(500, {"error": "Internal Server Error"})
+
+    async def _answer(self, exchange: Exchange) -> None:
         with contextlib.suppress(Disconnected):
             try:
                 await self._serve(exchange)
