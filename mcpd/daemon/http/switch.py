@@ -34,8 +34,7 @@ class HttpSwitch:
 
         ``trouble`` is told of each new reason why an address is not open.
         """
-        self.problems: list[str] = []
-        """Why addresses are not open."""
+        self._problems: list[str] = []
         self._settings = settings
         self._trouble = trouble
         self._parts = parts
@@ -53,7 +52,15 @@ class HttpSwitch:
         async with self._turn:
             if not self._is_closed:
                 await self._apply()
-            return self.problems
+            return self._problems
+
+    @property
+    def problems(self) -> list[str]:
+        """Why addresses are not open, or nobody is let in."""
+        trouble = None if self._front is None else self._front.tokens.trouble
+        if trouble is None:
+            return self._problems
+        return [*self._problems, f"http.auth: no token can be used: {trouble}"]
 
     def keep(self, command: KeepSession) -> None:
         """Have a session saved."""
@@ -83,19 +90,19 @@ class HttpSwitch:
     async def _apply(self) -> None:
         self._stop_retry()
         wanted = self._settings().addresses
-        before = self.problems
+        before = self._problems
         if not wanted:
-            self.problems = []
+            self._problems = []
             await self._turn_off()
             return
         if self._front is None:
             module = await asyncio.to_thread(importlib.import_module, "mcpd.daemon.http.front")
             self._front = module.HttpFront(**self._parts)
-        self.problems = await self._front.listen(wanted)
-        for problem in self.problems:
+        self._problems = await self._front.listen(wanted)
+        for problem in self._problems:
             if problem not in before:
                 self._trouble(problem)
-        if self.problems:
+        if self._problems:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self.start)
 
     async def _turn_off(self) -> None:

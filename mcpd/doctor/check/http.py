@@ -10,8 +10,8 @@ from mcpd.config.schema import HttpConfig
 from mcpd.doctor.facts import Talk, Tokens
 from mcpd.doctor.finding import Finding, error, fine, note, warning
 
-HTTP = "http.listen"
-"""The beginning of a problem in ``status`` that is about an address."""
+HTTP = "http."
+"""The beginning of a problem in ``status`` that is about HTTP."""
 
 SOON_S = 7 * 86400.0
 """A token that expires within this time is reported."""
@@ -37,7 +37,7 @@ def _addresses(http: HttpConfig, talk: Talk | None) -> Iterator[Finding]:
     opened = daemon.get("http")
     if opened is None:
         return
-    problems = [each for each in daemon.get("problems", ()) if each.startswith(HTTP)]
+    problems = [each for each in daemon.get("problems", ()) if each.startswith("http.listen")]
     missing = [address for address in http.listen if address not in opened]
     for problem in problems:
         yield error(

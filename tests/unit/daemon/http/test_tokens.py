@@ -1,0 +1,54 @@
+"""Tokens that come, expire and are revoked while the daemon runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from mcpd import tokens
+from mcpd.daemon.http.tokens import TokenFile
+from tests.support.waiting import wait_until_async
+
+
+def now() -> float:
+    return datetime.now(UTC).timestamp()
+
+
+async def test_a_token_is_found_at_once_and_gone_when_it_is_revoked(tmp_path: Path) -> None:
+    ended: list[str] = []
+    found = TokenFile(str(tmp_path), ended.append)
+    token, text = tokens.create(tokens.path_in(str(tmp_path)), "a", now=now())
+    assert found.find(text) == token
+    assert found.named("a") == token
+    tokens.revoke(tokens.path_in(str(tmp_path)), "a")
+    assert found.find(text) is None
+    assert ended == ["a"]
+    found.close()
+
+
+async def test_a_revoked_token_ends_though_nobody_asks(tmp_path: Path) -> None:
+    ended: list[str] = []
+    tokens.create(tokens.path_in(str(tmp_path)), "a", now=now())
+    found = TokenFile(str(tmp_path), ended.append)
+    tokens.revoke(tokens.path_in(str(tmp_path)), "a")
+    await wait_until_async(lambda: ended == ["a"])
+    found.close()
+
+
+async def test_a_token_ends_when_it_expires(tmp_path: Path) -> None:
+    ended: list[str] = []
+    _, text = tokens.create(tokens.path_in(str(tmp_path)), "a", now=now(), lifetime=0.1)
+    found = TokenFile(str(tmp_path), ended.append)
+    await wait_until_async(lambda: ended == ["a"])
+    assert found.find(text) is None
+    found.close()
+
+
+async def test_with_a_file_that_others_can_read_nobody_is_let_in(tmp_path: Path) -> None:
+    path = tokens.path_in(str(tmp_path))
+    _, text = tokens.create(path, "a", now=now())
+    Path(path).chmod(0o644)
+    found = TokenFile(str(tmp_path), lambda _: None)
+    assert found.find(text) is None
+    assert found.trouble is not None
+    found.close()
