@@ -329,7 +329,13 @@ def control_key(entry: Entry, workspace: str | None) -> str | None:
 
 
 def key_of(session: Session, entry: Entry) -> str | None:
-    """Return which of a server's places is a session's."""
+    """Return which of a server's places is a session's.
+
+    Sessions of one request cannot have one each: what a server keeps for its client would be lost
+    with every response. Those of one principal share it.
+    """
+    if entry.sharing is Sharing.SESSION and session.is_brief:
+        return f"{CONTROL}:{session.principal.kind} {session.principal.name}"
     if entry.sharing is Sharing.SESSION:
         return f"session:{session.id}"
     if entry.sharing is Sharing.WORKSPACE:

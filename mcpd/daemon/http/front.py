@@ -14,7 +14,6 @@ from mcpd.config.addresses import Address
 from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.core.interface.commands import KeepSession
 from mcpd.core.mux.mux import Mux
-from mcpd.core.wire.memory import Share
 from mcpd.daemon.downstream import Sessions
 from mcpd.daemon.http.core import HttpCore
 from mcpd.daemon.http.holder import holder_of
@@ -33,6 +32,7 @@ from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.stateless import StatelessFront
 from mcpd.listeners.http.store import Saved, SessionStore
 from mcpd.service import privatedir
+from mcpd.supervise import descriptors
 
 MOST_CONNECTIONS: Final = 4000
 """Connections of all addresses: a session of a browser or an SDK has up to three."""
@@ -60,16 +60,15 @@ class HttpFront:
         self._notices = notices
         self._refused_timer: asyncio.TimerHandle | None = None
         self._refused_count = 0
-        share = Share(mux.memory)
         self._store = SessionStore(state_dir, notices.http_sessions_trouble)
         self._keepalive = Keepalive(self._config.keepalive)
         self.core = HttpCore(mux, sessions, registry, self._session_ended)
-        self.stateless = StatelessFront(self.core, self._settings, share, self._keepalive)
-        self.old = OldFront(self.core, self._settings, share, self._keepalive)
+        self.stateless = StatelessFront(self.core, self._settings, mux.memory, self._keepalive)
+        self.old = OldFront(self.core, self._settings, mux.memory, self._keepalive)
         self.legacy = LegacyFront(
             self.core,
             self._settings,
-            share,
+            mux.memory,
             self._keepalive,
             self._save,
             lambda session: self._store.remove(session.digest),
@@ -89,6 +88,7 @@ class HttpFront:
             application,
             request_timeout=lambda: self._config.request_timeout,
             most_connections=MOST_CONNECTIONS,
+            usable_fds=descriptors.usable,
             open_unix=_open_unix,
         )
         self._restore()

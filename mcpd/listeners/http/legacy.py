@@ -9,7 +9,7 @@ from typing import Final
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
 from mcpd.listeners.http.core import Core, Life
@@ -39,7 +39,7 @@ class LegacyFront:
         self,
         core: Core,
         settings: Callable[[], HttpSettings],
-        share: Share,
+        memory: Memory,
         keepalive: Keepalive,
         saved: Callable[[HttpSession], None],
         removed: Callable[[HttpSession], None],
@@ -52,7 +52,7 @@ class LegacyFront:
         self.sessions: Final = Sessions()
         self._core = core
         self._settings = settings
-        self._share = share
+        self._memory = memory
         self._keepalive = keepalive
         self._saved = saved
         self._removed = removed
@@ -151,7 +151,7 @@ class LegacyFront:
                 self.end(session, "nothing was accepted")
             return
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, self._share)
+        outbox = Outbox(settings.max_outbox_bytes, session.share)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
@@ -189,7 +189,7 @@ class LegacyFront:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
             stream, after = resumed, event.number if event.life == self._life else None
-        outbox = Outbox(self._settings().max_outbox_bytes, self._share)
+        outbox = Outbox(self._settings().max_outbox_bytes, session.share)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
         if stream.ended_at is not None:
@@ -232,7 +232,7 @@ class LegacyFront:
             digest,
             token,
             server,
-            self._share,
+            Share(self._memory),
             life=self._life,
             replay_events=settings.replay_events,
             now=asyncio.get_running_loop().time,

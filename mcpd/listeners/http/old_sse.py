@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
 from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
@@ -49,12 +49,12 @@ class OldFront:
         self,
         core: Core,
         settings: Callable[[], HttpSettings],
-        share: Share,
+        memory: Memory,
         keepalive: Keepalive,
     ) -> None:
         self._core = core
         self._settings = settings
-        self._share = share
+        self._memory = memory
         self._keepalive = keepalive
         self._sessions: dict[str, _Old] = {}
 
@@ -64,7 +64,7 @@ class OldFront:
             await exchange.reply_json(406, {"error": "Not Acceptable"})
             return
         ident = new_id()
-        outbox = Outbox(self._settings().max_outbox_bytes, self._share)
+        outbox = Outbox(self._settings().max_outbox_bytes, Share(self._memory))
         session = _Old(None if token is None else token.name, outbox)
         session.core = self._core.open(token, server, session)
         self._sessions[digest_of(ident)] = session

@@ -43,8 +43,10 @@ class HttpServer:
         *,
         request_timeout: Callable[[], float],
         most_connections: int,
+        usable_fds: Callable[[], int],
         open_unix: OpenUnix,
     ) -> None:
+        """``usable_fds`` returns a bound below which descriptors of connections are."""
         self._config = Config(
             application,
             loop="none",
@@ -63,6 +65,7 @@ class HttpServer:
         self._state = ServerState()
         self._request_timeout = request_timeout
         self._most_connections = most_connections
+        self._usable_fds = usable_fds
         self._open_unix = open_unix
         self._open: dict[Address, list[asyncio.Server]] = {}
         self._connections: set[Connection] = set()
@@ -149,7 +152,10 @@ class HttpServer:
         )
 
     def _admit(self, connection: Connection) -> bool:
-        if len(self._connections) >= self._most_connections:
+        opened: socket.socket = connection.transport.get_extra_info("socket")
+        if len(self._connections) >= self._most_connections or (
+            opened.fileno() >= self._usable_fds()
+        ):
             return False
         self._connections.add(connection)
         return True

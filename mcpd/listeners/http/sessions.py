@@ -73,7 +73,8 @@ class HttpSession:
         """Whether an earlier daemon opened it."""
         self.unasked: Final = Stream(0, replay_events, share, life)
         self._life = life
-        self._share = share
+        self.share: Final = share
+        """What is kept for its client: what its streams hold, and what is not sent yet."""
         self._replay_events = replay_events
         self._now = now
         self._changed = changed
@@ -90,7 +91,7 @@ class HttpSession:
     def begin(self, keys: Iterable[bytes], outbox: Outbox, ident: bytes | None = None) -> Stream:
         """Open the stream of a request, or of the requests of a batch."""
         number = self._next_stream
-        stream = Stream(number, self._replay_events, self._share, self._life, ident)
+        stream = Stream(number, self._replay_events, self.share, self._life, ident)
         self._next_stream += 1
         self._streams[stream.number] = stream
         for key in keys:
@@ -124,7 +125,7 @@ class HttpSession:
             return None
         if last.ident is None:
             return self.unasked
-        lost = Stream(self._next_stream, 0, self._share, self._life, last.ident)
+        lost = Stream(self._next_stream, 0, self.share, self._life, last.ident)
         self._next_stream += 1
         error = codes.error_object(LOST)
         lost.add(envelope.error(last.ident, error), is_response=True)

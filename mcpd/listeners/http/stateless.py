@@ -16,7 +16,7 @@ from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
 from mcpd.listeners.http import routing
 from mcpd.listeners.http.answering import Manner, StatusOf, answer
@@ -98,12 +98,12 @@ class StatelessFront:
         self,
         core: Core,
         settings: Callable[[], HttpSettings],
-        share: Share,
+        memory: Memory,
         keepalive: Keepalive,
     ) -> None:
         self._core = core
         self._settings = settings
-        self._share = share
+        self._memory = memory
         self._keepalive = keepalive
         self._carriers: dict[SessionId, _Lone] = {}
 
@@ -192,7 +192,7 @@ class StatelessFront:
 
         A server that has never run is started; its call would start it, too.
         """
-        outbox = Outbox(self._settings().max_outbox_bytes, self._share)
+        outbox = Outbox(self._settings().max_outbox_bytes, Share(self._memory))
         carrier = _Lone()
         carrier.outboxes[_LISTING_KEY] = outbox
         session = self._core.open(token, server, carrier, life=Life.REQUEST)
@@ -220,7 +220,7 @@ class StatelessFront:
         state: SessionState | None = None,
     ) -> None:
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, self._share)
+        outbox = Outbox(settings.max_outbox_bytes, Share(self._memory))
         session, carrier = self._session_for(token, server, request, state)
         carrier.outboxes[request.key] = outbox
         is_lost = False

@@ -97,3 +97,20 @@ def test_other_tools_are_absent_and_not_found() -> None:
     error = house.answered("tools/call", name="write", arguments={})["error"]
     assert error["data"]["kind"] == "tool_not_found"
     assert "write" not in error["data"]["near"]
+
+
+def test_requests_of_one_principal_share_a_process_of_a_server_that_has_one_for_each_session() -> (
+    None
+):
+    world = World()
+    world.run("!! server echo sharing=session")
+    slots = []
+    for number, name in enumerate(("laptop", "laptop", "other"), 1):
+        session = SessionId(number)
+        world.handle(ev.SessionOpened(session, bearer(name)))
+        state = SessionState(version="2025-06-18")
+        world.handle(ev.Join(session, "echo", state, is_brief=True))
+        call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}'
+        found = world.handle(ev.FrameFromSession(session, call))
+        slots.append([c.key for c in found if isinstance(c, cmd.OpenSlot)])
+    assert slots == [["control:token laptop"], [], ["control:token other"]]
