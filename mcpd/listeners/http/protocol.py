@@ -50,6 +50,8 @@ class Connection(HttpToolsProtocol):
         self._header_bytes = 0
         self._has_headers = False
         self._is_refused = False
+        self._running: RequestResponseCycle | None = None
+        """The request that is being answered; ``cycle`` is the one that came last."""
 
     # -- the life of a connection ------------------------------------------------------------------
 
@@ -63,6 +65,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the part that answers the request."""
         self._stop_deadline()
+        self._abandon()
         super().connection_lost(exc)
         if self._is_admitted:
             self._closed(self)
@@ -113,7 +116,16 @@ class Connection(HttpToolsProtocol):
         if size > MOST_HEADER_BYTES:
             self._refuse(431)
         else:
+            is_busy = self._is_answering
             super().on_headers_complete()
+            if not is_busy:
+                self._running = self.cycle
+
+    def on_response_complete(self) -> None:
+        """Go on with the request that came next, if it has come."""
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
+        super().on_response_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
@@ -146,8 +158,7 @@ class Connection(HttpToolsProtocol):
     @property
     def _is_answering(self) -> bool:
         """Whether a request has been taken, and its response is not complete."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
+        return self._running is not None and not self._running.response_complete
 
     def _refuse(self, status: int) -> None:
         """Answer with a status, unless an answer has begun, and close the connection.
@@ -159,10 +170,10 @@ class Connection(HttpToolsProtocol):
         self._is_refused = True
         if self.transport.is_closing():
             return
-        has_begun = self._is_answering and self.cycle.response_started
-        if self._is_answering:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        has_begun = self._running is not None and (
+            self._running.response_started and not self._running.response_complete
+        )
+        self._abandon()
         if not has_begun:
             self.transport.write(_whole(status))
             if self.transport.can_write_eof():
@@ -170,6 +181,15 @@ class Connection(HttpToolsProtocol):
                 self.loop.call_later(LINGER_S, self.transport.close)
                 return
         self.transport.close()
+
+    def _abandon(self) -> None:
+        """Have nothing more written of the response that is under way, and of those after it."""
+        waiting = [cycle for cycle, _ in self.pipeline]
+        self.pipeline.clear()
+        for cycle in (self._running, self.cycle, *waiting):
+            if cycle is not None and not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
 
 
 def _whole(status: int) -> bytes:

@@ -59,6 +59,7 @@ class HttpServer:
             date_header=False,
             access_log=False,
             log_config=None,
+            log_level="error",  # else it has a line for each client that sends no HTTP
             timeout_keep_alive=KEEP_ALIVE_S,
         )
         self._config.load()
