@@ -101,10 +101,18 @@ class Exchange:
     def when_lost(
         self, lost: Callable[[], None], half_closed: Callable[[], None] | None = None
     ) -> None:
-        """Call back once the client has closed the connection, or only its own side of it."""
-        if self.connection is not None:
-            self.connection.on_lost = lost
-            self.connection.on_half_closed = half_closed
+        """Call back once the client has closed the connection, or only its own side of it.
+
+        It may have done so before its request was looked at.
+        """
+        connection = self.connection
+        if connection is None:
+            return
+        connection.on_lost, connection.on_half_closed = lost, half_closed
+        if connection.is_lost:
+            lost()
+        elif connection.is_half_closed and half_closed is not None:
+            half_closed()
 
     async def reply(
         self,

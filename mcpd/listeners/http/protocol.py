@@ -40,6 +40,10 @@ class Connection(HttpToolsProtocol):
         super().__init__(config, server_state, {"connection": self})
         self.on_lost: Callable[[], None] | None = None
         """Called once the client has closed the connection; set again for each request."""
+        self.is_lost = False
+        """Whether nothing more can be sent."""
+        self.is_half_closed = False
+        """Whether the client sends nothing more."""
         self.on_half_closed: Callable[[], None] | None = None
         """Called once the client sends nothing more; it may have closed the connection."""
         self._request_timeout = request_timeout
@@ -69,12 +73,12 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self._is_admitted:
             self._closed(self)
-        self._call(self.on_lost)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open for the response: a client may close its own side first."""
         if not self._is_answering:
             return False
+        self.is_half_closed = True
         self._call(self.on_half_closed)
         return True
 
@@ -184,12 +188,14 @@ class Connection(HttpToolsProtocol):
 
     def _abandon(self) -> None:
         """Have nothing more written of the response that is under way, and of those after it."""
+        self.is_lost = True
         waiting = [cycle for cycle, _ in self.pipeline]
         self.pipeline.clear()
         for cycle in (self._running, self.cycle, *waiting):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
                 cycle.message_event.set()
+        self._call(self.on_lost)
 
 
 def _whole(status: int) -> bytes:
