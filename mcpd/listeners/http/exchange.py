@@ -129,6 +129,10 @@ class Exchange:
         if size:
             sent.append((b"Content-Type", content_type))
         await self._start(status, sent)
+        if size <= PIECE_BYTES:
+            whole = b"".join(parts)
+            await self._send({"type": "http.response.body", "body": whole, "more_body": False})
+            return
         for part in parts:
             view = memoryview(part)
             for at in range(0, len(view), PIECE_BYTES):
