@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcpd import principal
-from mcpd.principal import Right
+from mcpd.principal import EVERYTHING, Right, Scope
 
 
 def test_a_local_user_has_every_right() -> None:
@@ -17,3 +17,12 @@ def test_a_right_can_be_given_up() -> None:
     assert not someone.without(Right.CONTROL).may(Right.CONTROL)
     assert someone.may(Right.CONTROL)
     assert someone.without(Right.CONTROL).without(Right.CONTROL).uid == 1000
+
+
+def test_a_token_has_no_rights_and_a_scope() -> None:
+    someone = principal.bearer("laptop", Scope(servers=("files",)))
+    assert (someone.kind, someone.name, someone.uid) == ("token", "laptop", None)
+    assert not any(someone.may(right) for right in Right)
+    assert someone.scope.has("files") and not someone.scope.has("mail")
+    assert principal.bearer(None).kind == "none"
+    assert EVERYTHING.has("mail")
