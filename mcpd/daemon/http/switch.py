@@ -95,15 +95,22 @@ class HttpSwitch:
             self._problems = []
             await self._turn_off()
             return
-        if self._front is None:
-            module = await asyncio.to_thread(importlib.import_module, "mcpd.daemon.http.front")
-            self._front = module.HttpFront(**self._parts)
-        self._problems = await self._front.listen(wanted)
+        try:
+            self._problems = await (await self._loaded()).listen(wanted)
+        except (ImportError, OSError) as error:  # it is broken, or no descriptors are left
+            self._problems = [f"http.listen: the HTTP server cannot be started: {error}"]
         for problem in self._problems:
             if problem not in before:
                 self._trouble(problem)
         if self._problems:
             self._retry = asyncio.get_running_loop().call_later(RETRY_S, self.start)
+
+    async def _loaded(self) -> HttpFront:
+        if self._front is None:
+            module = await asyncio.to_thread(importlib.import_module, "mcpd.daemon.http.front")
+            front: HttpFront = module.HttpFront(**self._parts)
+            self._front = front
+        return self._front
 
     async def _turn_off(self) -> None:
         front, self._front = self._front, None
