@@ -270,7 +270,7 @@ class Conversation:
 
     def do_admit(self, session: str) -> list[cmd.Command]:
         """``!! admit 7``: a connection has left the reserve."""
-        return self.handle(ev.Admitted(SessionId(int(session))))
+        return self.handle(ev.LeftReserve(SessionId(int(session))))
 
     def do_end(self, session: str) -> list[cmd.Command]:
         """``!! end 7``: the client sends nothing more; it still reads."""
@@ -305,7 +305,7 @@ class Conversation:
 
     def do_up(self, server: str) -> list[cmd.Command]:
         """``!! up echo``: its process runs."""
-        done = self.handle(ev.Reserve(server))  # as for one that starts with the daemon
+        done = self.handle(ev.StartUnasked(server))  # as for one that starts with the daemon
         return done + self.handle(ev.ServerUp(self.slot(server)))
 
     def do_deaf(self, server: str) -> list[cmd.Command]:
@@ -350,11 +350,11 @@ class Conversation:
     def do_hold(self, server: str) -> list[cmd.Command]:
         """``!! hold echo``: a person has stopped it."""
         failure = Failure("server_stopped", f"{server} was stopped", server, False)
-        return self.handle(ev.Hold(server, failure))
+        return self.handle(ev.UserStop(server, failure))
 
     def do_release(self, server: str) -> list[cmd.Command]:
         """``!! release echo``: a person lets it go on."""
-        return self.handle(ev.Hold(server, None))
+        return self.handle(ev.UserStop(server, None))
 
     def do_drain(self) -> list[cmd.Command]:
         """``!! drain``: the daemon is about to end."""

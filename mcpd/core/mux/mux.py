@@ -133,7 +133,7 @@ class Mux:
                     in_reserve=event.in_reserve,
                 )
                 self._state.sessions[event.session] = opened
-            case events.Admitted():
+            case events.LeftReserve():
                 session = self._state.sessions.get(event.session)
                 if session is not None:
                     session.in_reserve = False
@@ -168,15 +168,15 @@ class Mux:
                     upstream.probe_read()
             case events.EntriesChanged():
                 self._configure(event.entries)
-            case events.Hold():
+            case events.UserStop():
                 self._hold(event)
-            case events.Reserve():
+            case events.StartUnasked():
                 entry = self._state.entries.get(event.server)
                 if entry is not None and entry.unavailable is None:
                     self._slots.control_upstream(entry)
             case events.Attach():
                 self._attach(event)
-            case events.Locate():
+            case events.WorkspaceKnown():
                 session = self._state.sessions.get(event.session)
                 if session is not None and not session.is_session:
                     session.workspace = event.workspace
@@ -447,7 +447,7 @@ class Mux:
         said = self._state.memory.get(before.launch) if before is not None else None
         return said is None or said[0] is None or said[0].has(kind.capability)
 
-    def _hold(self, event: events.Hold) -> None:
+    def _hold(self, event: events.UserStop) -> None:
         if event.failure is None:
             self._state.held.pop(event.server, None)
         else:
