@@ -17,7 +17,8 @@ from mcpd.core.mcp.methods import LEVELS, Route
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.upstream import Upstream, most_verbose
+from mcpd.core.upstream.log_level import most_verbose
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
@@ -82,7 +83,7 @@ class SessionSettings:
         session.level = level
         session.client_info = msgspec.structs.replace(session.client_info, level=level)
         upstream = self._slots.upstream_for(session, entry)
-        request.leave = partial(upstream.wait_for_no_level, change)
+        request.leave = partial(upstream.log_level.wait_no_more, change)
         self.apply_levels(upstream, change)
 
     def apply_levels(
@@ -90,13 +91,13 @@ class SessionSettings:
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
         sessions = (self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.users)
-        wanted = most_verbose([level for s in sessions if s is not None for level in s.levels()])
+        wanted = most_verbose(level for s in sessions if s is not None for level in s.levels())
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
             if then is not None:
                 then(None)
             return
-        upstream.set_level(wanted, then)
+        upstream.log_level.set(wanted, then)
 
     def subscribe(self, request: ClientRequest) -> None:
         """Answer ``resources/subscribe`` and ``resources/unsubscribe``."""

@@ -12,8 +12,9 @@ from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
+from mcpd.core.upstream.phase import Phase
 from mcpd.core.upstream.subscriptions import Topic
-from mcpd.core.upstream.upstream import Phase, Upstream
+from mcpd.core.upstream.upstream import Upstream
 
 Followed = Callable[[Session, ClientSubscription, Topic, Raw | bytes | None, Failure | None], None]
 """Called once for what is awaited: with the server's error, with a failure, or with neither."""

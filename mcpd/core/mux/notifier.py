@@ -50,7 +50,7 @@ class Notifier:
         """
         for session in self._reached(upstream):
             if (everybody or kind in session.incomplete) and (
-                lists is None or upstream.lists_shown(self._client(session), kind) is lists
+                lists is None or upstream.client_lists.shown(self._client(session), kind) is lists
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
@@ -79,13 +79,13 @@ class Notifier:
         Of a process only the tools are read at its start, and as they are listed for us.
         """
         reached = [(session, self._client(session)) for session in self._reached(upstream)]
-        upstream.verify_lists(
-            {lists for _, client in reached if (lists := upstream.known_lists_for(client))}
+        upstream.client_lists.verify(
+            {lists for _, client in reached if (lists := upstream.client_lists.get(client))}
         )
         for session, client in reached:
             for kind in Kind:
                 if kind in session.incomplete:
-                    lists = upstream.lists_for(client)
+                    lists = upstream.client_lists.of(client)
                     if lists.catalog.get(kind) is None:
                         lists.read(kind, partial(self._announce, upstream, kind, lists))
 

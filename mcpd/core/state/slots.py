@@ -20,7 +20,8 @@ from mcpd.core.state.state import (
     slot_of,
 )
 from mcpd.core.upstream import own_info
-from mcpd.core.upstream.upstream import Observer, Phase, Upstream
+from mcpd.core.upstream.phase import Phase
+from mcpd.core.upstream.upstream import Observer, Upstream
 from mcpd.ids import SlotId
 
 STRANGERS = 8

@@ -84,7 +84,7 @@ class Waiting(Generic[R]):
 
     def for_level(self, wait: Callable[[Waiting[R]], None]) -> None:
         """Wait until the process has a log level, which ``wait`` sets."""
-        self._request.leave = partial(self._upstream.wait_for_no_level, self)
+        self._request.leave = partial(self._upstream.log_level.wait_no_more, self)
         wait(self)
 
     def for_fresh(self, kind: Kind, lists: Lists) -> None:

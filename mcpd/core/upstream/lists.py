@@ -30,6 +30,10 @@ ListWaiter = Callable[[Listing | None, Failure | None], None]
 class ListHost(Protocol):
     """The server whose lists these are."""
 
+    @property
+    def lists_by_client(self) -> bool:
+        """Whether the server may list something else for clients that declare something else."""
+
     def has(self, capability: str) -> bool:
         """Tell whether the server declared a capability."""
 

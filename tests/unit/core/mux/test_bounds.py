@@ -453,7 +453,7 @@ def test_what_is_cancelled_waits_nowhere(where: str):
         slots = world.mux._state.all_upstreams()
         return sum(
             len(each.calls._on_ready)
-            + len(each._level_waiters)
+            + len(each.log_level._waiters)
             + sum(map(len, each.lists._waiting.values()))
             + sum(len(one.waiters) for one in each.lists._reading.values())
             for each in slots
