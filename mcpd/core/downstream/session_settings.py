@@ -90,7 +90,9 @@ class SessionSettings:
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
-        sessions = (self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.users)
+        sessions = (
+            self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.usage.users
+        )
         wanted = most_verbose(level for s in sessions if s is not None for level in s.levels())
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
@@ -139,7 +141,7 @@ class SessionSettings:
         subscribed = partial(self._subscribed, request, uri)
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.calls.when_ready(_nobody)
+            upstream.calls.start_wait.when_ready(_nobody)
 
     def _subscribed(
         self,

@@ -61,7 +61,7 @@ class TopicSubscriptions:
             self._subscribe(session, listener, topic, place)
             was_up = before is not None and before.phase is not Phase.DOWN
             if was_up and not place.is_ready and server not in state.held:
-                place.calls.when_ready(_nobody)
+                place.calls.start_wait.when_ready(_nobody)
         elif topic in listener.awaited:
             self._followed(session, listener, topic, None, why)
         if before is not None:
@@ -86,7 +86,7 @@ class TopicSubscriptions:
         who = (session.id, listener.key)
         place.subscriptions.add(topic, who, told if is_awaited else None, is_up=place.is_ready)
         if is_awaited and not place.is_ready:
-            place.calls.when_ready(_nobody)
+            place.calls.start_wait.when_ready(_nobody)
 
 
 def _nobody(failure: Failure | None) -> None:

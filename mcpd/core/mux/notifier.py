@@ -129,16 +129,16 @@ class Notifier:
         """
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
-        flying = upstream.calls.owners_in_flight()
+        flying = upstream.calls.inflight.owners()
         given_up = upstream.calls.gate.possible() if len(flying) < 2 else ()
         owners = flying | {leg.owner for leg in given_up}
-        lately = set() if owners else upstream.calls.lately()
+        lately = set() if owners else upstream.calls.inflight.ended_lately(self._state.ctx.now)
         is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
         if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._state.ctx.tell(ServerLogged(upstream.entry.name, level, text))
             return
-        for ident in owners or lately or sorted(upstream.calls.users):
+        for ident in owners or lately or sorted(upstream.calls.usage.users):
             session = self._session(ident)
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
@@ -157,7 +157,7 @@ class Notifier:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.calls.sent_of(session.id)
+        flying = upstream.calls.inflight.of(session.id)
         if session.is_initialized and any(
             p.client_info is not None and not p.is_modern for p in flying
         ):

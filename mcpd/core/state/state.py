@@ -245,7 +245,7 @@ class MuxState:
 
     def is_abandoned(self, upstream: Upstream) -> bool:
         """Tell whether it was the process of a session that has another one now, or none."""
-        return self.is_private(upstream) and not upstream.calls.users
+        return self.is_private(upstream) and not upstream.calls.usage.users
 
     def is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)

@@ -73,9 +73,9 @@ class Waiting(Generic[R]):
 
     def for_start(self) -> None:
         """Wait until the process is ready, or will not be."""
-        calls = self._upstream.calls
-        self._request.leave = partial(calls.wait_no_more, self)
-        calls.when_ready(self)
+        start = self._upstream.calls.start_wait
+        self._request.leave = partial(start.wait_no_more, self)
+        start.when_ready(self)
 
     def for_list(self, kind: Kind, lists: Lists) -> None:
         """Wait until the process has listed."""

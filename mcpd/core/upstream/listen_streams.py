@@ -201,7 +201,7 @@ class ListenStreams:
         if feed.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
-        self._calls.detach(leg.wire_id)  # it is here that its answer is expected
+        self._calls.inflight.close(leg.wire_id)  # it is here that its answer is expected
         if leg.is_over:
             self._refused(feed, "it is too long to be sent")
             return

@@ -51,8 +51,17 @@ class LogLevel:
         self._waiters.pop(then, None)
 
     def process_introduced(self) -> None:
-        """Note that there is a new process, which has been sent no level yet."""
+        """Note that there is a new process, which has been sent no level yet.
+
+        The one before may have been a modern one: its requests, which a legacy process gets now,
+        carry the levels that their clients want.
+        """
         self._sent = None
+        if self._calls.is_modern:
+            return
+        for leg in (*self._calls.unfinished(), *self._calls.between):
+            if leg.is_modern and leg.client_info is not None and leg.client_info.level:
+                self.set_at_least(leg.client_info.level)
 
     def send(self, then: LevelWaiter) -> None:
         """Send the level, if one is wanted, to a process that need not be ready yet."""
@@ -89,7 +98,7 @@ class LogLevel:
 
         self._is_setting = True
         self._sent = level
-        self._calls.ask(
+        self._calls.own_requests.ask(
             CLIENT_REQUESTS["logging/setLevel"],
             legacy.level_params(level),
             lambda result, error: answered(error),

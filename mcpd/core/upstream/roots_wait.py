@@ -34,7 +34,7 @@ class RootsWait:
         entry = self._calls.entry
         if self._calls.is_modern or not (entry.roots or entry.asks_for_roots):
             return
-        self._calls.hold_all()
+        self._calls.start_wait.hold()
         self._ends_by = self._ctx.now + ROOTS_MOST
         self._wait()
 
@@ -56,7 +56,7 @@ class RootsWait:
             self._timer.cancel()
 
     def _wait(self) -> None:
-        if not self._calls.is_held:
+        if not self._calls.start_wait.is_held:
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -66,4 +66,4 @@ class RootsWait:
 
     def _end(self) -> None:
         self._asked.clear()
-        self._calls.let_all_go()
+        self._calls.start_wait.let_go()

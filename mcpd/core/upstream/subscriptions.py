@@ -214,4 +214,4 @@ def move_at_legacy(
         return
     method = "resources/subscribe" if wanted else "resources/unsubscribe"
     params = b'{"uri":%b}' % envelope.quote(topic)
-    calls.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
+    calls.own_requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))

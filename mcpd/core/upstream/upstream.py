@@ -158,7 +158,7 @@ class Upstream:
 
     def silent_s(self) -> float | None:
         """Return for how long the process has said nothing while it owes an answer."""
-        owed_since = self.calls.owed_since()
+        owed_since = self.calls.inflight.owed_since()
         return None if owed_since is None else self._ctx.now - max(owed_since, self.heard_at)
 
     def known(self) -> Known:
@@ -207,7 +207,7 @@ class Upstream:
 
     def roots_asked(self, ident: bytes) -> None:
         """Note that the server has asked for the roots; ``answer`` sends them."""
-        if self.phase is Phase.STARTING or self.calls.is_held:
+        if self.phase is Phase.STARTING or self.calls.start_wait.is_held:
             self._roots_wait.asked(ident)
 
     # -- the life of a process ------------------------------------------------------------------
@@ -254,8 +254,6 @@ class Upstream:
         else:
             self.client_lists.clear()
             self.notify(b'"notifications/initialized"')
-            for level in self.calls.levels():  # the process before may have been a modern one
-                self.log_level.set_at_least(level)
             if self.log_level.wanted is not None and introduction.has("logging"):
                 self._start_steps += 1
                 self.log_level.send(lambda error: self._started_step())
@@ -286,7 +284,7 @@ class Upstream:
         self._before = {}
         self.lists.opened()
         self._observer.process_ready(self)
-        self.calls.mark_idle()
+        self.calls.usage.mark_idle()
 
     def keep_lists(self) -> None:
         """Have what the server has said and listed remembered, and put on disk."""
