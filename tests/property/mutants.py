@@ -81,8 +81,8 @@ def drop_a_tombstone() -> Any:
     def end(original: Any, self: Calls, leg: UpstreamRequest, outcome: Outcome) -> None:
         wire_id = leg.wire_id
         original(self, leg, outcome)
-        if outcome.how is End.CANCELLED and wire_id and wire_id == self._inflight._next - 1:
-            self._inflight._next = wire_id
+        if outcome.how is End.CANCELLED and wire_id and wire_id == self.inflight._next - 1:
+            self.inflight._next = wire_id
 
     return replaced(Calls, "end", end)
 

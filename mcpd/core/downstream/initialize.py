@@ -68,7 +68,7 @@ class Initialize:
             return
         upstream = self._slots.upstream_for(session, entry)
         session.is_opening = True
-        upstream.calls.when_ready(partial(self._opened, request, version, upstream))
+        upstream.calls.start_wait.when_ready(partial(self._opened, request, version, upstream))
 
     def _opened(
         self,

@@ -81,7 +81,7 @@ class Gathering(Generic[R]):
             upstream = self._session.upstreams.get(server) or self._slots.control_upstream(
                 entry, self._session.workspace
             )
-            lists = upstream.lists_for(self._client)
+            lists = upstream.client_lists.of(self._client)
             waiter = partial(self._arrived, part, upstream, lists)
             self._waits[part] = (lists, waiter)
             lists.listing(kind, waiter)
@@ -89,7 +89,7 @@ class Gathering(Generic[R]):
         lister = state.lister(self._session, server) if self._is_fresh else None
         if lister is not None:
             self._missing.add(part)
-            lister.lists_for(self._client).fresh(kind, partial(self._refreshed, part))
+            lister.client_lists.of(self._client).fresh(kind, partial(self._refreshed, part))
 
     def _arrived(
         self,
@@ -110,7 +110,7 @@ class Gathering(Generic[R]):
                     self._ask((part[0], kind))
             elif self._failures is not None:
                 self._failures.append(failure)
-        elif is_there and upstream.lists_for(self._client) is not lists:
+        elif is_there and upstream.client_lists.of(self._client) is not lists:
             self._ask(part)  # only now it is known that the client has lists of its own
         self._settle()
 
@@ -178,13 +178,13 @@ class ListRequests:
 
     def _ask(self, request: ClientRequest, upstream: Upstream, kind: Kind) -> None:
         """Answer a list request once a process has listed for this client."""
-        lists = upstream.lists_for(self._state.client_of(request.session, request))
+        lists = upstream.client_lists.of(self._state.client_of(request.session, request))
         listed = partial(self._listed, lists)
         refuse = partial(self._not_listed, upstream)
         Waiting(self._state, request, upstream, listed, self.answer, refuse).for_list(kind, lists)
 
     def _listed(self, lists: Lists, request: ClientRequest, upstream: Upstream) -> None:
-        if upstream.lists_for(self._state.client_of(request.session, request)) is not lists:
+        if upstream.client_lists.of(self._state.client_of(request.session, request)) is not lists:
             self.answer(request)  # only now it is known that it has others
             return
         kind = _KINDS[request.method.kind or ""]
@@ -217,7 +217,7 @@ class ListRequests:
         known = None
         if current is not None:
             self._state.recall_lists(current)
-            known = current.catalog_for(client).get(kind)
+            known = current.client_lists.catalog_for(client).get(kind)
             if current.is_private and not is_held:
                 return known
         if known is None:
@@ -233,7 +233,7 @@ class ListRequests:
         kind, session = _KINDS[request.method.kind or ""], request.session
         upstream = self._state.lister(session, entry.name)
         client = self._state.client_of(session, request)
-        lists = None if upstream is None else upstream.lists_for(client)
+        lists = None if upstream is None else upstream.client_lists.of(client)
 
         def reply(*_: object) -> None:
             now = self._known(session, entry.name, kind, client, is_held=is_held)
@@ -292,7 +292,7 @@ class ListRequests:
         upstream = session.upstreams.get(server)
         if upstream is None and entry is not None:
             upstream = self._state.upstreams.get(SlotId(entry.launch))
-        lists = None if upstream is None else upstream.known_lists_for(client)
+        lists = None if upstream is None else upstream.client_lists.get(client)
         return _NO_HINTS if lists is None else lists.hints(kind, self._state.ctx.now)
 
     def gather(

@@ -17,7 +17,8 @@ from mcpd.core.mcp.methods import LEVELS, Route
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.upstream import Upstream, most_verbose
+from mcpd.core.upstream.log_level import most_verbose
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
@@ -82,21 +83,23 @@ class SessionSettings:
         session.level = level
         session.client_info = msgspec.structs.replace(session.client_info, level=level)
         upstream = self._slots.upstream_for(session, entry)
-        request.leave = partial(upstream.wait_for_no_level, change)
+        request.leave = partial(upstream.log_level.wait_no_more, change)
         self.apply_levels(upstream, change)
 
     def apply_levels(
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
-        sessions = (self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.users)
-        wanted = most_verbose([level for s in sessions if s is not None for level in s.levels()])
+        sessions = (
+            self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.usage.users
+        )
+        wanted = most_verbose(level for s in sessions if s is not None for level in s.levels())
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
             if then is not None:
                 then(None)
             return
-        upstream.set_level(wanted, then)
+        upstream.log_level.set(wanted, then)
 
     def subscribe(self, request: ClientRequest) -> None:
         """Answer ``resources/subscribe`` and ``resources/unsubscribe``."""
@@ -138,7 +141,7 @@ class SessionSettings:
         subscribed = partial(self._subscribed, request, uri)
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.calls.when_ready(_nobody)
+            upstream.calls.start_wait.when_ready(_nobody)
 
     def _subscribed(
         self,

@@ -161,7 +161,7 @@ class Mux:
             case events.WriteRefused():
                 upstream = self._state.at(event.slot)
                 if upstream is not None:
-                    upstream.calls.refuse_write(event.wire_id, is_gone=event.is_gone)
+                    upstream.calls.unwritten.refuse(event.wire_id, is_gone=event.is_gone)
             case events.ProbeRead():
                 upstream = self._state.at(event.slot)
                 if upstream is not None:
@@ -251,7 +251,7 @@ class Mux:
             "listens": sum(len(session.listens) for session in sessions),
             "in_flight": sum(len(upstream.calls.unfinished()) for upstream in upstreams),
             "queued": sum(upstream.calls.queued() for upstream in upstreams),
-            "users": sum(len(upstream.calls.users) for upstream in upstreams),
+            "users": sum(len(upstream.calls.usage.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._admission),
             "questions": len(self._open_questions),
@@ -402,19 +402,19 @@ class Mux:
             wanted = [uri for uri, server in session.subscribed.items() if server == name]
             if entry is None or entry.unavailable is not None:
                 session.upstreams.pop(name)
-                upstream.calls.users.discard(session.id)
+                upstream.calls.usage.users.discard(session.id)
                 upstream.subscriptions.leave(session.id, is_up=False)
                 continue
             new = self._slots.upstream_for(session, entry)
             if session.uses(upstream) is None:
-                upstream.calls.users.discard(session.id)
+                upstream.calls.usage.users.discard(session.id)
                 is_up = upstream.is_ready and upstream not in gone
                 upstream.subscriptions.leave(session.id, is_up=is_up)
-                upstream.calls.mark_idle()
+                upstream.calls.usage.mark_idle()
             for uri in wanted:
                 new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
             if wanted and name not in self._state.held:
-                new.calls.when_ready(_nobody)
+                new.calls.start_wait.when_ready(_nobody)
             if session.levels():  # of modern requests too, which move with it
                 self._settings.apply_levels(new)
 

@@ -50,7 +50,7 @@ class Notifier:
         """
         for session in self._reached(upstream):
             if (everybody or kind in session.incomplete) and (
-                lists is None or upstream.lists_shown(self._client(session), kind) is lists
+                lists is None or upstream.client_lists.shown(self._client(session), kind) is lists
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
@@ -79,13 +79,13 @@ class Notifier:
         Of a process only the tools are read at its start, and as they are listed for us.
         """
         reached = [(session, self._client(session)) for session in self._reached(upstream)]
-        upstream.verify_lists(
-            {lists for _, client in reached if (lists := upstream.known_lists_for(client))}
+        upstream.client_lists.verify(
+            {lists for _, client in reached if (lists := upstream.client_lists.get(client))}
         )
         for session, client in reached:
             for kind in Kind:
                 if kind in session.incomplete:
-                    lists = upstream.lists_for(client)
+                    lists = upstream.client_lists.of(client)
                     if lists.catalog.get(kind) is None:
                         lists.read(kind, partial(self._announce, upstream, kind, lists))
 
@@ -129,16 +129,16 @@ class Notifier:
         """
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
-        flying = upstream.calls.owners_in_flight()
+        flying = upstream.calls.inflight.owners()
         given_up = upstream.calls.gate.possible() if len(flying) < 2 else ()
         owners = flying | {leg.owner for leg in given_up}
-        lately = set() if owners else upstream.calls.lately()
+        lately = set() if owners else upstream.calls.inflight.ended_lately(self._state.ctx.now)
         is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
         if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._state.ctx.tell(ServerLogged(upstream.entry.name, level, text))
             return
-        for ident in owners or lately or sorted(upstream.calls.users):
+        for ident in owners or lately or sorted(upstream.calls.usage.users):
             session = self._session(ident)
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
@@ -157,7 +157,7 @@ class Notifier:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.calls.sent_of(session.id)
+        flying = upstream.calls.inflight.of(session.id)
         if session.is_initialized and any(
             p.client_info is not None and not p.is_modern for p in flying
         ):

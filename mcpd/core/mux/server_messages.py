@@ -95,7 +95,7 @@ class ServerMessages:
             why = None if message.error is UNSET else message.error
             if wire_id is not None and upstream.listen_streams.ended(wire_id, why):
                 return
-            if wire_id is not None and upstream.calls.was_used(wire_id):
+            if wire_id is not None and upstream.calls.inflight.was_used(wire_id):
                 return
             reason = "no answer that anybody waits for"
             if why is None:
@@ -126,7 +126,7 @@ class ServerMessages:
             if calls.is_modern or leg.is_modern or wrong is not None:
                 outcome = self._input_rounds.answered(upstream, leg, answer, wrong)
                 if outcome is None:  # its client has to be asked something first
-                    calls.send_queued()
+                    calls.room.fill()
                     return
         if outcome is None:
             outcome = Outcome(End.ANSWERED, answer, wrong)
@@ -204,7 +204,8 @@ class ServerMessages:
         upstream.noise += 1
         upstream.noise_reason = reason
         line = upstream.entry.redactor.excerpt(frame, _NOISE_LENGTH)
-        upstream.calls.note_noise(quoted or reason, said or line)
+        owner = upstream.calls.inflight.sole_owner()
+        upstream.calls.noise.note(quoted or reason, said or line, owner)
         self._ctx.tell(ServerNoise(upstream.entry.name, reason, line, upstream.noise == 1))
 
     def _notification(self, upstream: Upstream, method: str, params: envelope.Bytes) -> None:
@@ -259,7 +260,7 @@ class ServerMessages:
         if found is None or found.progress_token is UNSET:
             return
         wire_id = progress.token_of(found.progress_token)
-        leg = None if wire_id is None else upstream.calls.get(wire_id)
+        leg = None if wire_id is None else upstream.calls.inflight.get(wire_id)
         if leg is None:
             return  # finished or never given: real clients close the connection on one
         upstream.calls.timeouts.restart(leg)

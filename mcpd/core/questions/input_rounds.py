@@ -323,7 +323,7 @@ class InputRounds:
         """What is repeated after a crash begins anew: no other process knows these answers."""
         if upstream.calls.era is not Era.MODERN:
             return
-        for leg in upstream.calls.sent():
+        for leg in upstream.calls.inflight.all():
             loop = self._forget(leg)
             if loop is not None:
                 leg.params = loop.params

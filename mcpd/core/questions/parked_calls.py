@@ -302,7 +302,7 @@ class ParkedCalls:
         ):  # the retry says anew what its client can, and wants to hear
             leg.client_info = request.client_info
             if request.client_info.level is not None:
-                call.upstream.log_at_least(request.client_info.level)
+                call.upstream.log_level.set_at_least(request.client_info.level)
         leg.token = token
         if call.asks:
             self._wait_for_siblings(call)

@@ -265,7 +265,7 @@ def _causes(upstream: Upstream, need: str, *, is_held: bool) -> list[UpstreamReq
     """
     causes = []
     first = 0
-    for leg in upstream.calls.sent():
+    for leg in upstream.calls.inflight.all():
         if leg.owner and leg.method.is_input_capable:
             causes.append(leg)
             if not is_held and able([leg], need):

@@ -14,7 +14,8 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.upstream.client_lists import MOST_LISTS
-from mcpd.core.upstream.upstream import Known, Upstream
+from mcpd.core.upstream.known import Known
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
 
 STRANGERS = 8
@@ -93,8 +94,9 @@ class MuxState:
         if entry is None or client is None or entry.sharing is not Sharing.SHARED:
             return self.catalog_of(name)
         shared = self.upstreams.get(SlotId(entry.launch))
-        known = self.known(entry)
-        return known.catalog_for(entry, client) if shared is None else shared.catalog_for(client)
+        if shared is not None:
+            return shared.client_lists.catalog_for(client)
+        return self.known(entry).catalog_for(entry, client)
 
     def client_of(self, session: Session, who: object) -> ClientInfo | None:
         """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
@@ -243,7 +245,7 @@ class MuxState:
 
     def is_abandoned(self, upstream: Upstream) -> bool:
         """Tell whether it was the process of a session that has another one now, or none."""
-        return self.is_private(upstream) and not upstream.calls.users
+        return self.is_private(upstream) and not upstream.calls.usage.users
 
     def is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)

@@ -110,7 +110,7 @@ class Handshake:
         else:
             params = modern.discover_params(ours)
         self._calls.era = Era.LEGACY  # until it is known: nothing is to be translated
-        self._calls.ask(_QUESTIONS[ask.era], params, self._answered)
+        self._calls.own_requests.ask(_QUESTIONS[ask.era], params, self._answered)
 
     def _answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
         if self._opening is not None:

@@ -11,8 +11,9 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.interface.commands import ToServer
 from mcpd.core.interface.context import Context, Timer
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, legacy, modern
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
@@ -60,10 +61,10 @@ class ListenStreams:
     no server from being idle. One that the server ends is opened again while the process lives.
     """
 
-    def __init__(
-        self, ctx: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
-    ) -> None:
-        """``reopened`` is called after a time in which the server told of no changes."""
+    def __init__(self, ctx: Context, calls: Calls, reopened: Callable[[list[Kind]], None]) -> None:
+        """``reopened`` is called with the lists of which the server has reported no changes for a
+        time.
+        """
         self._ctx = ctx
         self._calls = calls
         self._reopened = reopened
@@ -80,10 +81,14 @@ class ListenStreams:
         feed = self._lists
         return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
 
-    def follow_lists(self, listen: modern.Listen) -> None:
-        """Hear when lists change."""
-        self._lists = _ListenStream(listen, None, None)
-        self._send(self._lists)
+    def follow_lists(self, introduction: Introduction) -> None:
+        """Listen for changes of those lists of which the server reports changes."""
+        names = legacy.LIST_CHANGED
+        tools, prompts, resources = (introduction.has(name, "listChanged") for name in names)
+        if tools or prompts or resources:
+            listen = modern.Listen(tools=tools, prompts=prompts, resources=resources)
+            self._lists = _ListenStream(listen, None, None)
+            self._send(self._lists)
 
     def follow(self, topic: Topic, opened: Opened) -> None:
         """Hear when a resource or a task changes."""
@@ -135,7 +140,7 @@ class ListenStreams:
             opened, feed.opened = feed.opened, None
             opened(None)
         elif is_again:
-            self._reopened(feed.listen)
+            self._reopened([kind for kind in Kind if getattr(feed.listen, kind.capability)])
 
     def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
         """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
@@ -196,7 +201,7 @@ class ListenStreams:
         if feed.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
-        self._calls.detach(leg.wire_id)  # it is here that its answer is expected
+        self._calls.inflight.close(leg.wire_id)  # it is here that its answer is expected
         if leg.is_over:
             self._refused(feed, "it is too long to be sent")
             return

@@ -30,6 +30,10 @@ ListWaiter = Callable[[Listing | None, Failure | None], None]
 class ListHost(Protocol):
     """The server whose lists these are."""
 
+    @property
+    def lists_by_client(self) -> bool:
+        """Whether the server may list something else for clients that declare something else."""
+
     def has(self, capability: str) -> bool:
         """Tell whether the server declared a capability."""
 
@@ -145,7 +149,7 @@ class Lists:
             waiter(known, None)
             return
         self._waiting[kind][waiter] = False
-        self._calls.when_ready(self._ready[kind])
+        self._calls.start_wait.when_ready(self._ready[kind])
 
     def _read_for_all(self, kind: Kind, failure: Failure | None) -> None:
         """Read a list for those who waited for a process, or tell them that none comes."""
@@ -167,7 +171,7 @@ class Lists:
             return
         del waiting[waiter]
         if not waiting:
-            self._calls.wait_no_more(self._ready[kind])
+            self._calls.start_wait.wait_no_more(self._ready[kind])
 
     def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
         """Call ``then`` once our copy of a list is what a client may be given now.
@@ -277,7 +281,7 @@ class Lists:
         client_info = None
         if self._capabilities is not None:
             client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
-        self._calls.ask(_LISTS[kind], params, take, client_info=client_info)
+        self._calls.own_requests.ask(_LISTS[kind], params, take, client_info=client_info)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
@@ -381,6 +385,6 @@ class Lists:
             for waiter, may_repeat in reading.waiters.items():
                 if comes_back and may_repeat:
                     self._waiting[kind][waiter] = not is_planned
-                    self._calls.when_ready(self._ready[kind])
+                    self._calls.start_wait.when_ready(self._ready[kind])
                 else:
                     waiter(None, failure)

@@ -9,6 +9,9 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.requests.calls import Calls
+from mcpd.core.wire import envelope
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -200,3 +203,15 @@ class Subscriptions:
         if not (followed.subscribers or followed.waiters or followed.is_open or followed.is_moving):
             self._followed.pop(topic, None)
             self._topics.discard(topic)
+
+
+def move_at_legacy(
+    calls: Calls, topic: Topic, wanted: bool, moved: Callable[[Raw | bytes | None], None]
+) -> None:
+    """Subscribe a legacy process to a resource, or unsubscribe; ``moved`` gets its error if any."""
+    if isinstance(topic, Task):
+        moved(None)  # it has taken the place of a modern process, and reports no tasks
+        return
+    method = "resources/subscribe" if wanted else "resources/unsubscribe"
+    params = b'{"uri":%b}' % envelope.quote(topic)
+    calls.own_requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))

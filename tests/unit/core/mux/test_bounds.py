@@ -452,8 +452,8 @@ def test_what_is_cancelled_waits_nowhere(where: str):
     def waiting() -> int:
         slots = world.mux._state.all_upstreams()
         return sum(
-            len(each.calls._on_ready)
-            + len(each._level_waiters)
+            len(each.calls.start_wait.waiters)
+            + len(each.log_level._waiters)
             + sum(map(len, each.lists._waiting.values()))
             + sum(len(one.waiters) for one in each.lists._reading.values())
             for each in slots
@@ -525,7 +525,7 @@ def test_a_server_that_does_not_read_cancellations_gets_no_more_calls():
         world.run(CANCEL % (1, number))
     (line,) = world.call(1, -1)
     assert error_of(line)["data"]["kind"] == "server_busy"
-    last = world.mux._state.all_upstreams()[0].calls._inflight._next - 1
+    last = world.mux._state.all_upstreams()[0].calls.inflight._next - 1
     world.answer("echo", last)
     assert world.call(1, -2)[0].startswith("<< echo"), "it has read everything"
 
