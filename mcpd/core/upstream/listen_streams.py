@@ -11,8 +11,10 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.interface.commands import ToServer
 from mcpd.core.interface.context import Context, Timer
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, modern_meta
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.introduction import TASKS_EXTENSION
+from mcpd.core.mcp.listen import Listen, listen_params, read_listen
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
@@ -34,7 +36,7 @@ _LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
 
 
 class _ListenStream:
-    def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
+    def __init__(self, listen: Listen, topic: Topic | None, opened: Opened | None) -> None:
         self.listen = listen
         self.honoured = listen
         """As much of it as the server can tell of; all of it until it has said so."""
@@ -60,9 +62,7 @@ class ListenStreams:
     no server from being idle. One that the server ends is opened again while the process lives.
     """
 
-    def __init__(
-        self, ctx: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
-    ) -> None:
+    def __init__(self, ctx: Context, calls: Calls, reopened: Callable[[Listen], None]) -> None:
         """``reopened`` is called after a time in which the server told of no changes."""
         self._ctx = ctx
         self._calls = calls
@@ -80,17 +80,14 @@ class ListenStreams:
         feed = self._lists
         return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
 
-    def follow_lists(self, listen: modern.Listen) -> None:
+    def follow_lists(self, listen: Listen) -> None:
         """Hear when lists change."""
         self._lists = _ListenStream(listen, None, None)
         self._send(self._lists)
 
     def follow(self, topic: Topic, opened: Opened) -> None:
         """Hear when a resource or a task changes."""
-        if isinstance(topic, Task):
-            listen = modern.Listen(tasks=(topic.id,))
-        else:
-            listen = modern.Listen(uris=(topic,))
+        listen = Listen(tasks=(topic.id,)) if isinstance(topic, Task) else Listen(uris=(topic,))
         feed = self._topics[topic] = _ListenStream(listen, topic, opened)
         self._parents.add(topic)
         feed.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
@@ -120,7 +117,7 @@ class ListenStreams:
         if feed is None or feed.stands:
             return
         try:
-            honoured = modern.read_listen(params)
+            honoured = read_listen(params)
         except ValueError:
             honoured = feed.listen  # it stands, whatever the server says of it
         feed.honoured = honoured
@@ -192,7 +189,7 @@ class ListenStreams:
         self._send(feed)
 
     def _send(self, feed: _ListenStream) -> None:
-        leg = UpstreamRequest(OURS, _LISTEN, modern.listen_params(feed.listen), _NOBODY)
+        leg = UpstreamRequest(OURS, _LISTEN, listen_params(feed.listen), _NOBODY)
         if feed.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
@@ -233,7 +230,7 @@ class ListenStreams:
         found = envelope.params_of(params) if params is not None else None
         meta = found.meta if found is not None else UNSET
         members = envelope.object_of(meta) if meta is not UNSET else None
-        ident = (members or {}).get(modern.SUBSCRIPTION_KEY)
+        ident = (members or {}).get(modern_meta.SUBSCRIPTION_KEY)
         return None if ident is None else wire_id_of(ident) or 0
 
 
@@ -253,5 +250,5 @@ def _name(topic: Topic) -> str:
 def _with_tasks(client_info: ClientInfo) -> ClientInfo:
     """Return who declares the extension as well: without that a server refuses to tell."""
     members = envelope.object_of(client_info.capabilities) or {}
-    members["extensions"] = Raw(envelope.object_from({modern.TASKS: b"{}"}))
+    members["extensions"] = Raw(envelope.object_from({TASKS_EXTENSION: b"{}"}))
     return msgspec.structs.replace(client_info, capabilities=envelope.object_from(members))

@@ -14,9 +14,10 @@ from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.interface.commands import KeepCatalog, Ready, ToServer
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry
-from mcpd.core.mcp import legacy, modern
+from mcpd.core.mcp import legacy
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.listen import Listen
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
@@ -565,10 +566,10 @@ class Upstream:
         )
         if tools or prompts or resources:
             self.listen_streams.follow_lists(
-                modern.Listen(tools=tools, prompts=prompts, resources=resources, uris=())
+                Listen(tools=tools, prompts=prompts, resources=resources, uris=())
             )
 
-    def feed_reopened(self, listen: modern.Listen) -> None:
+    def feed_reopened(self, listen: Listen) -> None:
         """For a time the server told of no changes: look for some."""
         wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
         kinds = [kind for kind in Kind if wanted[kind.capability]]
