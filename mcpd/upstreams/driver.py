@@ -11,7 +11,8 @@ from mcpd import tasks
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.interface.events import ProbeRead, ServerDown, ServerUp
-from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish
+from mcpd.core.lifecycle.actions import Action, Down, End, Note, Spawn
+from mcpd.core.lifecycle.machine import Wish
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mcp.versions import era_of
 from mcpd.ids import SlotId

@@ -10,7 +10,8 @@ from typing import Any
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.interface.commands import OpenSlot
 from mcpd.core.interface.events import ServerDown
-from mcpd.core.lifecycle.machine import Wish, crash_loop
+from mcpd.core.lifecycle.failures import crash_loop
+from mcpd.core.lifecycle.machine import Wish
 from mcpd.core.lifecycle.patience import Patiences
 from mcpd.core.lifecycle.states import State
 from mcpd.ids import SlotId

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import Action, Down, End, Machine, Note, Rules, Spawn, Wish
+from mcpd.core.lifecycle.actions import Action, Down, End, Note, Spawn
+from mcpd.core.lifecycle.machine import Machine, Wish
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 DEATH = Failure("server_crashed", "died", "echo")

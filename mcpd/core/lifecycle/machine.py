@@ -7,65 +7,19 @@ reports back what came of them. Nothing here knows a pid.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.actions import Action, Down, End, Note, Spawn
 from mcpd.core.lifecycle.backoff import delay
+from mcpd.core.lifecycle.failures import start_timed_out
 from mcpd.core.lifecycle.patience import Patience
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State, Trigger, step
 from mcpd.core.lifecycle.tally import Tally
 
 SPAWN_EVERY_S: Final = 0.05
 """Between two tries of what cannot be spawned: such a try takes no time of its own."""
-
-
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry says about starting and stopping; times in seconds, 0 as in the product."""
-
-    startup_timeout: float
-    startup_timeout_max: float
-    idle_timeout: float
-    restarts: bool
-    backoff: float
-    backoff_max: float
-    max_failures: int
-    window: float
-    failed_retry: float
-
-
-class Spawn(msgspec.Struct, frozen=True):
-    """Start a process, when its turn has come, as this generation."""
-
-    generation: int
-
-
-class End(msgspec.Struct, frozen=True):
-    """End the process, if it has not ended itself, and its tree; report ``gone`` when proven."""
-
-
-class Down(msgspec.Struct, frozen=True):
-    """There is no process to send to any more: fail what waits, or hold it for the next start.
-
-    ``is_planned`` tells a stop from a death; ``comes_back`` that a next start has a time.
-    """
-
-    failure: Failure
-    is_planned: bool
-    comes_back: bool
-
-
-class Note(msgspec.Struct, frozen=True):
-    """The state is another one; ``delay_s`` is that of a backoff."""
-
-    state: State
-    failure: Failure | None = None
-    delay_s: float | None = None
-    failures: int = 0
-
-
-Action = Spawn | End | Down | Note
 
 
 class Wish(Enum):
@@ -315,23 +269,12 @@ class Machine:
         return None
 
     def _ran_out(self) -> Failure:
-        """Give the next start more time, and say so."""
+        """Give the next start more time, and return why this one failed."""
         took, rules = self.limit, self.rules
         self.patience.ran_out(took)
-        following = self.next_limit()
-        message = f"{self._server} was not ready within {took:g} s"
-        if following > took:
-            message += f"; the next try gets {following:g} s"
         is_most = rules.startup_timeout < rules.startup_timeout_max <= took
         setting = "startup_timeout_max" if is_most else "startup_timeout"
-        return Failure(
-            kind="startup_timeout",
-            message=message,
-            server=self._server,
-            is_retryable=True,
-            hint=f"see `mcpctl logs {self._server}`; {setting} gives it more time",
-            details={"limit": setting, "seconds": took, "next_seconds": following},
-        )
+        return start_timed_out(self._server, took, self.next_limit(), setting)
 
     def _step_over(self, failure: Failure) -> list[Action]:
         """Go on to the next process of the attempt, once nothing of this one is left."""
@@ -405,19 +348,3 @@ class Machine:
         if self.state is not State.READY:
             self.ready_at = None
         return [Note(self.state, failure, delay_s, self._failures)]
-
-
-def crash_loop(server: str, last: Failure | None) -> Failure:
-    """Return what a failed server answers, with the reason of its last death."""
-    details: dict[str, Any] = dict(last.details) if last is not None else {}
-    why = f": {last.message}" if last is not None else ""
-    hint = f"when the cause is mended: mcpctl restart {server}"
-    if last is not None and "cache" in details:
-        hint = last.hint or hint  # it says how
-    return Failure(
-        kind="crash_loop",
-        message=f"{server} has failed too often and is not started any more{why}",
-        server=server,
-        hint=hint,
-        details=details,
-    )

@@ -9,17 +9,9 @@ import msgspec
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import (
-    Action,
-    Down,
-    End,
-    Machine,
-    Note,
-    Rules,
-    Spawn,
-    Wish,
-    crash_loop,
-)
+from mcpd.core.lifecycle.actions import Action, Down, End, Note, Spawn
+from mcpd.core.lifecycle.machine import Machine, Wish
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 RULES = Rules(
@@ -551,15 +543,6 @@ def test_a_person_does_not_wait_for_a_backoff():
     assert shell.state is State.STARTING and len(shell.turns) == 1
     shell.take_turn()
     assert shell.wait(29) == []
-
-
-def test_a_failed_server_says_why():
-    last = Failure("server_crashed", "exited with 3", "echo", True, None, {"exit_code": 3})
-    failure = crash_loop("echo", last)
-    assert failure.kind == "crash_loop" and not failure.is_retryable
-    assert "exited with 3" in failure.message and failure.details == {"exit_code": 3}
-    assert "mcpctl restart echo" in str(failure.hint)
-    assert crash_loop("echo", None).details == {}
 
 
 # -- ends that are no crashes ------------------------------------------------------------------------
