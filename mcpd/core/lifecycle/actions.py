@@ -1,4 +1,4 @@
-"""What a machine asks of the shell, in order."""
+"""What a lifecycle machine asks its driver to do."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from mcpd.core.lifecycle.states import State
 
 
 class Spawn(msgspec.Struct, frozen=True):
-    """Start a process, when its turn has come, as this generation."""
+    """Start a process as this generation, as soon as fewer servers start than may at a time."""
 
     generation: int
 
 
 class End(msgspec.Struct, frozen=True):
-    """End the process, if it has not ended itself, and its tree; report ``gone`` when proven."""
+    """End the process and its process tree, and call ``gone`` once nothing of it is alive."""
 
 
 class Down(msgspec.Struct, frozen=True):
-    """There is no process to send to any more: fail what waits, or hold it for the next start.
+    """The process takes no more messages: fail the pending requests, or hold them.
 
-    ``is_planned`` tells a stop from a death; ``comes_back`` that a next start has a time.
+    ``is_planned`` is true for a stop and false for a crash; ``comes_back`` is true if another
+    process will be started without a request for it.
     """
 
     failure: Failure
@@ -29,8 +30,8 @@ class Down(msgspec.Struct, frozen=True):
     comes_back: bool
 
 
-class Note(msgspec.Struct, frozen=True):
-    """The state is another one; ``delay_s`` is that of a backoff."""
+class StateChanged(msgspec.Struct, frozen=True):
+    """The machine is in another state; ``delay_s`` is the length of a backoff in seconds."""
 
     state: State
     failure: Failure | None = None
@@ -38,4 +39,4 @@ class Note(msgspec.Struct, frozen=True):
     failures: int = 0
 
 
-Action = Spawn | End | Down | Note
+Action = Spawn | End | Down | StateChanged
