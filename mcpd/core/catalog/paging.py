@@ -102,7 +102,7 @@ class Paging:
             raise ListError(f"the result of {self.kind.method} is of the type {said!r}")
         hints = _hints_of(result)
         self.hints = hints if self.hints is None else self.hints.strictest(hints)
-        return modern.stripped(result)
+        return modern.to_legacy_result(result)
 
     def _within_limits(self, page: Page) -> Page:
         room = self._limits.entries - self._entries

@@ -15,7 +15,8 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import too_many_followed
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, Introduction
+from mcpd.core.mcp.listen import Listen, listen_result, read_listen
 from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
@@ -54,13 +55,15 @@ class ClientSubscriptions:
             request.refuse(DRAINING)
             return
         try:
-            wanted = modern.read_listen(request.params or Raw(b"{}"))
+            wanted = read_listen(request.params or Raw(b"{}"))
         except ValueError as problem:
             request.reject(codes.INVALID_PARAMS, str(problem))
             return
         if wanted.tasks and not _has_tasks(request):
-            why = f"taskIds needs the extension {modern.TASKS} in the client's capabilities"
-            data: dict[str, object] = {"requiredCapabilities": {"extensions": {modern.TASKS: {}}}}
+            why = f"taskIds needs the extension {TASKS_EXTENSION} in the client's capabilities"
+            data: dict[str, object] = {
+                "requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}
+            }
             error = codes.plain_error(codes.MISSING_CAPABILITY, why, data)
             request.pass_error(error)
             return
@@ -131,7 +134,7 @@ class ClientSubscriptions:
         elif known is None:
             self._open_when_introduced(session, listener, entry)
             return
-        listener.honoured = modern.Listen(
+        listener.honoured = Listen(
             tools=wanted.tools and known.has("tools"),
             prompts=wanted.prompts and known.has("prompts"),
             resources=wanted.resources and known.has("resources"),
@@ -230,13 +233,13 @@ class ClientSubscriptions:
         for listener in list(session.listens.values()):
             if listener.is_acknowledged:
                 self.cancel(session, listener.key)
-                result = modern.listen_result(listener.ident, is_draining=self._is_draining)
+                result = listen_result(listener.ident, is_draining=self._is_draining)
                 ClientRequest(session, listener.ident, listener.key).reply(result)
             else:
                 listener.refuse(failure)
 
 
-def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
+def _topics(wanted: Listen, known: Introduction) -> tuple[Topic, ...]:
     """Return what a server can be asked to tell of."""
     uris = wanted.uris if known.has("resources", "subscribe") else ()
     tasks = wanted.tasks if modern.has_tasks(known) else ()
@@ -246,4 +249,4 @@ def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
 def _has_tasks(request: ClientRequest) -> bool:
     capabilities = b"{}" if request.client_info is None else request.client_info.capabilities
     extensions = (envelope.object_of(capabilities) or {}).get("extensions", Raw(b"{}"))
-    return modern.TASKS in (envelope.object_of(extensions) or {})
+    return TASKS_EXTENSION in (envelope.object_of(extensions) or {})

@@ -12,7 +12,7 @@ from mcpd.core.downstream.list_requests import ListRequests
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import not_found
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, modern, modern_meta
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.requests import progress
 from mcpd.core.requests.inflight import UpstreamRequest
@@ -215,7 +215,7 @@ class Forwarding:
             able = own_info.allowed(entry, able)
             if able is not client_info:
                 client_info = able
-                params = Raw(modern.with_envelope(params, client_info))
+                params = Raw(modern_meta.with_envelope(params, client_info))
         if token is not None and len(token) > envelope.ID_BYTES:
             why = f"progressToken has more than {envelope.ID_BYTES} bytes"
             request.reject(codes.INVALID_PARAMS, why)

@@ -110,7 +110,7 @@ class Initialize:
     def _introduce(self, request: ClientRequest, asked: str | None, known: Introduction) -> None:
         session = request.session
         session.version = negotiate(asked, known.version)
-        shown = legacy.capabilities_shown(known)
+        shown = legacy.endpoint_capabilities(known)
         result = legacy.initialize_result(session.version, shown, known.info, known.instructions)
         request.reply(result)
 
@@ -136,7 +136,7 @@ class Initialize:
             return
         known = state.introduction_of(session.server)
         if known is not None:
-            shown = modern.capabilities_shown(known)
+            shown = modern.endpoint_capabilities(known)
             result = modern.discover_result(shown, known.info, known.instructions)
             request.reply(result)
             return

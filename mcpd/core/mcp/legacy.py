@@ -12,11 +12,10 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
-from mcpd.core.mcp.versions import LEGACY, Era
+from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
 
-ERA: Final = Era.LEGACY
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
 
 
@@ -67,7 +66,7 @@ def initialize_result(
     return head % (version.encode(), capabilities, info) + tail
 
 
-def capabilities_shown(introduction: Introduction, *, has_tasks: bool = False) -> bytes:
+def endpoint_capabilities(introduction: Introduction, *, has_tasks: bool = False) -> bytes:
     """Return a server's capabilities as its own endpoint shows them.
 
     Lists say ``listChanged``, because restarts, filters and reloads change them; ``tasks`` go,

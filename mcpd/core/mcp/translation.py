@@ -13,8 +13,10 @@ from typing import Final
 
 from msgspec import Raw
 
-from mcpd.core.mcp import codes, modern, questions
+from mcpd.core.mcp import codes, modern, modern_meta, questions
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import RETRY_KEYS
+from mcpd.core.mcp.introduction import TASKS_EXTENSION
 from mcpd.core.mcp.versions import Era
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
@@ -32,7 +34,7 @@ _CACHEABLE: Final = frozenset(
 )
 """Whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
 
-_OF_A_SERVER: Final = ("progressToken", modern.META + "related-task")
+_OF_A_SERVER: Final = ("progressToken", modern_meta.META + "related-task")
 _CANCELLED: Final = b'{"action":"cancel"}'
 _NULLS: Final = (b"null", b"false")
 
@@ -54,7 +56,7 @@ def client_info_of(
         if name == "roots":
             declared[name] = b"{}"
         elif name == "extensions":
-            declared[name] = splice.without(raw, (modern.TASKS,))
+            declared[name] = splice.without(raw, (TASKS_EXTENSION,))
         else:
             declared[name] = raw
     said = None if info is None or object_of(info) is None else bytes(info)
@@ -72,13 +74,13 @@ def params_up(params: Raw | bytes | None, client_info: ClientInfo, era: Era) -> 
         return None if params is None else bytes(params)
     if era is Era.LEGACY:
         left = None if params is None else splice.without(params, _UNKNOWN_TO_LEGACY)
-        return modern.without_envelope(left)
+        return modern_meta.without_envelope(left)
     left = None if params is None else splice.without(params, _TASK)
-    return modern.with_envelope(left, client_info)
+    return modern_meta.with_envelope(left, client_info)
 
 
 _TASK: Final = ("task",)
-_UNKNOWN_TO_LEGACY: Final = (*_TASK, *modern.ANSWER_KEYS)
+_UNKNOWN_TO_LEGACY: Final = (*_TASK, *RETRY_KEYS)
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -87,12 +89,12 @@ _UNKNOWN_TO_LEGACY: Final = (*_TASK, *modern.ANSWER_KEYS)
 def result_for_modern(method: str, result: Raw | bytes, info: bytes) -> bytes:
     """Return a legacy server's result as a modern client takes it."""
     hints = _HINTS if method in _CACHEABLE else None
-    return modern.stamped(result, info, hints=hints)
+    return modern.to_modern_result(result, info, hints=hints)
 
 
 def result_for_legacy(result: Raw | bytes) -> bytes:
     """Return a modern server's complete result as a legacy client takes it."""
-    return modern.stripped(result)
+    return modern.to_legacy_result(result)
 
 
 def error_for_modern(error: Raw | bytes) -> bytes:

@@ -20,6 +20,7 @@ MODERN: Final = ("2026-07-28",)
 """Oldest first: the revisions whose requests each carry their own version and capabilities."""
 
 NEWEST_LEGACY: Final = LEGACY[-1]
+NEWEST_MODERN: Final = MODERN[-1]
 HAS_BATCHES: Final = "2025-03-26"
 """The one revision in which messages may come in arrays."""
 

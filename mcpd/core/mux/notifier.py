@@ -202,7 +202,7 @@ class Notifier:
 
 def _request_of(upstream: Upstream, session: Session) -> bytes:
     """Return the key of the only request of a session in flight at a process, or nothing."""
-    in_flight = upstream.calls.sent_of(session.id)
+    in_flight = upstream.calls.inflight.of(session.id)
     return next(iter(in_flight)).key if len(in_flight) == 1 else b""
 
 

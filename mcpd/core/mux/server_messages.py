@@ -12,7 +12,8 @@ from mcpd.core.facts import ServerNoise
 from mcpd.core.interface.commands import ServerElements
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.failures import invalid_answer, too_large
-from mcpd.core.mcp import codes, modern, questions
+from mcpd.core.mcp import codes, questions
+from mcpd.core.mcp.listen import without_subscription_id
 from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.questions.input_rounds import InputRounds
@@ -244,7 +245,7 @@ class ServerMessages:
         if upstream.is_modern:
             if not upstream.listen_streams.carries_update(params, uri):
                 return
-            params = Raw(modern.untagged(params)[0] or b"{}")
+            params = Raw(without_subscription_id(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, uri, params)
 
     def _task(self, upstream: Upstream, params: Raw) -> None:
@@ -252,7 +253,7 @@ class ServerMessages:
         ident = envelope.text(found.task_id) if found is not None else None
         if ident is None or not upstream.listen_streams.carries_update(params, Task(ident)):
             return
-        told = Raw(modern.untagged(params)[0] or b"{}")
+        told = Raw(without_subscription_id(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, Task(ident), told)
 
     def _progress(self, upstream: Upstream, params: Raw) -> None:

@@ -19,6 +19,12 @@ from mcpd.core.interface.entries import Interactive
 from mcpd.core.interface.failures import no_room, with_details
 from mcpd.core.mcp import codes, modern, questions, translation
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import (
+    InputRequired,
+    read_input_required,
+    retry_params,
+    without_input_responses,
+)
 from mcpd.core.mcp.versions import Era
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS, Questions
@@ -61,7 +67,7 @@ class _InputLoop:
         """Questions of the round, until it ends."""
         return len(self.methods)
 
-    def begin(self, wanted: modern.Input | None = None) -> None:
+    def begin(self, wanted: InputRequired | None = None) -> None:
         """A round begins: nothing has been answered."""
         self.methods = {} if wanted is None else {k: m for k, (m, _) in wanted.requests.items()}
         self.state = None if wanted is None else wanted.state
@@ -199,7 +205,7 @@ class InputRounds:
         if not leg.method.is_input_capable:
             return _invalid(name, f"it asks for input in answer to {leg.method.name}")
         try:
-            wanted = modern.read_input(result)
+            wanted = read_input_required(result)
         except ValueError as problem:
             return _invalid(name, f"what it asks cannot be read: {problem}")
         if wanted.requests and upstream.entry.interactive is Interactive.OFF:
@@ -225,7 +231,7 @@ class InputRounds:
     # -- a round ---------------------------------------------------------------------------------
 
     def _begin_round(
-        self, upstream: Upstream, leg: UpstreamRequest, wanted: modern.Input
+        self, upstream: Upstream, leg: UpstreamRequest, wanted: InputRequired
     ) -> Outcome | None:
         session = self._state.sessions.get(SessionId(leg.owner))
         loop = self._loops.get(leg)
@@ -298,7 +304,7 @@ class InputRounds:
         leg, upstream = loop.leg, loop.upstream
         responses = {key: loop.responses[key] for key in loop.methods}
         leg.unanswered_params = loop.params
-        leg.params = Raw(modern.retry_params(loop.params, responses, loop.state))
+        leg.params = Raw(retry_params(loop.params, responses, loop.state))
         loop.keep_instead(len(leg.params))
         self._count(upstream, -loop.open)
         loop.begin()
@@ -328,7 +334,7 @@ class InputRounds:
             if loop is not None:
                 leg.params = loop.params
             elif leg.method.is_input_capable and leg.params is not None:
-                leg.params = Raw(modern.without_answers(leg.params) or b"{}")
+                leg.params = Raw(without_input_responses(leg.params) or b"{}")
 
 
 def _elicitations(error: Raw) -> dict[str, tuple[str, bytes | None]]:

@@ -17,7 +17,8 @@ from msgspec import Raw
 
 from mcpd.core.interface.context import Timer
 from mcpd.core.interface.failures import no_room, with_details
-from mcpd.core.mcp import codes, modern, translation
+from mcpd.core.mcp import codes, translation
+from mcpd.core.mcp.input_required import input_required_result
 from mcpd.core.mcp.versions import Era
 from mcpd.core.questions.input_answers import is_same_request, present, what_is_wrong
 from mcpd.core.questions.question import OpenQuestions, Question
@@ -174,7 +175,7 @@ class ParkedCalls:
         if call.kept is None and call.leg.kept is not None:
             call.kept = call.leg.kept.keep()
         known = call.upstream.introduction
-        return modern.input_required(asks, call.state, b"{}" if known is None else known.info)
+        return input_required_result(asks, call.state, b"{}" if known is None else known.info)
 
     def _handle(self) -> str:
         return self._signed(str(next(self._numbers)))

@@ -11,9 +11,10 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.interface.commands import ToServer
 from mcpd.core.interface.context import Context, Timer
-from mcpd.core.mcp import codes, legacy, modern
+from mcpd.core.mcp import codes, legacy, modern_meta
 from mcpd.core.mcp.client_info import ClientInfo
-from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, Introduction
+from mcpd.core.mcp.listen import Listen, listen_params, read_listen
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
@@ -35,7 +36,7 @@ _LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
 
 
 class _ListenStream:
-    def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
+    def __init__(self, listen: Listen, topic: Topic | None, opened: Opened | None) -> None:
         self.listen = listen
         self.honoured = listen
         """As much of it as the server can tell of; all of it until it has said so."""
@@ -86,16 +87,13 @@ class ListenStreams:
         names = legacy.LIST_CHANGED
         tools, prompts, resources = (introduction.has(name, "listChanged") for name in names)
         if tools or prompts or resources:
-            listen = modern.Listen(tools=tools, prompts=prompts, resources=resources)
+            listen = Listen(tools=tools, prompts=prompts, resources=resources)
             self._lists = _ListenStream(listen, None, None)
             self._send(self._lists)
 
     def follow(self, topic: Topic, opened: Opened) -> None:
         """Hear when a resource or a task changes."""
-        if isinstance(topic, Task):
-            listen = modern.Listen(tasks=(topic.id,))
-        else:
-            listen = modern.Listen(uris=(topic,))
+        listen = Listen(tasks=(topic.id,)) if isinstance(topic, Task) else Listen(uris=(topic,))
         feed = self._topics[topic] = _ListenStream(listen, topic, opened)
         self._parents.add(topic)
         feed.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
@@ -125,7 +123,7 @@ class ListenStreams:
         if feed is None or feed.stands:
             return
         try:
-            honoured = modern.read_listen(params)
+            honoured = read_listen(params)
         except ValueError:
             honoured = feed.listen  # it stands, whatever the server says of it
         feed.honoured = honoured
@@ -197,7 +195,7 @@ class ListenStreams:
         self._send(feed)
 
     def _send(self, feed: _ListenStream) -> None:
-        leg = UpstreamRequest(OURS, _LISTEN, modern.listen_params(feed.listen), _NOBODY)
+        leg = UpstreamRequest(OURS, _LISTEN, listen_params(feed.listen), _NOBODY)
         if feed.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
@@ -238,7 +236,7 @@ class ListenStreams:
         found = envelope.params_of(params) if params is not None else None
         meta = found.meta if found is not None else UNSET
         members = envelope.object_of(meta) if meta is not UNSET else None
-        ident = (members or {}).get(modern.SUBSCRIPTION_KEY)
+        ident = (members or {}).get(modern_meta.SUBSCRIPTION_KEY)
         return None if ident is None else wire_id_of(ident) or 0
 
 
@@ -258,5 +256,5 @@ def _name(topic: Topic) -> str:
 def _with_tasks(client_info: ClientInfo) -> ClientInfo:
     """Return who declares the extension as well: without that a server refuses to tell."""
     members = envelope.object_of(client_info.capabilities) or {}
-    members["extensions"] = Raw(envelope.object_from({modern.TASKS: b"{}"}))
+    members["extensions"] = Raw(envelope.object_from({TASKS_EXTENSION: b"{}"}))
     return msgspec.structs.replace(client_info, capabilities=envelope.object_from(members))

@@ -81,6 +81,16 @@ def elements(array: bytes, most: int = 10_001) -> list[bytes]:
     return [array[start:end] for start, end in scan.elements(array, most)]
 
 
+def texts(array: Raw | bytes, most: int = 1001) -> list[str] | None:
+    """Return the first ``most`` elements of an array of strings; ``None`` for anything else."""
+    try:
+        found = [text(element) for element in elements(bytes(array), most)]
+    except ValueError:
+        return None
+    read = [one for one in found if one is not None]
+    return read if len(read) == len(found) else None
+
+
 def _decoded(item: Raw | bytes) -> dict[str, Raw] | None:
     """Take a small object apart; a large one is not, for it may have millions of members."""
     if len(item) > LARGE_BYTES:

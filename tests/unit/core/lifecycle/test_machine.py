@@ -9,17 +9,9 @@ import msgspec
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import (
-    Action,
-    Down,
-    End,
-    Machine,
-    Note,
-    Rules,
-    Spawn,
-    Wish,
-    crash_loop,
-)
+from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
+from mcpd.core.lifecycle.machine import AfterStop, Machine
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 RULES = Rules(
@@ -71,7 +63,7 @@ class Shell:
         return self.machine.state
 
     def want(self) -> list[Action]:
-        return self(self.machine.want)
+        return self(self.machine.start_on_demand)
 
     def take_turn(self, *, works: bool = True) -> list[Action]:
         """Spawn what waits for its turn, as far as it is still wanted."""
@@ -110,7 +102,7 @@ class Shell:
         self.tree, self.is_ending = None, False
         return self(self.machine.gone)
 
-    def stop(self, then: Wish = Wish.NOTHING) -> list[Action]:
+    def stop(self, then: AfterStop = AfterStop.NOTHING) -> list[Action]:
         return self(lambda now: self.machine.stop(now, STOP, then=then))
 
     def wait(self, seconds: float) -> list[Action]:
@@ -129,7 +121,7 @@ def downs(actions: list[Action]) -> list[tuple[str, bool, bool]]:
 
 
 def states(actions: list[Action]) -> list[State]:
-    return [a.state for a in actions if isinstance(a, Note)]
+    return [a.state for a in actions if isinstance(a, StateChanged)]
 
 
 # -- starting -------------------------------------------------------------------------------------
@@ -183,7 +175,7 @@ def test_a_start_that_takes_too_long_is_ended():
     shell.want()
     shell.take_turn()
     actions = shell.wait(30)
-    assert [type(a) for a in actions] == [Note, Down, End]
+    assert [type(a) for a in actions] == [StateChanged, Down, End]
     assert shell.state is State.BACKOFF
     assert "not ready within 30 s" in str(shell.machine.last_error)
 
@@ -194,7 +186,7 @@ def run_out(shell: Shell) -> Failure:
         shell.wait(60)
         shell.want()
     shell.take_turn()
-    shell.wait(shell.machine.limit)
+    shell.wait(shell.machine.start_limit)
     shell.end()
     assert shell.machine.last_failure is not None
     return shell.machine.last_failure
@@ -230,7 +222,7 @@ def test_a_crash_gives_the_next_start_no_more_time():
     shell.want()
     shell.take_turn()
     shell.die()
-    assert shell.machine.next_limit() == 30
+    assert shell.machine.next_start_limit() == 30
 
 
 def test_a_success_ends_the_longer_times():
@@ -239,7 +231,7 @@ def test_a_success_ends_the_longer_times():
     run_out(shell)
     shell.wait(60)
     shell.up()
-    assert shell.machine.next_limit() == 30
+    assert shell.machine.next_start_limit() == 30
 
 
 def test_a_person_does_not_shorten_the_next_start():
@@ -251,9 +243,9 @@ def test_a_person_does_not_shorten_the_next_start():
     run_out(shell)
     shell(shell.machine.start)
     run_out(shell)
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     shell.take_turn()
-    assert shell.machine.limit == 120
+    assert shell.machine.start_limit == 120
 
 
 def test_a_server_that_waits_for_a_person_may_be_given_all_the_time_there_is():
@@ -363,9 +355,9 @@ def test_the_backoff_grows_with_each_failure_and_is_thrown_by_dice():
 def test_the_backoff_says_how_long_and_why():
     shell = Shell()
     shell.up()
-    (note,) = [a for a in shell.die() if isinstance(a, Note)]
-    assert (note.delay_s, note.failures) == (0.5, 1)
-    assert note.failure is not None and note.failure.message == "died"
+    (change,) = [a for a in shell.die() if isinstance(a, StateChanged)]
+    assert (change.delay_s, change.failures) == (0.5, 1)
+    assert change.failure is not None and change.failure.message == "died"
 
 
 def test_being_ready_for_long_makes_the_backoff_short_again():
@@ -515,7 +507,7 @@ def test_a_try_that_was_stopped_is_forgotten():
     shell.wait(300)
     shell.want()
     shell.take_turn()
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     shell.end()
     shell.take_turn()
     assert downs(shell.die()) == [("server_crashed", False, True)]
@@ -551,15 +543,6 @@ def test_a_person_does_not_wait_for_a_backoff():
     assert shell.state is State.STARTING and len(shell.turns) == 1
     shell.take_turn()
     assert shell.wait(29) == []
-
-
-def test_a_failed_server_says_why():
-    last = Failure("server_crashed", "exited with 3", "echo", True, None, {"exit_code": 3})
-    failure = crash_loop("echo", last)
-    assert failure.kind == "crash_loop" and not failure.is_retryable
-    assert "exited with 3" in failure.message and failure.details == {"exit_code": 3}
-    assert "mcpctl restart echo" in str(failure.hint)
-    assert crash_loop("echo", None).details == {}
 
 
 # -- ends that are no crashes ------------------------------------------------------------------------
@@ -725,7 +708,7 @@ def test_who_wants_it_while_it_stops_gets_the_next_process():
 def test_a_restart_is_a_stop_and_a_start():
     shell = Shell()
     shell.up()
-    assert downs(shell.stop(Wish.START)) == [("server_stopped", True, True)]
+    assert downs(shell.stop(AfterStop.START)) == [("server_stopped", True, True)]
     shell.end()
     shell.take_turn()
     shell.ready()
@@ -736,7 +719,7 @@ def test_a_restart_is_a_stop_and_a_start():
 @pytest.mark.parametrize("prepare", [Shell, failed])
 def test_a_restart_of_what_does_not_run_is_a_start(prepare: Callable[[], Shell]):
     shell = prepare()
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     assert shell.state is State.STARTING and len(shell.turns) == 1
 
 
@@ -870,7 +853,7 @@ def test_a_lack_of_ours_is_no_death_of_the_servers():
     machine = Machine("echo", RULES)
     lack = Failure("spawn_failed", "too many open files", "echo")
     now = 0.0
-    machine.want(now)
+    machine.start_on_demand(now)
     for _ in range(RULES.max_failures * 3):
         machine.spawn_failed(now, lack, is_ours=True)
         assert machine.state is State.BACKOFF
@@ -892,7 +875,7 @@ def probed(**changes: Any) -> Shell:
     shell.machine.busy()
     shell.want()
     shell.take_turn()
-    shell.machine.probing(True)
+    shell.machine.set_probing(True)
     return shell
 
 
@@ -904,7 +887,7 @@ def test_a_death_of_being_asked_is_no_crash():
     actions = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     assert downs(actions) == [("spawn_failed", True, True)]
     assert [type(a) for a in actions] == [Down, End]
-    assert shell.state is State.STARTING and shell.machine.is_between
+    assert shell.state is State.STARTING and shell.machine.is_between_processes
     assert shell.turns == []
     assert shell.end() == [Spawn(2)]
     shell.take_turn()
@@ -937,7 +920,9 @@ def test_a_start_whose_time_is_over_before_its_next_turn_has_failed():
     shell = probed()
     shell.die()
     actions = shell.wait(30)
-    assert [type(a) for a in actions] == [Note, Down], "there is no tree that could be ended"
+    assert [type(a) for a in actions] == [StateChanged, Down], (
+        "there is no tree that could be ended"
+    )
     assert shell.take_turn() == []
 
 
@@ -955,18 +940,18 @@ def test_the_next_of_a_start_is_not_asked_yet():
 
 def test_who_has_answered_may_die_as_usual():
     shell = probed()
-    shell.machine.probing(False)
+    shell.machine.set_probing(False)
     assert downs(shell.die()) == [("server_crashed", False, True)]
 
 
 def test_a_process_of_no_use_makes_room_for_another():
     shell = probed()
-    actions = shell(lambda now: shell.machine.afresh(now, STOP))
+    actions = shell(lambda now: shell.machine.replace_process(now, STOP))
     assert downs(actions) == [("server_stopped", True, True)]
     assert actions[-1] == End()
     late = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     assert late == [], "it was told to"
-    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    assert shell(lambda now: shell.machine.replace_process(now, STOP)) == []
     assert shell.ready() == []
     shell.end()
     shell.take_turn()
@@ -978,8 +963,8 @@ def test_a_process_of_no_use_makes_room_for_another():
 def test_only_a_start_has_another_process():
     shell = Shell()
     shell.up()
-    shell.machine.probing(True)
-    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    shell.machine.set_probing(True)
+    assert shell(lambda now: shell.machine.replace_process(now, STOP)) == []
     assert downs(shell.die()) == [("server_crashed", False, True)]
     assert shell.machine.restarts == 1
 
@@ -998,7 +983,7 @@ def test_a_restart_between_two_processes_is_another_start():
     shell = probed()
     shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     shell.wait(10)
-    shell.stop(then=Wish.START)
+    shell.stop(then=AfterStop.START)
     shell.end()
     shell.take_turn()
     assert shell.spawned == [1, 3]

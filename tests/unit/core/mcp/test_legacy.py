@@ -104,7 +104,7 @@ def test_capabilities_are_honoured(declared: bytes, has: bool, subscribes: bool)
 
 
 def test_lists_are_shown_to_change_and_tasks_are_not_shown():
-    shown = legacy.capabilities_shown(
+    shown = legacy.endpoint_capabilities(
         introduction(
             tools=b'{"listChanged":false,"n":1e400}',
             prompts=b"{}",
@@ -128,7 +128,7 @@ def test_names_that_have_no_utf8_do_not_raise():
     """
     raw = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{"\\ud800":1},"\\ud800":{}}}'
     said = read_handshake(raw, "echo")
-    assert legacy.capabilities_shown(said) == (
+    assert legacy.endpoint_capabilities(said) == (
         b'{"tools":{"\\ud800":1,"listChanged":true},"\\ud800":{}}'
     )
     assert Introduction.from_cache(said.to_cache()) == said

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcpd.core.mcp import modern, translation
+from mcpd.core.mcp import modern_meta, translation
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import retry_params
 from mcpd.core.mcp.versions import Era
 
 META = "io.modelcontextprotocol/"
@@ -71,18 +72,18 @@ def test_a_legacy_request_gets_an_envelope_and_loses_its_task():
     params = translation.params_up(Raw(b'{"name":"a","task":{"ttl":1},"n":1.0}'), OLD, Era.MODERN)
     assert params is not None
     assert params.endswith(b',"name":"a","n":1.0}')
-    client_info = modern.read_envelope(json.dumps(json.loads(params)["_meta"]).encode())
+    client_info = modern_meta.read_envelope(json.dumps(json.loads(params)["_meta"]).encode())
     assert client_info is not None and client_info.answers == {"roots"}
     assert json.loads(translation.params_up(None, OLD, Era.MODERN) or b"")["_meta"]
 
 
 def test_a_modern_request_reaches_a_legacy_server_without_envelope_and_answers():
     params = b'{"name":"a","n":1.0}'
-    sent = modern.with_envelope(modern.retry_params(params, {"q": b"{}"}, b'"s"'), NEW)
+    sent = modern_meta.with_envelope(retry_params(params, {"q": b"{}"}, b'"s"'), NEW)
     assert translation.params_up(Raw(sent), NEW, Era.LEGACY) == params
-    sent = modern.with_envelope(b'{"task":{"ttl":1},"name":"a","n":1.0}', NEW)
+    sent = modern_meta.with_envelope(b'{"task":{"ttl":1},"name":"a","n":1.0}', NEW)
     assert translation.params_up(Raw(sent), NEW, Era.LEGACY) == params
-    assert translation.params_up(modern.with_envelope(None, NEW), NEW, Era.LEGACY) is None
+    assert translation.params_up(modern_meta.with_envelope(None, NEW), NEW, Era.LEGACY) is None
 
 
 @pytest.mark.parametrize(

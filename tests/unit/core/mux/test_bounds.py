@@ -9,7 +9,8 @@ import pytest
 
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.failures import MOST_FOLLOWED
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.mux.mux import Mux
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS
 from mcpd.core.requests.call_gate import MOST_GIVEN_UP
@@ -486,7 +487,10 @@ def test_a_call_counts_as_it_was_first_sent_when_it_is_made_again():
     """
     world = Bounded()
     world.run("!! server echo", "!! start echo", "!! attach 1 echo")
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {"elicitation": {}}}
+    about = {
+        modern_meta.VERSION_KEY: NEWEST_MODERN,
+        modern_meta.CAPABILITIES_KEY: {"elicitation": {}},
+    }
     params = {"name": "write", "_meta": about}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     world.say("1", json.dumps(call).replace(', "_meta"', " " * MIB + ', "_meta"').encode())
