@@ -67,7 +67,8 @@ class ClientLists:
             if len(sizes) <= MOST_LISTS and sum(sizes.values()) <= LISTS_BYTES:
                 return
             if not self._of[key].is_awaited:
-                del self._of[key], sizes[key]
+                del sizes[key]
+                self._of.pop(key).catalog = Catalog()  # of a circle, and the collector comes late
 
     def known(self) -> Mapping[str, Catalog]:
         """Return what is known, by the capabilities."""
