@@ -91,5 +91,5 @@ def test_the_core_knows_pids_only_in_facts() -> None:
         for path in core.rglob("*.py")
         if names(path) & {"pid", "pids", "pgid"}
     }
-    of_clients = {"interface/events.py", "mux/mux.py", "state/session.py"}
+    of_clients = {"interface/events.py", "mux/connections.py", "state/session.py"}
     assert found - of_clients == {"facts.py"}
