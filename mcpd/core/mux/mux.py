@@ -13,6 +13,7 @@ from mcpd.core.downstream.lingering import Lingering
 from mcpd.core.downstream.list_requests import ListRequests
 from mcpd.core.downstream.recovery import Recovery
 from mcpd.core.downstream.request_router import RequestRouter
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import ServerWarning
 from mcpd.core.interface import events
@@ -59,10 +60,13 @@ class Mux:
         self._slots = slots = Slots(state, self._notifier)
         # what clients and people ask
         served = ListRequests(state, slots)
-        self._settings = SessionSettings(state, slots, served)
+        owners = ResourceOwners(state, served)
+        self._settings = SessionSettings(state, slots, served, owners)
         self._admission = admission = Admission(state, slots, self._settings)
-        self._client_subscriptions = ClientSubscriptions(state, slots, served)
-        forward = Forwarding(state, slots, admission, served=served, parked=self._parked_calls)
+        self._client_subscriptions = ClientSubscriptions(state, slots, owners)
+        forward = Forwarding(
+            state, slots, admission, served=served, owners=owners, parked=self._parked_calls
+        )
         router = RequestRouter(
             state,
             slots,
@@ -79,7 +83,7 @@ class Mux:
             parked=self._parked_calls,
             asked=asked,
         )
-        self._control = ControlRequests(state, slots, admission, served)
+        self._control = ControlRequests(state, slots, admission, served, owners)
         self._lingering = Lingering(state)
         self._recovery = Recovery(state, served)
         # what servers send
