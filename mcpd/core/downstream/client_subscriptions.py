@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.downstream.topic_subscriptions import TopicSubscriptions
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
@@ -42,9 +42,9 @@ class ClientSubscriptions:
     the acknowledgement, and of everything that was to be told meanwhile right after it.
     """
 
-    def __init__(self, state: MuxState, slots: Slots, served: ListRequests) -> None:
+    def __init__(self, state: MuxState, slots: Slots, owners: ResourceOwners) -> None:
         self._state = state
-        self._list_requests = served
+        self._resource_owners = owners
         self._following = TopicSubscriptions(state, slots, self._followed)
         self._is_draining = False
 
@@ -162,12 +162,12 @@ class ClientSubscriptions:
         listener.honoured = msgspec.structs.replace(wanted, uris=(), tasks=())
         if wanted.uris:
             found = partial(self._follow_owners, session)
-            self._list_requests.with_owners(session, listener, wanted.uris, found)
+            self._resource_owners.with_owners(session, listener, wanted.uris, found)
         else:
             self._acknowledge(listener)
 
     def _follow_owners(self, session: Session, listener: ClientSubscription) -> None:
-        owners = self._list_requests.owners(session, listener, listener.wanted.uris)
+        owners = self._resource_owners.owners(session, listener, listener.wanted.uris)
         followed: dict[Topic, Entry] = {
             uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
         }

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import no_room, too_many_followed
@@ -52,10 +53,13 @@ class _LevelChange:
 class SessionSettings:
     """What sessions set, and how it is passed on to the processes that they use."""
 
-    def __init__(self, state: MuxState, slots: Slots, served: ListRequests) -> None:
+    def __init__(
+        self, state: MuxState, slots: Slots, served: ListRequests, owners: ResourceOwners
+    ) -> None:
         self._state = state
         self._slots = slots
         self._list_requests = served
+        self._resource_owners = owners
 
     def set_level(self, request: ClientRequest) -> None:
         """Answer ``logging/setLevel`` once the process knows it."""
@@ -115,7 +119,7 @@ class SessionSettings:
             request.reply(b"{}")
             return
         if session.server is None:
-            self._list_requests.by_uri(request, uri, self._subscribe_at)
+            self._resource_owners.by_uri(request, uri, self._subscribe_at)
             return
         entry = self._state.entry(session.server)
         if isinstance(entry, Failure):
