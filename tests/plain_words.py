@@ -36,7 +36,6 @@ TO_DO = (
     "mcpd/core/downstream/",
     "mcpd/core/facts.py",
     "mcpd/core/interface/",
-    "mcpd/core/mcp/",
     "mcpd/core/mux/",
     "mcpd/core/policy/",
     "mcpd/core/questions/",

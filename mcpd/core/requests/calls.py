@@ -340,7 +340,9 @@ class Calls(Process):
         params = leg.params
         entry = leg.entry
         if self.is_modern or leg.is_modern:
-            params = translation.params_up(params, leg.client_info or self._we(leg), self.era)
+            params = translation.params_for_server(
+                params, leg.client_info or self._we(leg), self.era
+            )
         elif leg.unanswered_params is not None:
             params = leg.unanswered_params  # a legacy process has come, and has asked nothing
         is_timed = entry is not None and (leg.timeout > 0 or entry.call_timeout > 0)

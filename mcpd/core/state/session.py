@@ -273,7 +273,7 @@ class Session:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""
         return self.envelope[1] if self.is_modern else self.client_info
 
-    def client_info_of(self, request: ClientRequest) -> ClientInfo | None:
+    def legacy_client_info(self, request: ClientRequest) -> ClientInfo | None:
         """Return who makes a request; ``None`` for a control call, which is nobody's."""
         return None if request.is_control else request.client_info or self.client_info
 
