@@ -24,7 +24,7 @@ from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
-from mcpd.core.wire.memory import Kept, Share
+from mcpd.core.wire.memory import RequestMemory, Share
 from mcpd.ids import SessionId
 from mcpd.principal import Principal
 
@@ -35,7 +35,7 @@ _KINDS_OF_CODES = {
 _NO_PARAMS = Params()
 
 
-class ClientRequest(Kept, Recipient):
+class ClientRequest(RequestMemory, Recipient):
     """One request of a client, MCP's or a control request, until it has its one answer.
 
     ``ident`` is its id as it came, ``key`` what makes two spellings of it equal. ``client_info``
