@@ -23,7 +23,12 @@ CHECKED = ("mcpd/**/*.py", "mcpctl/**/*.py", "docs/**/*.md", "README.md", "CHANG
 
 TO_DO = (
     "docs/adr/",
-    "mcpd/core/",
+    "mcpd/core/downstream/",
+    "mcpd/core/mux/",
+    "mcpd/core/questions/",
+    "mcpd/core/requests/",
+    "mcpd/core/state/",
+    "mcpd/core/upstream/",
     "mcpd/upstreams/",
 )
 """Paths, or beginnings of paths, that are not checked yet."""

@@ -131,13 +131,13 @@ def ask_whoever_has_declared_nothing() -> Any:
     def put_to(original: Any, self: ClientInfo) -> frozenset[str]:
         return frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
 
-    def client_info_of(original: Any, *args: Any, **kwargs: Any) -> ClientInfo:
+    def legacy_client_info(original: Any, *args: Any, **kwargs: Any) -> ClientInfo:
         import msgspec
 
         able = frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
         return msgspec.structs.replace(original(*args, **kwargs), answers=able)
 
-    return replaced(translation, "client_info_of", client_info_of)
+    return replaced(translation, "legacy_client_info", legacy_client_info)
 
 
 def take_a_handle_twice() -> Any:
@@ -165,7 +165,9 @@ def take_a_handle_from_anybody() -> Any:
 
 def forget_the_envelope() -> Any:
     """A modern process is asked like a legacy one."""
-    return replaced(translation, "params_up", lambda original, params, client_info, era: params)
+    return replaced(
+        translation, "params_for_server", lambda original, params, client_info, era: params
+    )
 
 
 def leave_the_stamps() -> Any:

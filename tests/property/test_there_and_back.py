@@ -83,11 +83,11 @@ def with_meta(draw: st.DrawFn) -> bytes:
 @example(b'{"a":1,"a":2}')
 @example(b'{"\\ud83d":1e400}')
 def test_parameters_come_back_byte_for_byte(params: bytes):
-    there = translation.params_up(Raw(params), SAID, Era.MODERN)
+    there = translation.params_for_server(Raw(params), SAID, Era.MODERN)
     assert there is not None
     client_info = modern_meta.read_envelope((object_of(there) or {})["_meta"])
     assert client_info is not None and client_info.level == "debug"
-    back = translation.params_up(there, READ, Era.LEGACY)
+    back = translation.params_for_server(there, READ, Era.LEGACY)
     if splice.is_empty(params):
         assert back is None or splice.is_empty(back)
     else:

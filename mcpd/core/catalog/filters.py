@@ -1,4 +1,4 @@
-"""Which of a server's tools are shown: allow and deny patterns."""
+"""Allow and deny patterns that select the tools of a server."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from mcpd.core.catalog.model import Listing
 
 
 class Filter:
-    """Patterns as in a shell (``*``, ``?``, ``[a-z]``), case-sensitive, of a server's own names.
+    """Case-sensitive shell patterns (``*``, ``?``, ``[a-z]``) for a server's own names.
 
-    A name is shown when a pattern of ``allow`` matches it and none of ``deny`` does.
+    A name is admitted if a pattern of ``allow`` matches it and none of ``deny`` does.
     """
 
     ALL: ClassVar[Filter]
-    """Shows everything, at no cost."""
+    """Admits every name."""
 
     def __init__(self, allow: Sequence[str] = ("*",), deny: Sequence[str] = ()) -> None:
         self.allow = tuple(allow)
         self.deny = tuple(deny)
         self.admits_all = "*" in self.allow and not self.deny
-        """Whether every name is shown."""
+        """Whether every name is admitted."""
         self._allow = _compiled(self.allow)
         self._deny = _compiled(self.deny)
 
     def admits(self, name: str) -> bool:
-        """Tell whether this name is shown."""
+        """Tell whether a name is admitted."""
         if self.admits_all:
             return True
         allowed = any(pattern.match(name) for pattern in self._allow)
         return allowed and not any(pattern.match(name) for pattern in self._deny)
 
     def apply(self, listing: Listing) -> Listing:
-        """Return the list without what is not shown; the same object where nothing goes."""
+        """Return the list with the admitted entries; the same object if that is all of them."""
         if self.admits_all:
             return listing
         shown = [item for item in listing.items if self.admits(item.identity)]

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, legacy, modern, translation
-from mcpd.core.mcp.client_info import SAID_BYTES
+from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import NEWEST_LEGACY, negotiate
 from mcpd.core.state.session import ClientRequest, Session
@@ -42,15 +42,15 @@ class Initialize:
             return
         if not session.is_session:
             self._state.open_session(session)
-        if params is not None and len(params) > SAID_BYTES:
-            why = f"the params of initialize have more than {SAID_BYTES} bytes"
+        if params is not None and len(params) > CLIENT_INFO_BYTES:
+            why = f"the params of initialize have more than {CLIENT_INFO_BYTES} bytes"
             request.reject(codes.INVALID_PARAMS, why)
             return
         asked = envelope.object_of(params) if params is not None else None
         asked = asked or {}
         version = envelope.text(asked.get("protocolVersion", UNSET))
         capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
-        session.client_info = translation.client_info_of(capabilities, asked.get("clientInfo"))
+        session.client_info = translation.legacy_client_info(capabilities, asked.get("clientInfo"))
         self._state.introduce(session, session.client_info)
         if session.server is None:
             self._initialize_aggregate(request, version)

@@ -13,7 +13,7 @@ from mcpd.core.downstream.initialize import Initialize
 from mcpd.core.downstream.list_requests import ListRequests
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.mcp import codes, modern_meta, shapes
-from mcpd.core.mcp.client_info import SAID_BYTES, ClientInfo
+from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES, ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.requests import progress
@@ -82,8 +82,8 @@ class RequestRouter:
     def _read_envelope(self, request: ClientRequest, meta: Raw) -> bool:
         """Read who asks from a modern request; tell whether it can be answered."""
         session = request.session
-        if len(meta) > SAID_BYTES:
-            request.reject(codes.INVALID_PARAMS, f"_meta has more than {SAID_BYTES} bytes")
+        if len(meta) > CLIENT_INFO_BYTES:
+            request.reject(codes.INVALID_PARAMS, f"_meta has more than {CLIENT_INFO_BYTES} bytes")
             return False
         try:
             client_info = _client_info(session, meta)
@@ -152,7 +152,7 @@ class RequestRouter:
                 why = f"{method.name} needs {_spelling(name)!r} in its params"
                 request.reject(codes.INVALID_PARAMS, why)
                 return False
-        wrong = shapes.misfit(method.name, found)
+        wrong = shapes.find_problem(method.name, found)
         if wrong is not None:
             request.reject(codes.INVALID_PARAMS, wrong)
         return wrong is None

@@ -1,7 +1,7 @@
 """Requests that need input from the client (2026-07-28, basic/patterns/mrtr).
 
 A server answers such a request with an ``input_required`` result, which has requests to the client
-and a state of its own. The client makes the request again, with a response to each and the state.
+and an opaque state. The client sends its request again, with the responses and the state.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, quote, text
 
 RETRY_KEYS: Final = ("inputResponses", "requestState")
-"""What a request made again brings with it (2026-07-28, basic/patterns/mrtr)."""
+"""The parameters that a request has when it is sent again."""
 
 _ABSENT: Final = Raw(b"null")
 
 
 class InputRequired(msgspec.Struct, frozen=True):
-    """What a server wants to know before it goes on (2026-07-28, basic/patterns/mrtr).
+    """An ``input_required`` result.
 
-    ``requests`` has method and parameters by key; ``state`` is JSON as it came.
+    ``requests`` has the method and parameters of each input request by its key; ``state`` is the
+    server's ``requestState`` as JSON.
     """
 
     requests: dict[str, tuple[str, bytes | None]]
@@ -37,7 +38,7 @@ def read_input_required(result: Raw | bytes) -> InputRequired:
     """Read an ``input_required`` result.
 
     Raises:
-        ValueError: the server's fault; the text says what is wrong.
+        ValueError: the result is malformed; the message names the problem.
     """
     members = object_of(result)
     if members is None:
@@ -51,8 +52,8 @@ def read_input_required(result: Raw | bytes) -> InputRequired:
         entries = object_of(asked)
         if entries is None:
             raise ValueError("inputRequests must be an object")
-        if len(entries) > questions.MOST_OF_A_CALL:
-            most = questions.MOST_OF_A_CALL
+        if len(entries) > questions.MOST_PER_CALL:
+            most = questions.MOST_PER_CALL
             raise ValueError(f"there are {len(entries)} inputRequests, and {most} may be open")
         requests = {key: _input_request(key, raw) for key, raw in entries.items()}
     if not requests and state == b"null":
@@ -80,7 +81,7 @@ def _input_request(key: str, raw: Raw) -> tuple[str, bytes | None]:
 def input_required_result(
     requests: Mapping[str, tuple[str, bytes | None]], state: str, info: bytes
 ) -> bytes:
-    """Write a result that asks the client for input; ``state`` is what it brings back."""
+    """Return a result that requests input from the client, with ``state`` as its state."""
     asked = {key: _input_request_from(method, params) for key, (method, params) in requests.items()}
     said = b'"inputRequests":%b,' % object_from(asked) if asked else b""
     return b'{"resultType":"input_required",%b"requestState":%b,"_meta":{"%b":%b}}' % (
@@ -100,9 +101,9 @@ def _input_request_from(method: str, params: bytes | None) -> bytes:
 def retry_params(
     params: Raw | bytes | None, responses: Mapping[str, bytes], state: bytes | None
 ) -> bytes:
-    """Return a request's parameters with the client's answers, and the server's state for them.
+    """Return a request's parameters with the client's responses and the server's state.
 
-    Each is left out where there is none: nothing was asked, or no state was given.
+    Empty ``responses`` are left out, and so is a ``state`` of ``None``.
     """
     said = []
     if responses:
@@ -114,5 +115,5 @@ def retry_params(
 
 
 def without_input_responses(params: Raw | bytes | None) -> bytes | None:
-    """Return a request's parameters as they were before anybody was asked."""
+    """Return a request's parameters without the responses and the state."""
     return None if params is None else splice.without(params, RETRY_KEYS)

@@ -21,7 +21,7 @@ _ABSENT: Final = Raw(b"null")
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """What a ``subscriptions/listen`` wants to hear, or will."""
+    """The notifications that a ``subscriptions/listen`` asks for, or that were acknowledged."""
 
     tools: bool = False
     prompts: bool = False
@@ -31,14 +31,14 @@ class Listen(msgspec.Struct, frozen=True):
 
 
 MOST_NAMES: Final = 1000
-"""Of the resources, or tasks, of a listen, no more than this and one are read."""
+"""Resources, or tasks, that a listen may name. One more is read, so that an excess shows."""
 
 
 def read_listen(params: Raw | bytes) -> Listen:
-    """Read what is to be heard, from the request or from its acknowledgement.
+    """Read the notifications from a listen request or from its acknowledgement.
 
     Raises:
-        ValueError: the sender's fault; the text says what is wrong.
+        ValueError: the parameters are malformed; the message names the problem.
     """
     wanted = object_of((object_of(params) or {}).get("notifications", _ABSENT))
     if wanted is None:
@@ -68,7 +68,7 @@ def _names(members: Mapping[str, Raw], name: str) -> tuple[str, ...]:
 
 
 def listen_params(listen: Listen) -> bytes:
-    """Write the parameters of a ``subscriptions/listen``, or of what acknowledges one."""
+    """Return the parameters of a ``subscriptions/listen``."""
     wanted: dict[str, bytes] = {}
     if listen.tools:
         wanted["toolsListChanged"] = b"true"
@@ -84,12 +84,12 @@ def listen_params(listen: Listen) -> bytes:
 
 
 def acknowledgement_params(ident: bytes, listen: Listen) -> bytes:
-    """Write the first notification of a listen: what of it is going to be heard."""
+    """Return the parameters that acknowledge a listen; ``ident`` is the id of its request."""
     return with_subscription_id(listen_params(listen), ident)
 
 
 def with_subscription_id(params: Raw | bytes | None, ident: bytes) -> bytes:
-    """Return a notification's parameters with the id of the listen that it belongs to."""
+    """Return a notification's parameters with the id of the listen request that asked for it."""
     said = _SUBSCRIPTION_QUOTED + ident
     if params is None:
         return b'{"_meta":{%b}}' % said
@@ -97,18 +97,20 @@ def with_subscription_id(params: Raw | bytes | None, ident: bytes) -> bytes:
 
 
 def without_subscription_id(params: Raw | bytes | None) -> tuple[bytes | None, bytes]:
-    """Return a notification's parameters without the id of its listen, and that id.
+    """Return a notification's parameters without the id of its listen request, and that id.
 
-    The id is empty where there is none. What is empty without it goes as well.
+    The id is empty if there is none. A ``_meta`` that is empty without it is left out, and
+    parameters that are then empty are ``None``.
     """
     left, taken = without_members(params, (SUBSCRIPTION_KEY,))
     return left, bytes(taken.get(SUBSCRIPTION_KEY, b""))
 
 
 def listen_result(ident: bytes, *, is_draining: bool = False) -> bytes:
-    """Write the result with which a listen ends.
+    """Return the result that ends a listen.
 
-    ``is_draining``: only because the daemon does, so a bridge goes on with the next one.
+    ``is_draining`` marks one that the daemon's own end caused: the bridge listens to the next
+    daemon and does not pass the result on.
     """
     why = b',"%b":true' % DRAINING_KEY.encode() if is_draining else b""
     key = SUBSCRIPTION_KEY.encode()

@@ -1,7 +1,7 @@
 """The stateless era, as functions from message to message (revision 2026-07-28).
 
-``server/discover`` (server/discover), and what each result says of itself: its type, and for how
-long a client may keep it (server/utilities/caching).
+The parameters and the result of ``server/discover`` (server/discover), and the members that each
+result has: its type, and how long a client may cache it (server/utilities/caching).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_discover(result: Raw | bytes, server: str) -> Introduction:
     """Read a server's answer to ``server/discover``.
 
     Raises:
-        HandshakeRefused: the server's fault: no object, or no revision that we share.
+        HandshakeRefused: the result is malformed, or mcpd supports none of the server's revisions.
     """
     members = object_of(result)
     if members is None:
@@ -54,7 +54,7 @@ def read_discover(result: Raw | bytes, server: str) -> Introduction:
     meta = object_of(members.get("_meta", _ABSENT)) or {}
     info = bytes(meta.get(SERVER_INFO_KEY, b""))
     if object_of(info or b"null") is None:
-        info = msgspec.json.encode({"name": server, "version": "0"})  # a legacy client wants both
+        info = msgspec.json.encode({"name": server, "version": "0"})  # legacy clients need both
     instructions = members.get("instructions")
     if instructions is not None and text(instructions) is None:
         instructions = None
@@ -67,7 +67,7 @@ def read_discover(result: Raw | bytes, server: str) -> Introduction:
 
 
 def discover_result(capabilities: bytes, info: bytes, instructions: bytes | None) -> bytes:
-    """Write the result of a client's ``server/discover``."""
+    """Return the result of a client's ``server/discover``."""
     said = b"" if instructions is None else b',"instructions":%b' % instructions
     return (
         b'{"resultType":"complete","supportedVersions":%b,"capabilities":%b%b,'
@@ -76,18 +76,18 @@ def discover_result(capabilities: bytes, info: bytes, instructions: bytes | None
 
 
 def endpoint_capabilities(introduction: Introduction) -> bytes:
-    """Return a server's capabilities as its own endpoint shows them to modern clients."""
+    """Return the capabilities that the endpoint of one server declares to modern clients."""
     return legacy.endpoint_capabilities(introduction, has_tasks=introduction.era is Era.MODERN)
 
 
 def has_tasks(introduction: Introduction) -> bool:
-    """Tell whether a server has the tasks of the extension."""
+    """Tell whether a server has the extension for tasks."""
     extensions = introduction.capabilities.get("extensions", _ABSENT)
     return introduction.era is Era.MODERN and TASKS_EXTENSION in (object_of(extensions) or {})
 
 
 def without_tasks(client_info: ClientInfo) -> ClientInfo:
-    """Return who asks where a task could not be found again: through the aggregate."""
+    """Return the client's info without the extension for tasks, which the aggregate lacks."""
     if TASKS_EXTENSION.encode() not in client_info.capabilities:
         return client_info
     members = object_of(client_info.capabilities) or {}
@@ -104,9 +104,9 @@ def without_tasks(client_info: ClientInfo) -> ClientInfo:
 
 
 def result_type(result: Raw | bytes) -> str | None:
-    """Return what a result is; without the member it is complete.
+    """Return the ``resultType`` of a result, by default ``complete``.
 
-    ``None`` where the member is no string, and where the result is no object.
+    Return ``None`` if it is not a string, or if the result is not an object.
     """
     members = object_of(result)
     if members is None:
@@ -117,9 +117,10 @@ def result_type(result: Raw | bytes) -> str | None:
 def to_modern_result(
     result: Raw | bytes, info: bytes, *, hints: tuple[int, str] | None = None
 ) -> bytes:
-    """Return a legacy result as a complete modern one, its own members untouched.
+    """Return a legacy result as a complete modern one; its own members are unchanged.
 
-    ``hints`` are ``ttlMs`` and ``cacheScope`` for those results that carry them.
+    ``info`` is the server's ``Implementation``. ``hints`` are ``ttlMs`` and ``cacheScope``, for
+    results that may be cached.
     """
     members = object_of(result)
     if members is None:
@@ -138,10 +139,10 @@ def to_modern_result(
 
 
 def to_legacy_result(result: Raw | bytes) -> bytes:
-    """Return a complete modern result as a legacy one, its other members untouched."""
+    """Return a complete modern result without the members that legacy clients do not know."""
     return splice.without(result, _RESULT_KEYS)
 
 
 def list_page(page: bytes, info: bytes, ttl_ms: int, scope: str) -> bytes:
-    """Return a whole list result of ours for a modern client."""
+    """Return a list result of our own for a modern client."""
     return to_modern_result(page, info, hints=(ttl_ms, scope))

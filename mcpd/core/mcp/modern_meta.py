@@ -1,8 +1,8 @@
 """The members of ``_meta`` that the modern era defines (2026-07-28, basic/index).
 
-Each request carries its protocol version, the client's capabilities and name, and its log level:
-together they are the *envelope*, which is read from a client's request and written into ours.
-Results carry the server's name, and notifications the id of their subscription.
+Each request has its protocol version, the client's capabilities and name, and the log level.
+Together they are the *envelope*, which is read from a client's request and put into a server's.
+Results have the server's name, and notifications the id of their subscription.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SUBSCRIPTION_KEY: Final = META + "subscriptionId"
 DRAINING_KEY: Final = "mcpd/draining"
 
 ENVELOPE_KEYS: Final = frozenset((VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY))
-"""What a request says of itself in ``_meta`` (2026-07-28, basic/index)."""
+"""The members of a request's ``_meta`` that make its envelope."""
 
 _ABSENT: Final = Raw(b"null")
 
 
 class EnvelopeRefused(Exception):
-    """A request whose ``_meta`` breaks a rule: the client's fault, and its error."""
+    """A request has an invalid envelope; holds the error to answer with."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -45,11 +45,11 @@ class EnvelopeRefused(Exception):
 
 
 def read_envelope(meta: Raw | bytes) -> ClientInfo | None:
-    """Read who asks from the ``_meta`` of a request; ``None`` where it is no modern one.
+    """Return the client's info from the ``_meta`` of a request; ``None`` if it names no version.
 
     Raises:
-        EnvelopeRefused: it names a version that is none of ours (-32022), or is incomplete or
-            malformed (-32602): the client's fault.
+        EnvelopeRefused: the version is not supported (-32022), or the envelope is incomplete or
+            malformed (-32602).
     """
     members = object_of(meta)
     if members is None or VERSION_KEY not in members:
@@ -77,7 +77,7 @@ def read_envelope(meta: Raw | bytes) -> ClientInfo | None:
         era=Era.MODERN,
         capabilities=bytes(capabilities),
         info=info if info and object_of(info) is not None else None,
-        answers=questions.answers_of(declared),
+        answers=questions.answer_capabilities(declared),
         level=name,
     )
 
@@ -85,11 +85,11 @@ def read_envelope(meta: Raw | bytes) -> ClientInfo | None:
 def with_envelope(
     params: Raw | bytes | None, client_info: ClientInfo, version: str = NEWEST_MODERN
 ) -> bytes:
-    """Return the parameters with what each request says of itself; the rest as it came."""
-    said = _envelope(client_info, version)
+    """Return the parameters of a request with an envelope; the rest is unchanged."""
+    envelope = _envelope(client_info, version)
     if params is None:
-        return b'{"_meta":{%b}}' % said
-    return with_members(params, said, ENVELOPE_KEYS)
+        return b'{"_meta":{%b}}' % envelope
+    return with_members(params, envelope, ENVELOPE_KEYS)
 
 
 def _envelope(client_info: ClientInfo, version: str) -> bytes:
@@ -109,37 +109,37 @@ _VERSION, _CAPABILITIES, _INFO, _LEVEL = (
 
 
 def without_envelope(params: Raw | bytes | None) -> bytes | None:
-    """Return the parameters without what the request says of itself.
+    """Return the parameters of a request without its envelope.
 
-    A ``_meta`` that is empty then goes as well, and so do parameters.
+    A ``_meta`` that is empty without it is left out; parameters that are then empty are ``None``.
     """
     return without_members(params, ENVELOPE_KEYS)[0]
 
 
-def with_members(item: Raw | bytes, said: bytes, instead_of: Collection[str]) -> bytes:
-    """Put members into ``_meta``, before its own, instead of those with the same names."""
+def with_members(item: Raw | bytes, added: bytes, instead_of: Collection[str]) -> bytes:
+    """Add members to ``_meta``, before its own; leave out its own that are in ``instead_of``."""
     members = object_of(item)
     if members is None:
         return bytes(item)
     if "_meta" not in members:
-        return splice.in_front(item, b'"_meta":{%b}' % said)
+        return splice.in_front(item, b'"_meta":{%b}' % added)
     own = members["_meta"]
     left = splice.without(own, instead_of) if object_of(own) is not None else b"{}"
-    return splice.replace(item, "_meta", splice.in_front(left, said))
+    return splice.replace(item, "_meta", splice.in_front(left, added))
 
 
 def without_members(
     item: Raw | bytes | None, names: Collection[str]
 ) -> tuple[bytes | None, dict[str, Raw]]:
-    """Take members out of ``_meta``; return what is left, and what was taken."""
+    """Remove members from ``_meta``; return the rest of the item, and the removed members."""
     if item is None:
         return None, {}
     own = (object_of(item) or {}).get("_meta", _ABSENT)
     meta = object_of(own) or {}
-    taken = {name: meta[name] for name in names if name in meta}
-    if not taken:
+    removed = {name: meta[name] for name in names if name in meta}
+    if not removed:
         return bytes(item), {}
-    if len(taken) < len(meta):
-        return splice.replace(item, "_meta", splice.without(own, names)), taken
+    if len(removed) < len(meta):
+        return splice.replace(item, "_meta", splice.without(own, names)), removed
     left = splice.without(item, ("_meta",))
-    return None if splice.is_empty(left) else left, taken
+    return None if splice.is_empty(left) else left, removed

@@ -167,7 +167,7 @@ class InputRounds:
     ) -> Outcome:
         is_parked = self._parked_calls.is_parked(leg)
         asks = _elicitations(error) if leg.method.is_input_capable and not is_parked else {}
-        if len(asks) > questions.MOST_OF_A_CALL:
+        if len(asks) > questions.MOST_PER_CALL:
             return _invalid(upstream.entry.name, f"it wants {len(asks)} pages to be visited first")
         kept = leg.kept
         if asks and kept is not None and kept.share is not None and not kept.grow(len(error)):
@@ -211,7 +211,7 @@ class InputRounds:
         if wanted.requests and upstream.entry.interactive is Interactive.OFF:
             return _invalid(name, 'it asks, and is to ask nobody (interactive = "off")')
         answers = frozenset[str]() if leg.client_info is None else leg.client_info.answers
-        needed = {questions.needed_for(m, p) for m, p in wanted.requests.values()}
+        needed = {questions.needed_capability(m, p) for m, p in wanted.requests.values()}
         lacking = {need for need in needed if need is not None and need not in answers}
         if lacking:
             what = " and ".join(sorted({need.partition(".")[0] for need in lacking}))
@@ -287,7 +287,7 @@ class InputRounds:
         self, loop: _InputLoop, key: str, method: str, result: Raw | None, error: Raw | None
     ) -> None:
         is_object = result is not None and envelope.object_of(result) is not None
-        said: Raw | bytes | None = result if is_object else translation.refusal(method)
+        said: Raw | bytes | None = result if is_object else translation.response_for_error(method)
         if said is None:  # a client's error has no form among the answers
             silence = codes.plain_error(codes.INTERNAL_ERROR, "the client did not answer")
             loop.end(Outcome(End.FAILED, error=error if error is not None else silence))
@@ -353,14 +353,14 @@ def _sends_to(error: Raw) -> list[bytes]:
         return []
     data = envelope.object_of(members.get("data", Raw(b"null"))) or {}
     listed = envelope.elements_of(bytes(data.get("elicitations", b"[]"))) or []
-    needed = questions.needed_for
+    needed = questions.needed_capability
     return [each for each in listed if needed(questions.ELICITATION, each) == "elicitation.url"]
 
 
 def _capabilities(needs: set[str]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for need in sorted(needs):
-        for name, members in questions.as_capabilities(need).items():
+        for name, members in questions.required_capabilities(need).items():
             merged.setdefault(name, {}).update(members)
     return merged
 

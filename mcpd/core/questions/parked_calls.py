@@ -28,7 +28,7 @@ from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
-from mcpd.core.wire.memory import Kept
+from mcpd.core.wire.memory import RequestMemory
 from mcpd.ids import SessionId
 
 SIBLINGS: Final = 0.03
@@ -55,7 +55,7 @@ class _ParkedCall(Recipient):
         self.asks: dict[str, Question | tuple[str, bytes | None]] = {}
         self.shown: dict[str, str] = {}
         self.state: str | None = None
-        self.kept: Kept | None = None
+        self.kept: RequestMemory | None = None
         """What is kept of the request that it was called with, while that has its answer."""
         self.outcome: Outcome | None = None
         """What came of it while it was parked."""
@@ -294,7 +294,7 @@ class ParkedCalls:
             return
         leg.recipient = request
         if call.kept is not None:
-            request.take_over(call.kept)
+            request.absorb(call.kept)
             call.kept = None
         leg.kept, leg.key = request, request.key
         request.leg = leg

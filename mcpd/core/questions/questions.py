@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mcp.questions import MOST_OF_A_CALL
+from mcpd.core.mcp.questions import MOST_PER_CALL
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.question import OpenQuestions, Question, able, refuse, refuse_undeclared
 from mcpd.core.questions.requests_to_clients import NO_INPUT, RequestsToClients
@@ -56,7 +56,7 @@ class Questions:
             return
         if key_of(ident) is None:
             return  # no answer could name it
-        need = questions.needed_for(method, params)
+        need = questions.needed_capability(method, params)
         if need is None:
             refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
         elif self.has_room(upstream, ident, params):
@@ -102,8 +102,8 @@ class Questions:
         question.given_up = able(given_up, need)
         if not owners:
             refuse_undeclared(upstream, ident, need, causes)
-        elif self._least_open(upstream, candidates) >= MOST_OF_A_CALL * len(candidates):
-            self._refuse_one_more(upstream, ident, f"{MOST_OF_A_CALL} questions of a call are open")
+        elif self._least_open(upstream, candidates) >= MOST_PER_CALL * len(candidates):
+            self._refuse_one_more(upstream, ident, f"{MOST_PER_CALL} questions of a call are open")
         elif {p.owner for p in question.given_up} - owners:
             why = f"{method} may be of a call that was given up, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)

@@ -218,7 +218,7 @@ class Calls(Process):
         entry = leg.entry
         if self.is_modern or leg.is_modern:
             client = leg.client_info or (self.ours if leg.owner == OURS else self.callers)
-            params = translation.params_up(params, client, self.era)
+            params = translation.params_for_server(params, client, self.era)
         elif leg.unanswered_params is not None:
             params = leg.unanswered_params  # a legacy process has come, and has asked nothing
         is_timed = entry is not None and (leg.timeout > 0 or entry.call_timeout > 0)

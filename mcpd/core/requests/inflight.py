@@ -16,7 +16,7 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import Method
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Kept
+from mcpd.core.wire.memory import RequestMemory
 
 OURS: Final = 0
 """The owner of requests that no session made."""
@@ -118,7 +118,7 @@ class UpstreamRequest:
     """The process that was set to the log level that it wants."""
     lacked: str | None = None
     unanswered_params: Raw | bytes | None = None
-    kept: Kept | None = None
+    kept: RequestMemory | None = None
     key = b""
     wire_id = 0
     sent_at = 0.0

@@ -18,7 +18,7 @@ from mcpd.core.state.change_throttle import ChangeThrottle
 from mcpd.core.upstream.subscriptions import Task, Topic, Topics
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Kept
+from mcpd.core.wire.memory import RequestMemory
 from mcpd.ids import SessionId
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -46,7 +46,7 @@ class ClientSubscription:
         ident: bytes,
         key: bytes,
         wanted: Listen,
-        kept: Kept,
+        kept: RequestMemory,
         refused: Callable[[Failure], None],
     ) -> None:
         """``refused`` ends it, and answers its client with a failure."""

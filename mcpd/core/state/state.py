@@ -101,7 +101,7 @@ class MuxState:
     def client_of(self, session: Session, who: object) -> ClientInfo | None:
         """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
         client_info = (
-            session.client_info_of(who) if isinstance(who, ClientRequest) else session.speaker()
+            session.legacy_client_info(who) if isinstance(who, ClientRequest) else session.speaker()
         )
         if client_info is None or session.server is not None:
             return client_info

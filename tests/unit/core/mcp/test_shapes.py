@@ -11,10 +11,10 @@ PROMPT = '"ref":{"type":"ref/prompt","name":"p"}'
 ARGUMENT = '"argument":{"name":"a","value":"\\ud800"}'
 
 
-def misfit(method: str, params: str) -> str | None:
+def find_problem(method: str, params: str) -> str | None:
     found = envelope.params_of(params.encode())
     assert found is not None
-    return shapes.misfit(method, found)
+    return shapes.find_problem(method, found)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def misfit(method: str, params: str) -> str | None:
     ],
 )
 def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
-    assert misfit(method, params) is None
+    assert find_problem(method, params) is None
 
 
 @pytest.mark.parametrize(
@@ -58,4 +58,4 @@ def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
     ],
 )
 def test_what_is_not_is_named(method: str, params: str, member: str) -> None:
-    assert (misfit(method, params) or "").startswith(f"{member} must")
+    assert (find_problem(method, params) or "").startswith(f"{member} must")

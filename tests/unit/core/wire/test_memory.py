@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.core.wire.memory import REQUEST_BYTES, Kept, Memory, Share
+from mcpd.core.wire.memory import REQUEST_BYTES, Memory, RequestMemory, Share
 
 MIB = 1 << 20
 
@@ -52,7 +52,7 @@ def test_a_peer_that_comes_when_all_is_taken_has_a_little_room():
 
 def test_a_request_counts_until_the_last_who_keeps_it_lets_go():
     share = Share(Memory(MIB))
-    request = Kept()
+    request = RequestMemory()
     assert request.enter(share, 1000)
     assert (share.kept_bytes, share.count) == (1000 + REQUEST_BYTES, 1)
     request.keep()
@@ -66,6 +66,6 @@ def test_a_request_counts_until_the_last_who_keeps_it_lets_go():
 
 def test_a_request_that_finds_no_room_counts_nothing():
     share = Share(Memory(MIB))
-    request = Kept()
+    request = RequestMemory()
     assert not request.enter(share, MIB)
     assert (share.kept_bytes, share.count) == (0, 0)
