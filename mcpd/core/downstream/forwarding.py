@@ -15,13 +15,12 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import not_found
 from mcpd.core.mcp import codes, modern, modern_meta
 from mcpd.core.questions.parked_calls import ParkedCalls
-from mcpd.core.requests import progress
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.session import ClientRequest
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream import own_info
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 
 _PROMPT_REF: Final = "ref/prompt"
 _TEXTS: Final = ("name", "uri")

@@ -16,11 +16,10 @@ from mcpd.core.mcp import codes, modern_meta, shapes
 from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES, ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.mcp.versions import NEWEST_MODERN
-from mcpd.core.requests import progress
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.envelope import Params
 from mcpd.core.wire.scan import MOST_PARTS
 

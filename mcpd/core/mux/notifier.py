@@ -14,13 +14,12 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import Questions
-from mcpd.core.requests import progress
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.lists import Lists
 from mcpd.core.upstream.subscriptions import Topic
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.ids import SessionId
 
 _LOG_LENGTH: Final = 2000  # characters of a log message for no session that are kept

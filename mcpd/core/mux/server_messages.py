@@ -19,14 +19,13 @@ from mcpd.core.mux.notifier import Notifier
 from mcpd.core.questions.input_rounds import InputRounds
 from mcpd.core.questions.questions import Questions
 from mcpd.core.questions.roots import Roots
-from mcpd.core.requests import progress
 from mcpd.core.requests.inflight import End, Outcome, failed
 from mcpd.core.requests.noise import LSP, NO_ID, SPREAD
-from mcpd.core.requests.wire_ids import wire_id_of
 from mcpd.core.upstream.subscriptions import Task
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.core.wire.wire_ids import wire_id_of
 
 _CHANGES: Final = {
     "notifications/tools/list_changed": (Kind.TOOLS,),

@@ -23,12 +23,12 @@ from mcpd.core.questions.question import OpenQuestions, Question, able, refuse, 
 from mcpd.core.questions.requests_to_clients import NO_INPUT, RequestsToClients
 from mcpd.core.questions.url_elicitations import UrlElicitations
 from mcpd.core.requests.inflight import UpstreamRequest
-from mcpd.core.requests.wire_ids import whole
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import REQUEST_BYTES
+from mcpd.core.wire.wire_ids import whole
 from mcpd.ids import SessionId
 
 MOST_OF_A_PROCESS: Final = 256

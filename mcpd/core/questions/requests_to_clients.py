@@ -17,9 +17,8 @@ from msgspec import UNSET, Raw
 from mcpd.core.interface.commands import ToSession
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.mcp import codes
-from mcpd.core.requests import progress
 from mcpd.core.state.session import Session
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.ids import SessionId
 
 Heard = Callable[[Raw | None, Raw | None], None]

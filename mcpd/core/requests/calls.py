@@ -16,8 +16,7 @@ from mcpd.core.interface.failures import does_not_read, timed_out, too_large
 from mcpd.core.mcp import translation
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT
 from mcpd.core.mcp.methods import Route
-from mcpd.core.requests import call_facts, loss, progress
-from mcpd.core.requests.call_counts import CallCounts
+from mcpd.core.requests import call_facts, loss
 from mcpd.core.requests.call_gate import CallGate
 from mcpd.core.requests.inflight import OURS, End, Inflight, Outcome, UpstreamRequest, failed
 from mcpd.core.requests.noise import Noise
@@ -27,8 +26,8 @@ from mcpd.core.requests.room import Room
 from mcpd.core.requests.start_wait import StartWait
 from mcpd.core.requests.timeouts import Timeouts
 from mcpd.core.requests.unwritten import Unwritten
-from mcpd.core.requests.usage import Usage
-from mcpd.core.wire import envelope
+from mcpd.core.requests.usage import CallCounts, Usage
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.framing import Frame
 from mcpd.ids import SlotId
 

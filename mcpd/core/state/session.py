@@ -16,13 +16,13 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.methods import LEVELS, Method
 from mcpd.core.mcp.versions import MAY_OMIT_ID
-from mcpd.core.requests import call_facts, progress
+from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, Recipient, UpstreamRequest
 from mcpd.core.state.batch import Batch
 from mcpd.core.state.change_throttle import ChangeThrottle
 from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.envelope import Params
 from mcpd.core.wire.memory import RequestMemory, Share
 from mcpd.ids import SessionId

@@ -18,9 +18,9 @@ from mcpd.core.mcp.listen import Listen, listen_params, read_listen
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
-from mcpd.core.requests.wire_ids import wire_id_of
 from mcpd.core.upstream.subscriptions import Task, Topic, Topics
 from mcpd.core.wire import envelope
+from mcpd.core.wire.wire_ids import wire_id_of
 
 Opened = Callable[[Raw | bytes | None], None]
 """Called once: with an error, or with ``None`` when the listen stands."""
