@@ -12,7 +12,7 @@ from mcpd.core.interface.failures import MOST_FOLLOWED
 from mcpd.core.mcp import modern
 from mcpd.core.mux.mux import Mux
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS
-from mcpd.core.requests.call_gate import MOST_GIVEN_UP
+from mcpd.core.requests.given_up import MOST_GIVEN_UP
 from tests.unit.core.mux.world import World
 
 MIB = 1 << 20
