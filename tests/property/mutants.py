@@ -52,14 +52,16 @@ def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
 def swap_two_sessions() -> Any:
     """The answer to one session's request goes to another's that is in flight as well."""
 
-    def close(original: Any, self: Inflight, wire_id: int) -> UpstreamRequest | None:
+    def close(
+        original: Any, self: Inflight, wire_id: int, now: float | None = None
+    ) -> UpstreamRequest | None:
         mine = self.get(wire_id)
         if mine is not None and mine.owner:
             for other in self.all():
                 if other.owner not in (0, mine.owner):
                     mine.recipient, other.recipient = other.recipient, mine.recipient
                     break
-        return original(self, wire_id)  # type: ignore[no-any-return]
+        return original(self, wire_id, now)  # type: ignore[no-any-return]
 
     return replaced(Inflight, "close", close)
 

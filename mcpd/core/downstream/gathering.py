@@ -16,7 +16,8 @@ from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.state.waiting import R
-from mcpd.core.upstream.lists import Lists, ListWaiter
+from mcpd.core.upstream.list_reading import ListWaiter
+from mcpd.core.upstream.lists import Lists
 from mcpd.core.upstream.upstream import Upstream
 
 

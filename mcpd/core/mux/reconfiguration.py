@@ -85,9 +85,9 @@ class Reconfiguration:
                 upstream.subscriptions.leave(session.id, is_up=is_up)
                 upstream.calls.usage.mark_idle()
             for uri in wanted:
-                new.subscriptions.add(uri, session.id, _nothing, is_up=new.is_ready)
+                new.subscriptions.add(uri, session.id, _ignore_outcome, is_up=new.is_ready)
             if wanted and name not in self._state.held:
-                new.calls.start_wait.when_ready(_nobody)
+                new.calls.start_wait.when_ready(_ignore_start)
             if session.levels():  # of modern requests too, which move with it
                 self._settings.apply_levels(new)
 
@@ -121,12 +121,12 @@ class Reconfiguration:
         return said is None or said[0] is None or said[0].has(kind.capability)
 
 
-def _nobody(failure: object) -> None:
-    """Nobody waits for a process that a subscription needs."""
+def _ignore_start(failure: object) -> None:
+    """Ignore that a process is ready which a subscription needs."""
 
 
-def _nothing(error: object, failure: object) -> None:
-    """Nobody waits for a subscription that is renewed."""
+def _ignore_outcome(error: object, failure: object) -> None:
+    """Ignore the outcome of a subscription that is renewed."""
 
 
 def _listed(entries: dict[str, Entry]) -> list[str]:

@@ -2,7 +2,7 @@
 
 A modern server asks in the result of a call and is called again with the answers. A legacy client
 sees one call, and requests of ours; a modern one takes the result as it is, if it has declared
-that it can answer. ``InputRounds(tables, questions)``; ``answered`` is ``Requests.interpret``.
+that it can answer.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.interface.context import Timer
 from mcpd.core.interface.entries import Interactive
-from mcpd.core.interface.failures import no_room, with_details
+from mcpd.core.interface.failures import no_room
 from mcpd.core.mcp import codes, modern, questions, translation
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.input_required import (
@@ -26,9 +25,9 @@ from mcpd.core.mcp.input_required import (
     without_input_responses,
 )
 from mcpd.core.mcp.versions import Era
+from mcpd.core.questions.input_loop import InputLoop
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS, Questions
-from mcpd.core.questions.requests_to_clients import RequestToClient
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest, failed
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
@@ -49,52 +48,6 @@ _URL_NEEDED: Final = -32042
 _INPUT_REQUIRED: Final = "input_required"
 
 
-class _InputLoop:
-    """One call of a legacy client's whose server asks. ``params`` are those of the first round."""
-
-    def __init__(self, upstream: Upstream, leg: UpstreamRequest) -> None:
-        self.upstream = upstream
-        self.leg = leg
-        self.params = leg.params
-        self.rounds = 0
-        self.waits = 0
-        """InputRounds in a row in which nobody was asked anything."""
-        self._kept_bytes = 0
-        self.begin()
-
-    @property
-    def open(self) -> int:
-        """Questions of the round, until it ends."""
-        return len(self.methods)
-
-    def begin(self, wanted: InputRequired | None = None) -> None:
-        """A round begins: nothing has been answered."""
-        self.methods = {} if wanted is None else {k: m for k, (m, _) in wanted.requests.items()}
-        self.state = None if wanted is None else wanted.state
-        self.asked: list[RequestToClient] = []
-        self.responses: dict[str, bytes] = {}
-        self.timer: Timer | None = None
-
-    def end(self, outcome: Outcome) -> None:
-        """End the call: its client has said no, or cannot be asked."""
-        self.upstream.calls.end(self.leg, outcome)
-
-    def keep(self, size: int) -> Failure | None:
-        """Count what is kept of a round, or say why there is no room for it."""
-        kept = self.leg.kept
-        if kept is not None and kept.share is not None and not kept.grow(size):
-            failure = no_room(kept.share, size, server=self.upstream.entry.name)
-            return with_details(failure, outcome_unknown=True)
-        self._kept_bytes += size
-        return None
-
-    def keep_instead(self, size: int) -> None:
-        """Count so much instead of what is kept of the round."""
-        if self.leg.kept is not None:
-            self.leg.kept.add(size - self._kept_bytes)
-        self._kept_bytes = size
-
-
 class InputRounds:
     """Tells what answers mean, and which calls of legacy clients wait for their clients."""
 
@@ -110,7 +63,7 @@ class InputRounds:
         self._questions = asked
         self._parked_calls = parked
         self._send = send
-        self._loops: dict[UpstreamRequest, _InputLoop] = {}
+        self._loops: dict[UpstreamRequest, InputLoop] = {}
         self._asked: dict[Upstream, int] = {}
         """How many questions of a process clients have not answered."""
         asked.when_gone.append(self._server_gone)
@@ -142,7 +95,7 @@ class InputRounds:
             self._forget(leg)
         return meant
 
-    def _forget(self, leg: UpstreamRequest) -> _InputLoop | None:
+    def _forget(self, leg: UpstreamRequest) -> InputLoop | None:
         loop = self._loops.pop(leg, None)
         if loop is not None:
             self._count(loop.upstream, -loop.open)
@@ -236,7 +189,7 @@ class InputRounds:
         session = self._state.sessions.get(SessionId(leg.owner))
         loop = self._loops.get(leg)
         if loop is None:
-            loop = self._loops[leg] = _InputLoop(upstream, leg)
+            loop = self._loops[leg] = InputLoop(upstream, leg)
             leg.is_asking = True  # where it is asked nothing its end matters all the same
             upstream.calls.gate.watch(leg, partial(self._over, leg))
         loop.rounds += 1
@@ -268,7 +221,7 @@ class InputRounds:
         return None
 
     def _ask(
-        self, loop: _InputLoop, session: Session, key: str, method: str, params: bytes | None
+        self, loop: InputLoop, session: Session, key: str, method: str, params: bytes | None
     ) -> None:
         def heard(result: Raw | None, error: Raw | None) -> None:
             self._heard(loop, key, method, result, error)
@@ -284,7 +237,7 @@ class InputRounds:
         loop.asked.append(asked)
 
     def _heard(
-        self, loop: _InputLoop, key: str, method: str, result: Raw | None, error: Raw | None
+        self, loop: InputLoop, key: str, method: str, result: Raw | None, error: Raw | None
     ) -> None:
         is_object = result is not None and envelope.object_of(result) is not None
         said: Raw | bytes | None = result if is_object else translation.response_for_error(method)
@@ -299,7 +252,7 @@ class InputRounds:
         if len(loop.responses) == len(loop.methods):
             self._end_round(loop)
 
-    def _end_round(self, loop: _InputLoop) -> None:
+    def _end_round(self, loop: InputLoop) -> None:
         """Call again, with all the answers."""
         leg, upstream = loop.leg, loop.upstream
         responses = {key: loop.responses[key] for key in loop.methods}

@@ -17,6 +17,7 @@ from mcpd.core.mcp import translation
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT
 from mcpd.core.mcp.methods import Route
 from mcpd.core.requests import call_facts, loss
+from mcpd.core.requests.call_facts import CallCounts
 from mcpd.core.requests.call_gate import CallGate
 from mcpd.core.requests.inflight import OURS, End, Inflight, Outcome, UpstreamRequest, failed
 from mcpd.core.requests.noise import Noise
@@ -26,7 +27,7 @@ from mcpd.core.requests.room import Room
 from mcpd.core.requests.start_wait import StartWait
 from mcpd.core.requests.timeouts import Timeouts
 from mcpd.core.requests.unwritten import Unwritten
-from mcpd.core.requests.usage import CallCounts, Usage
+from mcpd.core.requests.usage import Usage
 from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.framing import Frame
 from mcpd.ids import SlotId
@@ -251,8 +252,8 @@ class Calls(Process):
     def take(self, wire_id: int) -> UpstreamRequest | None:
         """Take a request out that the process has answered; ``None`` where nobody waits for it."""
         leg = self.inflight.close(wire_id, self._ctx.now)
-        if leg is not None and self.gate.unread:
-            self.gate.answered(wire_id)
+        if leg is not None and self.gate.calls_given_up.unread:
+            self.gate.calls_given_up.answered(wire_id)
         return leg
 
     def meanwhile(self, leg: UpstreamRequest) -> str:

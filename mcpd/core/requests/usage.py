@@ -1,4 +1,4 @@
-"""Whether a server is in use, so that an idle one can be stopped, and how many calls it got."""
+"""Whether a server is in use, so that an idle one can be stopped."""
 
 from __future__ import annotations
 
@@ -54,17 +54,3 @@ class Usage:
     def reclaim(self) -> None:
         """Keep the process in use: its slot is not released after all."""
         self._when_free = None
-
-
-class CallCounts:
-    """The calls of tools that have ended, and those of them that ended in an error."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.errors = 0
-
-    def take(self) -> tuple[int, int]:
-        """Return the calls and errors counted so far, and set both to 0."""
-        counts = (self.calls, self.errors)
-        self.calls = self.errors = 0
-        return counts

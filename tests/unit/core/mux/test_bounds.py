@@ -13,7 +13,7 @@ from mcpd.core.mcp import modern_meta
 from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.mux.mux import Mux
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS
-from mcpd.core.requests.call_gate import MOST_GIVEN_UP
+from mcpd.core.requests.given_up import MOST_GIVEN_UP
 from tests.unit.core.mux.world import World
 
 MIB = 1 << 20
