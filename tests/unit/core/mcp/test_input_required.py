@@ -54,12 +54,12 @@ def test_one_of_requests_and_state_is_enough():
         b'{"inputRequests":{"q":{"method":"roots/list","params":[]}}}',
     ],
 )
-def test_input_that_cannot_be_asked_for_is_the_servers_fault(result: bytes):
+def test_malformed_input_requests_are_refused(result: bytes):
     with pytest.raises(ValueError, match=r"input|request|result"):
         read_input_required(result)
 
 
-def test_input_is_asked_for():
+def test_a_result_that_requests_input_is_written():
     asked = {"q1": ("elicitation/create", b'{"message":1.0}'), "q2": ("roots/list", None)}
     result = input_required_result(asked, "st\ud83date", INFO)
     assert b'{"method":"elicitation/create","params":{"message":1.0}}' in result

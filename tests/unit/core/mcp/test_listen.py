@@ -22,7 +22,7 @@ META = "io.modelcontextprotocol/"
 ODD = b'"odd": [1e400, 1.0, {"a":1,"a":2}, "\\ud83d", "\\u00e9"]'
 
 
-def test_what_is_listened_to_is_read():
+def test_the_notifications_of_a_listen_are_read():
     wanted = {
         "toolsListChanged": True,
         "promptsListChanged": False,
@@ -49,13 +49,13 @@ def test_what_is_listened_to_is_read():
         {"notifications": {"taskIds": {}}},
     ],
 )
-def test_what_cannot_be_listened_to_is_refused(params: Any):
+def test_malformed_notifications_are_refused(params: Any):
     with pytest.raises(ValueError, match="notifications"):
         read_listen(json.dumps(params).encode())
 
 
 @pytest.mark.parametrize("ident", [b"1", b'"1"', b'"\\u0031"'])
-def test_a_listen_is_named_as_its_client_named_it(ident: bytes):
+def test_messages_of_a_listen_have_the_id_of_its_request(ident: bytes):
     key = b'"io.modelcontextprotocol/subscriptionId":' + ident
     assert acknowledgement_params(ident, Listen(tools=True)) == (
         b'{"_meta":{' + key + b'},"notifications":{"toolsListChanged":true}}'
@@ -69,7 +69,7 @@ def test_a_listen_is_named_as_its_client_named_it(ident: bytes):
     assert without_subscription_id(with_subscription_id(None, ident)) == (None, ident)
 
 
-def test_a_notification_is_tagged_instead_of_again():
+def test_the_subscription_id_of_a_notification_is_replaced():
     params = b'{"_meta":{"x":1,"io.modelcontextprotocol/subscriptionId":5}}'
     assert msgspec.json.decode(with_subscription_id(params, b'"mine"')) == {
         "_meta": {"x": 1, META + "subscriptionId": "mine"}

@@ -25,7 +25,7 @@ def discovered(**more: Any) -> bytes:
     return json.dumps({**said, **more}).encode()
 
 
-def test_a_server_is_read_as_it_introduces_itself():
+def test_the_result_of_discover_is_read():
     result = discovered(
         supportedVersions=["2030-01-01", "2026-07-28", "2025-11-25"],
         instructions="be kind",
@@ -67,7 +67,7 @@ def test_an_introduction_that_cannot_be_used_is_refused(result: bytes):
         modern.read_discover(result, "entry")
 
 
-def test_a_client_is_told_what_discover_has():
+def test_the_result_of_discover_is_written():
     assert json.loads(modern.discover_result(b'{"tools":{}}', INFO, b'"be kind"')) == {
         "resultType": "complete",
         "supportedVersions": ["2026-07-28"],
@@ -121,7 +121,7 @@ def test_lists_of_each_server_can_change_and_tasks_are_those_of_the_extension():
         (b"[]", None),
     ],
 )
-def test_a_result_says_what_it_is(result: bytes, expected: str | None):
+def test_the_type_of_a_result_is_read(result: bytes, expected: str | None):
     assert modern.result_type(Raw(result)) == expected
 
 
@@ -142,11 +142,11 @@ ABOUT = b'"io.modelcontextprotocol/serverInfo":' + INFO
         (b"[]", b"[]"),
     ],
 )
-def test_a_legacy_result_is_stamped_in_front(result: bytes, expected: bytes):
+def test_a_legacy_result_gets_its_modern_members_in_front(result: bytes, expected: bytes):
     assert modern.to_modern_result(Raw(result), INFO) == expected.replace(b"%b", ABOUT)
 
 
-def test_a_result_that_is_kept_says_how_long_unless_it_says_so_itself():
+def test_caching_hints_are_added_unless_the_result_has_them():
     both = json.loads(modern.to_modern_result(b'{"a":1}', INFO, hints=(0, "private")))
     assert (both["ttlMs"], both["cacheScope"]) == (0, "private")
     own = json.loads(modern.to_modern_result(b'{"ttlMs":5}', INFO, hints=(0, "private")))
@@ -165,5 +165,5 @@ def test_a_result_that_is_kept_says_how_long_unless_it_says_so_itself():
         (b'{"resultType":"complete"}', b"{}"),
     ],
 )
-def test_a_modern_result_loses_what_a_legacy_client_does_not_know(result: bytes, expected: bytes):
+def test_a_result_for_a_legacy_client_has_no_modern_members(result: bytes, expected: bytes):
     assert modern.to_legacy_result(Raw(result)) == expected

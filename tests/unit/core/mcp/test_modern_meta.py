@@ -29,7 +29,7 @@ def read(meta: Any) -> ClientInfo | None:
     return modern_meta.read_envelope(json.dumps(meta).encode())
 
 
-def test_a_request_says_who_asks():
+def test_the_envelope_of_a_request_is_read():
     capabilities = {"elicitation": {"url": {}}, "roots": {}, "x": 1}
     client_info = read(
         envelope(
@@ -52,15 +52,15 @@ def test_without_a_version_it_is_no_modern_request(meta: Any):
     assert read(meta) is None
 
 
-def test_nobody_has_to_say_more_than_version_and_capabilities():
+def test_version_and_capabilities_are_enough():
     client_info = read(envelope())
     assert client_info == ClientInfo(Era.MODERN)
 
 
 @pytest.mark.parametrize("info", [None, "me", 5])
-def test_an_info_that_is_none_is_left_out(info: Any):
+def test_an_invalid_client_info_is_left_out(info: Any):
     """
-    It is for display alone, and nobody may depend on it.
+    It is for display only.
     """
     client_info = read(envelope(clientInfo=info))
     assert client_info is not None and client_info.info is None
@@ -116,7 +116,7 @@ def test_the_envelope_goes_in_front_and_the_rest_stays_as_it_is():
         assert modern_meta.with_envelope(given, client_info) == expected.replace(b"%b", said)
 
 
-def test_what_a_legacy_client_says_of_itself_in_passing_does_not_count():
+def test_envelope_members_of_a_legacy_client_are_replaced():
     meta = json.dumps({"x": 1, **envelope(logLevel="debug", clientInfo={"name": "forged"})})
     params = modern_meta.with_envelope(b'{"_meta":%b}' % meta.encode(), UNKNOWN_CLIENT)
     assert json.loads(params) == {"_meta": {**envelope(), "x": 1}}

@@ -33,7 +33,7 @@ def find_problem(method: str, params: str) -> str | None:
         ("resources/read", '{"uri":"x","arguments":5}'),
     ],
 )
-def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
+def test_well_formed_parameters_have_no_problem(method: str, params: str) -> None:
     assert find_problem(method, params) is None
 
 
@@ -57,5 +57,5 @@ def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
         ("completion/complete", f'{{{PROMPT},"argument":"a"}}', "argument"),
     ],
 )
-def test_what_is_not_is_named(method: str, params: str, member: str) -> None:
+def test_a_malformed_parameter_is_named(method: str, params: str, member: str) -> None:
     assert (find_problem(method, params) or "").startswith(f"{member} must")

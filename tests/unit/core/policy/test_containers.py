@@ -52,7 +52,7 @@ def test_what_is_run_is_found_behind_any_options(line: str, before: str, image: 
 )
 def test_nothing_else_is_taken_for_one(line: str):
     """
-    What somebody else makes and looks after is not for us to stop.
+    Such containers are not mcpd's to stop.
     """
     command, *args = line.split()
     assert container_run(command, args) is None

@@ -197,7 +197,7 @@ def test_a_chunk_of_many_lines_is_told_from_others(data: bytes, many: int, more:
     assert has_many_lines(data, many) is more
 
 
-def test_how_a_line_begins_that_has_not_ended_can_be_seen():
+def test_the_head_of_a_partial_frame_is_available():
     framer = Framer(100)
     framer.feed(b"{}\nbe")
     framer.feed(b"gun")

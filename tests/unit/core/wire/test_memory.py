@@ -1,4 +1,4 @@
-"""What is kept for peers is counted, and nobody takes all of the room."""
+"""Memory kept for peers is counted, and no peer can use all of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_one_peer_gets_half_and_two_get_a_third_each():
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40 * MIB)), max_size=200))
-def test_the_bound_holds_whoever_takes_what(steps: list[tuple[int, int]]):
+def test_the_limit_holds_for_any_sequence_of_peers(steps: list[tuple[int, int]]):
     memory = Memory(64 * MIB)
     shares = [Share(memory) for _ in range(10)]
     for number, size in steps:
@@ -50,7 +50,7 @@ def test_a_peer_that_comes_when_all_is_taken_has_a_little_room():
     assert not late.take(1)
 
 
-def test_a_request_counts_until_the_last_who_keeps_it_lets_go():
+def test_a_request_counts_until_its_last_release():
     share = Share(Memory(MIB))
     request = RequestMemory()
     assert request.enter(share, 1000)

@@ -43,7 +43,7 @@ def test_only_the_top_level_member_changes(item: bytes, expected: bytes):
         ),
     ],
 )
-def test_of_a_member_that_occurs_twice_both_change(item: bytes, expected: bytes):
+def test_both_values_of_a_repeated_member_change(item: bytes, expected: bytes):
     """
     Readers differ in which of the two they believe.
     """
