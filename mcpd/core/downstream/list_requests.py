@@ -85,6 +85,9 @@ class ListRequests:
         entry = self._state.entries.get(request.session.server or "", upstream.entry)
         if listing is not None:
             self._reply_known(request, entry, listing, is_held=False)
+        else:  # nor was it ever read for us
+            request.session.incomplete.add(kind)
+            self._reply_list(request, entry, kind, Listing.empty(kind), _NO_HINTS)
 
     def _not_listed(self, upstream: Upstream, request: ClientRequest, failure: Failure) -> None:
         """Answer with what was listed for us, if it is known, or with the failure."""
