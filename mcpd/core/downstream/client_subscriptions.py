@@ -38,8 +38,8 @@ DRAINING: Final = Failure(
 class ClientSubscriptions:
     """A client's listen is ours: no server knows of it, nor ends it.
 
-    It is no request in flight, and keeps no server running. Its client hears of nothing before
-    the acknowledgement, and of everything that was to be told meanwhile right after it.
+    It is no request in flight, and keeps no server running. Its client gets no notification before
+    the acknowledgement, and of all that has changed by then right after it.
     """
 
     def __init__(self, state: MuxState, slots: Slots, owners: ResourceOwners) -> None:

@@ -123,7 +123,7 @@ class ListRequests:
     def _reply_known(
         self, request: ClientRequest, entry: Entry, known: Listing, *, is_held: bool
     ) -> None:
-        """Answer with a list that is known, as fresh as it is to be had now."""
+        """Answer with a list that is known, after reading it again if it may have changed."""
         kind, session = _KINDS[request.method.kind or ""], request.session
         upstream = self._state.lister(session, entry.name)
         client = self._state.client_of(session, request)

@@ -49,7 +49,7 @@ class Mux:
         self, settings: Settings, *, suggest: Callable[[str, Iterable[str]], list[str]]
     ) -> None:
         self.context = Context(settings, suggest)
-        """Its ``soonest`` spares whoever drives us a look at the next deadline."""
+        """``context.soonest`` is the next deadline; the dispatcher sets its timer by it."""
         self._state = state = MuxState(self.context)
         # a client's questions: of legacy servers, of modern ones, and parked calls
         self._open_questions = OpenQuestions()

@@ -146,7 +146,7 @@ class Notifier:
                 session.notify_always("notifications/message", told, _request_of(upstream, session))
 
     def _hears_logs(self, ident: int) -> bool:
-        """Tell whether a session hears of what is logged for no request."""
+        """Tell whether a session gets log messages that belong to no request."""
         session = self._session(SessionId(ident))
         return session is not None and session.is_initialized
 

@@ -63,7 +63,7 @@ def sessions(state: MuxState) -> list[SessionReport]:
 
 def report(state: MuxState, name: str) -> EntryReport:
     """Return what there is to say of a configured server."""
-    now = state.ctx.now  # whoever asks has just caused an event
+    now = state.ctx.now  # the request for this report has just caused an event
     upstreams = state.upstreams_of(name)
     slots = tuple(
         SlotReport(

@@ -279,7 +279,7 @@ class InputRounds:
             self._questions.to_clients.withdraw(asked)
 
     def _server_gone(self, upstream: Upstream) -> None:
-        """What is repeated after a crash begins anew: no other process knows these answers."""
+        """Forget the answers for a call that is repeated: the next process asks again."""
         if upstream.calls.era is not Era.MODERN:
             return
         for leg in upstream.calls.inflight.all():

@@ -81,7 +81,7 @@ class ParkedCalls:
     def restart(
         self, upstream: Upstream, leg: UpstreamRequest, asks: dict[str, tuple[str, bytes | None]]
     ) -> bytes:
-        """Return the result that asks a client something and then has it call anew."""
+        """Return the result that asks a client something and has it call again."""
         self._drop(leg)
         call = self._begin(upstream, leg)
         call.asks.update(asks)
@@ -102,7 +102,7 @@ class ParkedCalls:
             self._ask(call, request)
 
     def _ask(self, call: ParkedCall, request: ClientRequest) -> None:
-        """Answer a client's request with what is to be asked; its call is parked from now on."""
+        """Answer a client's request with the questions; its call is parked from now on."""
 
         call.leg.recipient = call
         call.upstream.calls.timeouts.suspend(call.leg)
@@ -154,7 +154,7 @@ class ParkedCalls:
     ) -> bool:
         """Take a request that brings answers; tell whether it was one for us.
 
-        It is not where a modern server asked, and where the call is to be made again.
+        It is not where a modern server asked, and where the client has to make the call again.
         ``upstream`` is where it would go now, ``None`` where ``server`` cannot be used: a call
         that has its outcome gets that nevertheless.
         """

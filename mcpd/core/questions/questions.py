@@ -1,10 +1,8 @@
 """Questions of legacy servers, to the only session that they can be for; never guessed.
 
-A legacy server's request says nothing about the call that caused it. It belongs to the only
-session with calls in flight that can have caused it; where that session cannot answer, or where
-there are several that take no turns, the server gets an error and its tool goes on.
-
-``to_clients`` is shared with ``InputRounds``.
+A legacy server's request says nothing about the call that caused it. If exactly
+one session has calls in flight that can have caused it, the request is for that session. If that
+session cannot answer, or if there are several, the server gets an error and its tool goes on.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ class RequestsToClients:
             self._refuse(asked)
 
     def session_gone(self, session: Session) -> None:
-        """Forget what a session was asked; whoever asked knows that it is gone."""
+        """Forget the requests to a session that is gone; their callers know that it is."""
         for number in list(self._open.get(session.id, {})):
             self._take(session.id, number)
 

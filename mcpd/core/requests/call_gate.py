@@ -1,11 +1,11 @@
-"""CallGate: of a server that asks, one session at a time has calls in flight that it can ask about.
+"""CallGate: lets one session at a time call a server that asks questions.
 
 A legacy server's question does not say which call caused it. With the calls of one session alone
-in flight there is nothing to guess. So the condition to send one is "whatever is in flight that
-can cause a question is mine", not "I hold a token": several sessions may be in flight when a
-server turns out to ask. A session whose question is open for a while lends its turn; its own
-further requests never wait, because answering may need the server. A call that is given up keeps
-its turn until the process has read that: what it asks before is for nobody else.
+in flight there is nothing to guess. So a session may send a call while all calls in flight that
+can cause a question are its own. It holds no token: several sessions may have calls in flight
+when a server asks for the first time. A session whose question is open for a while lends its
+turn; its own further requests never wait, because answering may need the server. A call that is
+given up keeps its turn until the process has read that: what it asks before is for nobody else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcpd.core.requests.inflight import Outcome, UpstreamRequest, failed
 from mcpd.core.requests.process import Process
 
 LENDS_AFTER: Final = 2.0
-"""Seconds that a question is open before others' calls go ahead."""
+"""Seconds that a question is open before calls of other sessions may go ahead."""
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class CallGate:
         self._running: dict[UpstreamRequest, None] = {}
         self._holders: dict[int, _Holder] = {}
         self._lines: dict[int, _Line] = {}
-        """Who waits, whoever came first in front; a session goes with all that it has."""
+        """The sessions that wait, in order of arrival; a session's requests go all together."""
         self._length = 0
         """How many requests wait."""
         self._open: dict[int, _Open] = {}

@@ -44,7 +44,7 @@ class GivenUp:
         """Take a call that the process was just told is given up."""
         # a process that never reads costs no more memory than this
         leg.params = leg.unanswered_params = None
-        # even where no client is to be asked: that may change before the process reads this
+        # even where no client can be asked: that may change before the process reads this
         timer = self._ctx.after(READS_IN, lambda: self._let_go((leg,)))
         self.unread[leg] = (timer, 0)
         self.unread[leg] = (timer, self._ask_whether_read(leg))

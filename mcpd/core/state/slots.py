@@ -143,7 +143,9 @@ class Slots:
         self._state.keys.pop(slot, None)
         name = upstream.entry.name
         failure = Failure("server_stopped", f"{name}: {reason}", name, True)
-        self._state.ctx.emit(CloseSlot(slot, reason))  # first: who is let down may open it anew
+        self._state.ctx.emit(
+            CloseSlot(slot, reason)
+        )  # first: a request that fails now may open it again
         upstream.down(failure, is_planned=True, comes_back=False)
         self.forget_strangers()
 

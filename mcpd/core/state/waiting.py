@@ -1,4 +1,7 @@
-"""Requests that wait for a server, and the one place where they go on."""
+"""Requests of clients that wait for a process, a list or a log level, and go on in one place.
+
+Calls wait elsewhere, in ``core.requests``: for the process, for their turn, and for room.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Waiting(Generic[R]):
         self._refuse = refuse
 
     def __call__(self, *came: object) -> None:
-        """Resume the request. What came may end with a failure."""
+        """Resume the request. The last argument may be a failure."""
         request = self._request
         request.leave = None
         if request.is_over:

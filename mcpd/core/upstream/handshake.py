@@ -109,7 +109,7 @@ class Handshake:
             params = own_info.handshake_params(ours, self._calls.entry, ask.offer)
         else:
             params = modern.discover_params(ours)
-        self._calls.era = Era.LEGACY  # until it is known: nothing is to be translated
+        self._calls.era = Era.LEGACY  # until it is known: translate nothing
         self._calls.own_requests.ask(_QUESTIONS[ask.era], params, self._answered)
 
     def _answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:

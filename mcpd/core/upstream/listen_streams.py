@@ -1,4 +1,7 @@
-"""Our listens at one modern process: one for its lists, one for each thing somebody follows."""
+"""The ``subscriptions/listen`` requests that are open at one modern process.
+
+There is one for its lists, and one for each resource or task that a client follows.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +59,11 @@ class _ListenStream:
 
 
 class ListenStreams:
-    """What one process tells us unasked, because we asked for it.
+    """The streams of notifications from one process.
 
-    A listen has no answer for as long as it lives: it is not in flight, has no time, and keeps
-    no server from being idle. One that the server ends is opened again while the process lives.
+    A listen request is not answered until its stream ends: it does not count as in flight, has no
+    time-out, and a server that has only these is idle. One that the server ends is opened again
+    while the process lives.
     """
 
     def __init__(self, ctx: Context, calls: Calls, reopened: Callable[[list[Kind]], None]) -> None:
@@ -168,7 +172,7 @@ class ListenStreams:
         return wire_id is None or wire_id in self._open
 
     def carries_update(self, params: Raw, topic: Topic) -> bool:
-        """Tell likewise, and that it is the one of several listens that counts.
+        """Do the same for a list, if this is the stream of several that counts.
 
         An update of a part comes by the listen for it and by those for what it is a part of.
         """

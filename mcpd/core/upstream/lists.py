@@ -178,8 +178,8 @@ class Lists:
     def _is_stale(self, kind: Kind) -> bool:
         """Tell whether a list may be another by now than our copy, and can be read again.
 
-        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for whoever gives
-        one; 0, which is what legacy servers have, says nothing about when the list changes.
+        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for servers that
+        send one; 0, which is what legacy servers have, says nothing about when the list changes.
         """
         if not self._calls.is_ready or not self._host.has(kind.capability):
             return False

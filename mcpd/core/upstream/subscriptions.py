@@ -15,7 +15,7 @@ from mcpd.core.wire import envelope
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A task of a modern server, by its id; whoever knows that may hear of it."""
+    """A task of a modern server, by its id; a client that knows the id may subscribe to it."""
 
     id: str
 
@@ -31,7 +31,7 @@ Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 
 
 PARENT_CHARS: Final = 8192
-"""Characters of the longest URI whose subscribers hear of its parts, and whose parents' do."""
+"""Characters of the longest URI that is matched with those of its parts and parents."""
 
 
 class Topics:
@@ -142,7 +142,7 @@ class Subscriptions:
         return list(self._of.get(subscriber, ()))
 
     def down(self) -> None:
-        """The process is gone: nothing is open any more, everything wanted is to be renewed."""
+        """Note that the process is gone: all subscriptions have to be opened again."""
         for topic, followed in list(self._followed.items()):
             followed.is_open = followed.is_moving = False
             self._forget(topic, followed)

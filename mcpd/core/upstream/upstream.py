@@ -228,7 +228,7 @@ class Upstream:
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
         """There is no process: fail what it was asked, and keep what may go to the next one."""
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
-        self.calls.is_ready = False  # whoever gets a turn now waits for the next process
+        self.calls.is_ready = False  # a session that gets its turn now waits for the next process
         self._observer.process_gone(self)
         if self._keep_timer is not None:
             self.keep_lists()
