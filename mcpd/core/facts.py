@@ -1,4 +1,4 @@
-"""What happened, as values; logs and events are made from these. Units are in the names."""
+"""Facts: what happened, as values. Logs and events are made from them. Names have the units."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpd.ids import SessionId, SlotId
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a request could not be served, as its sender will be told.
+    """Why a request failed, for the client that made it.
 
     ``kind`` is one of the product's error kinds, ``details`` further members of the error's data.
     """
@@ -38,14 +38,14 @@ class ServerReady(msgspec.Struct, frozen=True):
     slot: SlotId
     generation: int
     pid: int | None
-    """``None`` for a server that is no process."""
+    """``None`` for a server that is not a process."""
     duration_s: float
     era: str
     protocol_version: str
 
 
 class ServerCrashed(msgspec.Struct, frozen=True):
-    """A process ended, or was given up, without being asked to."""
+    """A process ended by itself, or could not be used."""
 
     server: str
     slot: SlotId
@@ -54,7 +54,7 @@ class ServerCrashed(msgspec.Struct, frozen=True):
 
 
 class ServerBackoff(msgspec.Struct, frozen=True):
-    """The next start waits."""
+    """The next start waits for ``delay_s``, after ``failures`` in a row."""
 
     server: str
     slot: SlotId
@@ -63,7 +63,7 @@ class ServerBackoff(msgspec.Struct, frozen=True):
 
 
 class ServerFailed(msgspec.Struct, frozen=True):
-    """Too many deaths: nothing more is tried until somebody says so."""
+    """The server crashed too often and is given up, until a user starts it."""
 
     server: str
     slot: SlotId
@@ -79,7 +79,7 @@ class ServerStopping(msgspec.Struct, frozen=True):
 
 
 class ServerStopped(msgspec.Struct, frozen=True):
-    """A process and its whole tree are gone."""
+    """A process and its whole process tree are gone."""
 
     server: str
     slot: SlotId
@@ -88,24 +88,24 @@ class ServerStopped(msgspec.Struct, frozen=True):
 
 
 class ServerOverMemory(msgspec.Struct, frozen=True):
-    """A process tree takes more memory than its entry allows."""
+    """A process tree uses more memory than its entry allows."""
 
     server: str
     slot: SlotId
     memory_bytes: int
     limit_bytes: int
     is_busy: bool
-    """It has something to do; else it is restarted at once."""
+    """Whether the server has pending requests; if not, it is restarted at once."""
 
 
 class StrayEnded(msgspec.Struct, frozen=True):
-    """An orphan of no server that lives came to us, and is being ended."""
+    """An orphaned process of a server that is gone was found, and is being ended."""
 
     pid: int
 
 
 class CatalogChanged(msgspec.Struct, frozen=True):
-    """A list of a server is another one than before."""
+    """A list of a server has changed."""
 
     server: str
     kind: str
@@ -113,7 +113,7 @@ class CatalogChanged(msgspec.Struct, frozen=True):
 
 
 class ServerNoise(msgspec.Struct, frozen=True):
-    """A server wrote something on stdout that is no message for anybody."""
+    """A server wrote a line on stdout that is not a valid message."""
 
     server: str
     reason: str
@@ -122,14 +122,14 @@ class ServerNoise(msgspec.Struct, frozen=True):
 
 
 class ServerWarning(msgspec.Struct, frozen=True):
-    """A server did something odd that cost nobody anything, or little."""
+    """A warning about a server, such as a violation of the protocol with little effect."""
 
     server: str
     text: str
 
 
 class ServerLogged(msgspec.Struct, frozen=True):
-    """A log message of a server that could be attributed to no session."""
+    """A server sent a log message that belongs to no session."""
 
     server: str
     level: str
@@ -145,7 +145,7 @@ class SessionOpened(msgspec.Struct, frozen=True):
 
 
 class SessionNamed(msgspec.Struct, frozen=True):
-    """A session's client has said what it is, for the first time."""
+    """The client of a session has sent its name for the first time."""
 
     session: SessionId
     server: str | None
@@ -162,14 +162,14 @@ class SessionClosed(msgspec.Struct, frozen=True):
 
 
 class FrameRejected(msgspec.Struct, frozen=True):
-    """A client sent something that was answered by us with an error."""
+    """A client sent an invalid message, and got an error from mcpd."""
 
     session: SessionId
     reason: str
 
 
 class CallStarted(msgspec.Struct, frozen=True):
-    """A request of a client, or of a person, is on its way to a server.
+    """A request of a client, or of a user, was sent towards a server.
 
     ``method`` is MCP's, ``name`` that of the tool or the prompt, or the URI of the resource.
     """
@@ -181,7 +181,7 @@ class CallStarted(msgspec.Struct, frozen=True):
 
 
 class CallWaited(msgspec.Struct, frozen=True):
-    """A call was sent that had to wait for a start, for its turn, for room or for a check."""
+    """A call was sent after it waited: for a start, its turn, room or a check."""
 
     session: SessionId
     server: str
@@ -191,7 +191,7 @@ class CallWaited(msgspec.Struct, frozen=True):
 
 
 class CallEnded(msgspec.Struct, frozen=True):
-    """A call ended, in whatever way.
+    """A call ended.
 
     ``outcome`` is ``answered``, ``error`` (the server's, or a tool's), ``failed``, ``timed_out``,
     ``cancelled``, ``refused`` or ``lost``; ``kind`` is the kind of our failure, if it was one.
@@ -210,13 +210,14 @@ class CallEnded(msgspec.Struct, frozen=True):
 
 
 CallFact = CallStarted | CallWaited | CallEnded
-"""Told only where something listens for them: there are several for each call."""
+"""Reported only if there is a listener: each call has several."""
 
 
 class FactsOmitted(msgspec.Struct, frozen=True):
-    """Within a second a peer caused more facts of one kind than are told one by one.
+    """A peer caused more facts of one kind within a second than are reported one by one.
 
-    ``kind`` is the name of their type. They are of a server or of a session.
+    ``kind`` is the name of their type, ``count`` how many were left out. The peer is a server or a
+    session.
     """
 
     kind: str

@@ -56,7 +56,7 @@ class Dispatcher:
     def connect(self, supervisor: Supervisor) -> None:
         """Have the supervisor start and stop servers.
 
-        Called once: events cause commands to the supervisor, which causes events.
+        Called once, after both exist: the supervisor causes events, and events cause commands.
         """
         self._supervisor = supervisor
         self.route(

@@ -12,10 +12,10 @@ from msgspec import Raw
 from mcpd import tasks
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.interface.events import (
-    Admitted,
     FrameFromSession,
     InputEnded,
     Join,
+    LeftReserve,
     Release,
     SessionClosed,
     SessionOpened,
@@ -180,7 +180,7 @@ class UnixSessions:
         *,
         mux: Mux,
         sessions: Sessions,
-        dispatch: Callable[[Admitted | InputEnded], None],
+        dispatch: Callable[[LeftReserve | InputEnded], None],
         settings: Callable[[], DaemonConfig],
         refused: Callable[[str], None],
         broken: Callable[[SessionId, str], None],
@@ -201,7 +201,7 @@ class UnixSessions:
             most=MOST_CONNECTIONS,
             usable_fds=lambda: (descriptors.usable(), descriptors.usable_for_control()),
             connect=self._connect,
-            admitted=lambda connection: dispatch(Admitted(connection.session)),
+            admitted=lambda connection: dispatch(LeftReserve(connection.session)),
             is_idle=lambda connection: not mux.owes(connection.session),
             refused=refused,
         )

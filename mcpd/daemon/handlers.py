@@ -17,7 +17,7 @@ from mcpd.api.status import Status
 from mcpd.api.version import API
 from mcpd.config.entry import masked
 from mcpd.core.facts import Failure
-from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, Locate, ReadResource
+from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource, WorkspaceKnown
 from mcpd.core.interface.failures import with_details
 from mcpd.core.mcp import codes
 from mcpd.core.mux.mux import Mux
@@ -60,7 +60,7 @@ class ControlHandlers:
         ad_hoc: AdHoc,
         log: Pipeline,
         journal: Journal,
-        dispatch: Callable[[Locate], None],
+        dispatch: Callable[[WorkspaceKnown], None],
         shutdown: Callable[[float | None], None],
         problems: Callable[[], list[str]],
         http: Callable[[], list[str]],
@@ -99,7 +99,7 @@ class ControlHandlers:
     def hello(self, request: Request, params: api.HelloParams) -> results.Hello:
         """Introduce the daemon; note where the connection makes its control calls from."""
         if params.cwd is not None and params.cwd.startswith("/"):
-            self._dispatch(Locate(request.session, workspace_of((), params.cwd)))
+            self._dispatch(WorkspaceKnown(request.session, workspace_of((), params.cwd)))
         return {
             "version": __version__,
             "pid": os.getpid(),

@@ -26,10 +26,10 @@ LEFT_LENGTH = 300
 """Characters of a container engine's message about containers of a dead daemon."""
 
 LOG_DELAY_S = 0.1
-"""From the first answers that are possible to the import of structlog."""
+"""Seconds from when clients can connect until structlog is imported: it delays no first answer."""
 
 LOG_RETRY_S = 10.0
-"""Between two tries to import structlog."""
+"""Seconds between two tries to import structlog."""
 
 BAD_CONFIG = 78
 """Exit status: no file of the configuration could be read as one (EX_CONFIG)."""

@@ -167,7 +167,7 @@ class Snapshot:
         began = machine.began_at
         return {
             "for_s": None if began is None else round(self._now - began, 3),
-            "limit_s": machine.limit if began is not None else machine.next_limit(),
+            "limit_s": machine.start_limit if began is not None else machine.next_start_limit(),
             "installing": slot.is_installing,
         }
 

@@ -144,13 +144,13 @@ class Connection(asyncio.Protocol):
             if self._turns.is_behind:  # the frame was an array
                 self._turns.take(self._one_by_one(frames))
                 return
-        if self._is_unfinished or self._framer.pending() > REST_BYTES:
+        if self._is_unfinished or self._framer.partial_bytes() > REST_BYTES:
             self._count_unfinished()
 
     def _count_unfinished(self) -> None:
         if self._is_over:
             return
-        size = self._framer.kept()
+        size = self._framer.buffered_bytes()
         self._is_unfinished = size > REST_BYTES
         self._outboxes.count_unfinished(self, size if self._is_unfinished else 0)
 

@@ -53,7 +53,7 @@ class Containers:
     ) -> tuple[PreparedCommand, Container | None]:
         """Return the command with options added, and the container that it may start."""
         program, *args = command.argv
-        run = containers.recognise(program, args)
+        run = containers.container_run(program, args)
         if run is None:
             return command, None
         label = f"{containers.LABEL}={tag}"

@@ -11,7 +11,8 @@ from mcpd import tasks
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.interface.events import ProbeRead, ServerDown, ServerUp
-from mcpd.core.lifecycle.machine import Action, Down, End, Note, Spawn, Wish
+from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
+from mcpd.core.lifecycle.machine import AfterStop
 from mcpd.core.lifecycle.states import State
 from mcpd.core.mcp.versions import era_of
 from mcpd.ids import SlotId
@@ -104,7 +105,7 @@ class Driver:
         slot.machine.roll = random.random()
         self._do(slot, happened(self._now()))
 
-    def stop(self, slot: Slot, failure: Failure, then: Wish = Wish.NOTHING) -> None:
+    def stop(self, slot: Slot, failure: Failure, then: AfterStop = AfterStop.NOTHING) -> None:
         """Stop what runs in a slot; its requests fail with ``failure``."""
         self.input(slot, lambda now: slot.machine.stop(now, failure, then=then))
 
@@ -149,8 +150,8 @@ class Driver:
     def _do(self, slot: Slot, actions: list[Action]) -> None:
         for action in actions:
             match action:
-                case Note():
-                    self._note(slot, action, actions)
+                case StateChanged():
+                    self._state_changed(slot, action, actions)
                 case Spawn():
                     self.starts.add(slot, action.generation)
                 case Down():
@@ -165,17 +166,17 @@ class Driver:
         self.starts.pump()
         self._moved()
 
-    def _note(self, slot: Slot, note: Note, actions: list[Action]) -> None:
+    def _state_changed(self, slot: Slot, change: StateChanged, actions: list[Action]) -> None:
         """Publish a change of state."""
         tell, server, run = self._tell, slot.server, slot.run
         generation = slot.machine.generation
-        failure = None if note.failure is None else _explained(slot, note.failure)
+        failure = None if change.failure is None else _explained(slot, change.failure)
         if failure is not None:
             slot.failed_at = datetime.now(UTC)
-        is_clean = note.state is State.STOPPED and is_clean_exit(failure)
+        is_clean = change.state is State.STOPPED and is_clean_exit(failure)
         if failure is not None and not is_clean:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
-        match note.state:
+        match change.state:
             case State.READY if run is not None:
                 took = self._now() - (slot.machine.spawned_at or self._now())
                 era = era_of(slot.version).value
@@ -183,8 +184,8 @@ class Driver:
                     facts.ServerReady(server, slot.id, generation, run.pid, took, era, slot.version)
                 )
             case State.BACKOFF:
-                wait = note.delay_s or 0.0
-                tell(facts.ServerBackoff(server, slot.id, wait, note.failures))
+                wait = change.delay_s or 0.0
+                tell(facts.ServerBackoff(server, slot.id, wait, change.failures))
             case State.FAILED if failure is not None:
                 tell(facts.ServerFailed(server, slot.id, failure))
             case State.STOPPING:
@@ -201,7 +202,7 @@ class Driver:
         if slot.run is not None:
             slot.run.is_down = True
             slot.run.mute()
-        if slot.machine.is_between:
+        if slot.machine.is_between_processes:
             log = self._servers.log(slot.server)
             log.add("mcpd", f"{down.failure.message}; started again within the same start")
         failure = _explained(slot, down.failure)
@@ -245,7 +246,7 @@ class Driver:
         """End a run, or clean up after one that ended by itself."""
         backend = self._servers.backend(slot.id)
         grace = backend.grace if backend is not None else run.grace
-        if self._is_hurried or slot.machine.is_between:
+        if self._is_hurried or slot.machine.is_between_processes:
             grace = min(grace, HURRIED_GRACE_S)
         step = await run.end(grace)
         slot.run = None

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import msgspec
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import Rules
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.policy.runners import Package
 from mcpd.core.wire.framing import Frame, Oversized
 

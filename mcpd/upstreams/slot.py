@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.machine import Machine
-from mcpd.core.lifecycle.patience import Patience
+from mcpd.core.lifecycle.start_timeout import StartTimeout
 from mcpd.core.lifecycle.states import State
 from mcpd.ids import SlotId
 from mcpd.upstreams.run import Backend, Run
@@ -24,7 +24,7 @@ class Slot:
         cwd: str | None,
         before: frozenset[Slot],
         backend: Backend,
-        patience: Patience,
+        start_timeout: StartTimeout,
     ) -> None:
         self.id = ident
         self.server = server
@@ -33,7 +33,7 @@ class Slot:
         self.before = before
         """Slots of which nothing must be left before anything is started here."""
         self.package = backend.package
-        self.machine = Machine(server, backend.rules, patience)
+        self.machine = Machine(server, backend.rules, start_timeout)
         self.run: Run | None = None
         self.reason = ""
         """Why it is being stopped."""
@@ -50,14 +50,16 @@ class Slot:
         """Whether it counts against the number of servers that start at a time."""
         if self.machine.state is not State.STARTING:
             return False
-        return self.machine.is_between or (self.run is not None and not self.run.is_down)
+        return self.machine.is_between_processes or (self.run is not None and not self.run.is_down)
 
     @property
     def is_fetching(self) -> bool:
         """Whether it may be filling a package cache: until it was ready, or is gone."""
         if self.package is None:
             return False
-        return self.machine.is_between or (self.run is not None and not self.run.was_ready)
+        return self.machine.is_between_processes or (
+            self.run is not None and not self.run.was_ready
+        )
 
     @property
     def is_installing(self) -> bool:

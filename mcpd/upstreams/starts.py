@@ -39,7 +39,7 @@ class Starts:
 
     def add(self, slot: Slot, generation: int) -> None:
         """Queue a start; a further process of a start that is under way has its turn already."""
-        if slot.machine.is_between:
+        if slot.machine.is_between_processes:
             self._queue.appendleft((slot, generation))
         else:
             self._queue.append((slot, generation))
@@ -71,7 +71,7 @@ class Starts:
             self._is_pumping = False
 
     def _has_turn(self, slot: Slot, starting: int) -> bool:
-        return starting < self.at_once or slot.machine.is_between
+        return starting < self.at_once or slot.machine.is_between_processes
 
     def _count(self) -> int:
         return sum(slot.is_starting for slot in self._slots.open.values())

@@ -10,8 +10,9 @@ from typing import Any
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.interface.commands import OpenSlot
 from mcpd.core.interface.events import ServerDown
-from mcpd.core.lifecycle.machine import Wish, crash_loop
-from mcpd.core.lifecycle.patience import Patiences
+from mcpd.core.lifecycle.failures import crash_loop
+from mcpd.core.lifecycle.machine import AfterStop
+from mcpd.core.lifecycle.start_timeout import StartTimeouts
 from mcpd.core.lifecycle.states import State
 from mcpd.ids import SlotId
 from mcpd.upstreams.driver import Driver, Events, Servers
@@ -50,7 +51,7 @@ class Supervisor:
         )
         self._slots = self._driver.slots
         self._starts = self._driver.starts
-        self._patiences = Patiences()
+        self._start_timeouts = StartTimeouts()
         self._draining: Failure | None = None
         self._deadline: float | None = None
         self.is_stale = False
@@ -79,7 +80,7 @@ class Supervisor:
             command.cwd,
             before,
             backend,
-            self._patiences.of(launch_of(command.slot)),
+            self._start_timeouts.of(launch_of(command.slot)),
         )
 
     def close(self, ident: SlotId, reason: str) -> None:
@@ -97,7 +98,7 @@ class Supervisor:
         if (refusal := self._refusal(slot)) is not None:
             self._events.dispatch(ServerDown(ident, refusal, True, False))
             return
-        self._driver.input(slot, slot.machine.want)
+        self._driver.input(slot, slot.machine.start_on_demand)
         if slot.machine.state is State.FAILED:
             failure = crash_loop(slot.server, slot.machine.last_failure)
             self._events.dispatch(ServerDown(ident, failure, False, False))
@@ -127,7 +128,7 @@ class Supervisor:
         slot = self._slots.get(ident)
         if slot is None:
             return
-        slot.machine.probing(is_on)
+        slot.machine.set_probing(is_on)
         if slot.run is not None:
             slot.run.watch_probe(is_on=is_on)
 
@@ -135,7 +136,7 @@ class Supervisor:
         """Replace the run that is starting by another, within the same start."""
         if slot := self._slots.get(ident):
             failure = Failure("server_stopped", reason, slot.server, True)
-            self._driver.input(slot, lambda now: slot.machine.afresh(now, failure))
+            self._driver.input(slot, lambda now: slot.machine.replace_process(now, failure))
 
     def answered(self, ident: SlotId) -> None:
         """Note that the server has answered a call."""
@@ -169,7 +170,7 @@ class Supervisor:
         if self._draining is not None:
             slot.wake_waiters(self._draining)
             return outcome
-        self._driver.stop(slot, failure, then=Wish.START)
+        self._driver.stop(slot, failure, then=AfterStop.START)
         return outcome
 
     def stop(self, ident: SlotId, failure: Failure) -> None:
@@ -182,11 +183,11 @@ class Supervisor:
     def replace(self, ident: SlotId, failure: Failure) -> None:
         """Restart a server that has no users. Not a crash, and nobody waits for the outcome."""
         if slot := self._slots.get(ident):
-            self._driver.stop(slot, failure, then=Wish.START)
+            self._driver.stop(slot, failure, then=AfterStop.START)
 
     def reset_start_timeout(self, launch: str) -> None:
         """Begin the next start of a launch with the time-out of its entry, which has changed."""
-        self._patiences.of(launch).reset()
+        self._start_timeouts.of(launch).reset()
 
     def clear_failed(self, ident: SlotId, reason: str) -> None:
         """Let a server that failed too often start again."""

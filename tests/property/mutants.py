@@ -52,14 +52,16 @@ def replaced(owner: Any, name: str, by: Callable[..., Any]) -> Iterator[None]:
 def swap_two_sessions() -> Any:
     """The answer to one session's request goes to another's that is in flight as well."""
 
-    def close(original: Any, self: Inflight, wire_id: int) -> UpstreamRequest | None:
+    def close(
+        original: Any, self: Inflight, wire_id: int, now: float | None = None
+    ) -> UpstreamRequest | None:
         mine = self.get(wire_id)
         if mine is not None and mine.owner:
             for other in self.all():
                 if other.owner not in (0, mine.owner):
                     mine.recipient, other.recipient = other.recipient, mine.recipient
                     break
-        return original(self, wire_id)  # type: ignore[no-any-return]
+        return original(self, wire_id, now)  # type: ignore[no-any-return]
 
     return replaced(Inflight, "close", close)
 
@@ -81,8 +83,8 @@ def drop_a_tombstone() -> Any:
     def end(original: Any, self: Calls, leg: UpstreamRequest, outcome: Outcome) -> None:
         wire_id = leg.wire_id
         original(self, leg, outcome)
-        if outcome.how is End.CANCELLED and wire_id and wire_id == self._inflight._next - 1:
-            self._inflight._next = wire_id
+        if outcome.how is End.CANCELLED and wire_id and wire_id == self.inflight._next - 1:
+            self.inflight._next = wire_id
 
     return replaced(Calls, "end", end)
 
@@ -131,13 +133,13 @@ def ask_whoever_has_declared_nothing() -> Any:
     def put_to(original: Any, self: ClientInfo) -> frozenset[str]:
         return frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
 
-    def client_info_of(original: Any, *args: Any, **kwargs: Any) -> ClientInfo:
+    def legacy_client_info(original: Any, *args: Any, **kwargs: Any) -> ClientInfo:
         import msgspec
 
         able = frozenset(("elicitation", "elicitation.url", "sampling", "roots"))
         return msgspec.structs.replace(original(*args, **kwargs), answers=able)
 
-    return replaced(translation, "client_info_of", client_info_of)
+    return replaced(translation, "legacy_client_info", legacy_client_info)
 
 
 def take_a_handle_twice() -> Any:
@@ -165,7 +167,9 @@ def take_a_handle_from_anybody() -> Any:
 
 def forget_the_envelope() -> Any:
     """A modern process is asked like a legacy one."""
-    return replaced(translation, "params_up", lambda original, params, client_info, era: params)
+    return replaced(
+        translation, "params_for_server", lambda original, params, client_info, era: params
+    )
 
 
 def leave_the_stamps() -> Any:

@@ -48,7 +48,7 @@ def test_frames_do_not_depend_on_how_the_bytes_arrive(data: bytes, cuts: list[in
             assert one.tail.rstrip(b"\r").endswith(other.tail.rstrip(b"\r")[-20:])
     rest = data.rpartition(b"\n")[2]
     if b"\n" in data:
-        assert framer.pending() == len(rest)
+        assert framer.partial_bytes() == len(rest)
 
 
 @given(st.integers(1, 300), st.integers(1, 40), st.integers(0, 5000))
@@ -61,4 +61,4 @@ def test_of_a_line_without_end_little_is_kept(limit: int, chunk: int, chunks: in
         assert framer.feed(b"x" * chunk) == []
     kept = len(framer._buffer) + len(framer._head) + len(framer._tail)
     assert kept <= limit + chunk + 2 * EDGE_BYTES
-    assert framer.pending() == chunk * chunks
+    assert framer.partial_bytes() == chunk * chunks

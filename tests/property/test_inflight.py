@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.inflight import Inflight, Recipient, UpstreamRequest
-from mcpd.core.requests.queue import FairQueue
+from mcpd.core.requests.room import FairQueue
 
 CALL = CLIENT_REQUESTS["tools/call"]
 

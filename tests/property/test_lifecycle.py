@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import Action, Down, End, Machine, Note, Rules, Spawn, Wish
+from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
+from mcpd.core.lifecycle.machine import AfterStop, Machine
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 DEATH = Failure("server_crashed", "died", "echo")
@@ -74,7 +76,7 @@ class Lifecycle(RuleBasedStateMachine):
                     # who waits for a start learns of its failure; only what was held back for
                     # a restart goes on waiting
                     self.waits = self.waits and action.is_planned and action.comes_back
-                case Note():
+                case StateChanged():
                     assert action.state is self.machine.state or action is not actions[-1]
 
     @property
@@ -96,7 +98,7 @@ class Lifecycle(RuleBasedStateMachine):
     def want(self) -> None:
         self.machine.busy()
         self.waits = self.machine.state is not State.READY
-        self.input(self.machine.want(self.now))
+        self.input(self.machine.start_on_demand(self.now))
 
     @rule()
     def nobody_wants_it(self) -> None:
@@ -107,8 +109,8 @@ class Lifecycle(RuleBasedStateMachine):
     def a_person_starts(self) -> None:
         self.input(self.machine.start(self.now))
 
-    @rule(then=st.sampled_from(Wish))
-    def a_person_stops(self, then: Wish) -> None:
+    @rule(then=st.sampled_from(AfterStop))
+    def a_person_stops(self, then: AfterStop) -> None:
         self.input(self.machine.stop(self.now, STOP, then=then))
 
     @precondition(lambda self: self.turns)
@@ -121,7 +123,7 @@ class Lifecycle(RuleBasedStateMachine):
         if works:
             self.has_process = self.has_tree = self.is_heard = True
             self.probes = False
-            if not self.machine.is_between:
+            if not self.machine.is_between_processes:
                 self.given = self.limit
                 self.start_by = self.now + self.given
             self.input(self.machine.spawned(self.now))
@@ -139,7 +141,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     @rule()
     def its_entry_changes(self) -> None:
-        self.machine.patience.reset()
+        self.machine.start_timeout.reset()
         self.in_vain = 0.0
 
     @precondition(lambda self: self.has_process and self.is_heard)
@@ -151,14 +153,14 @@ class Lifecycle(RuleBasedStateMachine):
     @rule(is_on=st.booleans())
     def it_is_probed(self, is_on: bool) -> None:
         self.probes = is_on and self.machine.state is State.STARTING
-        self.machine.probing(is_on)
+        self.machine.set_probing(is_on)
 
     @precondition(lambda self: self.has_process and self.is_heard)
     @rule()
     def another_is_wanted(self) -> None:
         generation, was_starting = self.machine.generation, self.machine.state is State.STARTING
-        self.input(self.machine.afresh(self.now, PROBED))
-        assert self.machine.is_between == was_starting
+        self.input(self.machine.replace_process(self.now, PROBED))
+        assert self.machine.is_between_processes == was_starting
         assert self.machine.generation == generation + was_starting
 
     @precondition(lambda self: self.has_process and self.is_heard)
@@ -178,7 +180,7 @@ class Lifecycle(RuleBasedStateMachine):
         before = (machine.restarts, machine.last_error)
         self.input(machine.exited(self.now, DEATH, is_clean=clean))
         if by_probe:
-            assert machine.state is State.STARTING and machine.is_between
+            assert machine.state is State.STARTING and machine.is_between_processes
             assert (machine.restarts, machine.last_error) == before
 
     @precondition(lambda self: self.is_ending)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from mcpd.core.interface import commands as cmd
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from tests.support.transcript import Conversation
 
 SESSIONS = st.sampled_from(["1", "2", "3"])
@@ -90,7 +91,7 @@ class Listening(RuleBasedStateMachine):
             if said["id"] != "attach":
                 raise AssertionError(f"a listen was answered: {said}")
             return
-        key = (session, json.dumps(said["params"]["_meta"][modern.SUBSCRIPTION_KEY]))
+        key = (session, json.dumps(said["params"]["_meta"][modern_meta.SUBSCRIPTION_KEY]))
         found = self.open.get(key)
         assert found is not None, f"for a listen that is over, or never was: {said}"
         method = said["method"].removeprefix("notifications/")
@@ -115,7 +116,7 @@ class Listening(RuleBasedStateMachine):
         if uris:
             wanted["resourceSubscriptions"] = uris
         self.open[key] = _Open(wanted)
-        about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {}}
+        about = {modern_meta.VERSION_KEY: NEWEST_MODERN, modern_meta.CAPABILITIES_KEY: {}}
         params = {"notifications": wanted, "_meta": about}
         line = {"jsonrpc": "2.0", "id": ident, "method": "subscriptions/listen", "params": params}
         self.take(self.play.say(session, json.dumps(line).encode()))
@@ -151,7 +152,7 @@ class Listening(RuleBasedStateMachine):
         elif method in ("initialize", "server/discover"):
             has = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
             said = {"protocolVersion": "2025-11-25", "serverInfo": {"name": "e", "version": "1"}}
-            modern_said = {"supportedVersions": [modern.VERSION]}
+            modern_said = {"supportedVersions": [NEWEST_MODERN]}
             shown = said if method == "initialize" else modern_said
             answer = {"result": {"capabilities": has, **shown}}
         elif method == "resources/subscribe":
@@ -178,7 +179,7 @@ class Listening(RuleBasedStateMachine):
 
     def notify(self, method: str, params: dict[str, Any], by: int | None) -> None:
         if self.era == "modern":
-            params = {**params, "_meta": {modern.SUBSCRIPTION_KEY: by}}
+            params = {**params, "_meta": {modern_meta.SUBSCRIPTION_KEY: by}}
         line = {"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params}
         self.take(self.play.say("echo", json.dumps(line).encode()))
 

@@ -651,7 +651,7 @@ class World(RuleBasedStateMachine):
     )
     def a_person_does_something(self, name: str, what: str, limit: int) -> None:
         if what in ("hold", "release"):
-            self.handle(ev.Hold(name, failure("server_stopped") if what == "hold" else None))
+            self.handle(ev.UserStop(name, failure("server_stopped") if what == "hold" else None))
             return
         entry = self.versions[name]
         launch = f"{name}-{next(self.numbers)}" if what == "launch" else entry.launch

@@ -8,8 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mcpd.core.mcp import modern, translation
+from mcpd.core.mcp import modern, modern_meta, translation
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import retry_params, without_input_responses
+from mcpd.core.mcp.listen import with_subscription_id, without_subscription_id
 from mcpd.core.mcp.versions import Era
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_of
@@ -67,7 +69,7 @@ def objects(draw: st.DrawFn, reserved: set[str], extra: list[str] | None = None)
     return f"{{{inside}}}".encode("utf-8", "surrogatepass")
 
 
-metas = objects(set(modern.ENVELOPE_KEYS)).filter(lambda meta: not splice.is_empty(meta))
+metas = objects(set(modern_meta.ENVELOPE_KEYS)).filter(lambda meta: not splice.is_empty(meta))
 
 
 @st.composite
@@ -81,11 +83,11 @@ def with_meta(draw: st.DrawFn) -> bytes:
 @example(b'{"a":1,"a":2}')
 @example(b'{"\\ud83d":1e400}')
 def test_parameters_come_back_byte_for_byte(params: bytes):
-    there = translation.params_up(Raw(params), SAID, Era.MODERN)
+    there = translation.params_for_server(Raw(params), SAID, Era.MODERN)
     assert there is not None
-    client_info = modern.read_envelope((object_of(there) or {})["_meta"])
+    client_info = modern_meta.read_envelope((object_of(there) or {})["_meta"])
     assert client_info is not None and client_info.level == "debug"
-    back = translation.params_up(there, READ, Era.LEGACY)
+    back = translation.params_for_server(there, READ, Era.LEGACY)
     if splice.is_empty(params):
         assert back is None or splice.is_empty(back)
     else:
@@ -98,7 +100,7 @@ def test_results_come_back_with_no_more_than_the_servers_name(result: bytes):
     there = translation.result_for_modern("tools/list", Raw(result), INFO)
     assert modern.result_type(there) == "complete"
     back = translation.result_for_legacy(there)
-    about = b'{"_meta":{"%b":%b}' % (modern.SERVER_INFO_KEY.encode(), INFO)
+    about = b'{"_meta":{"%b":%b}' % (modern_meta.SERVER_INFO_KEY.encode(), INFO)
     if splice.is_empty(result):
         assert back == about + b"}"
     else:
@@ -107,7 +109,7 @@ def test_results_come_back_with_no_more_than_the_servers_name(result: bytes):
 
 @given(objects(OURS | {"_meta"}), st.sampled_from([b"1", b'"1"', b'"\\u0041"']))
 def test_a_notification_comes_back_without_its_tag(params: bytes, ident: bytes):
-    back, found = modern.untagged(modern.tagged(Raw(params), ident))
+    back, found = without_subscription_id(with_subscription_id(Raw(params), ident))
     assert found == ident
     if splice.is_empty(params):
         assert back is None
@@ -120,6 +122,6 @@ def test_a_notification_comes_back_without_its_tag(params: bytes, ident: bytes):
     st.dictionaries(st.text(max_size=3), values.map(lambda v: v.encode("utf-8")), max_size=3),
 )
 def test_a_retry_has_the_parameters_of_the_request(params: bytes, responses: dict[str, bytes]):
-    retry = modern.retry_params(params, responses, b'"s"')
-    back = modern.without_answers(retry)
+    retry = retry_params(params, responses, b'"s"')
+    back = without_input_responses(retry)
     assert back == params or (splice.is_empty(params) and back == b"{}")

@@ -410,7 +410,7 @@ def rounds_of_input(arena: Arena) -> None:
     assert outcome(peer, ident) != "ok"
 
 
-@row(250)
+@row(120)
 def lists_for_clients(arena: Arena) -> None:
     """A modern server has another large list for each set of capabilities."""
     setup = MODERN_SETUP + (

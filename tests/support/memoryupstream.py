@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import Rules
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.ids import SessionId
 from mcpd.upstreams.host import NotStarted, Reports
 from mcpd.upstreams.run import Backend, Frames, Run

@@ -32,9 +32,9 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.entries import Entry, Interactive, Settings, Sharing
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
 from mcpd.core.mcp.offer import Verdict
-from mcpd.core.mcp.versions import Era
+from mcpd.core.mcp.versions import NEWEST_MODERN, Era
 from mcpd.core.mux.mux import Mux
 from mcpd.core.wire.framing import Oversized
 from mcpd.ids import SessionId, SlotId
@@ -270,7 +270,7 @@ class Conversation:
 
     def do_admit(self, session: str) -> list[cmd.Command]:
         """``!! admit 7``: a connection has left the reserve."""
-        return self.handle(ev.Admitted(SessionId(int(session))))
+        return self.handle(ev.LeftReserve(SessionId(int(session))))
 
     def do_end(self, session: str) -> list[cmd.Command]:
         """``!! end 7``: the client sends nothing more; it still reads."""
@@ -305,7 +305,7 @@ class Conversation:
 
     def do_up(self, server: str) -> list[cmd.Command]:
         """``!! up echo``: its process runs."""
-        done = self.handle(ev.Reserve(server))  # as for one that starts with the daemon
+        done = self.handle(ev.StartUnasked(server))  # as for one that starts with the daemon
         return done + self.handle(ev.ServerUp(self.slot(server)))
 
     def do_deaf(self, server: str) -> list[cmd.Command]:
@@ -350,11 +350,11 @@ class Conversation:
     def do_hold(self, server: str) -> list[cmd.Command]:
         """``!! hold echo``: a person has stopped it."""
         failure = Failure("server_stopped", f"{server} was stopped", server, False)
-        return self.handle(ev.Hold(server, failure))
+        return self.handle(ev.UserStop(server, failure))
 
     def do_release(self, server: str) -> list[cmd.Command]:
         """``!! release echo``: a person lets it go on."""
-        return self.handle(ev.Hold(server, None))
+        return self.handle(ev.UserStop(server, None))
 
     def do_drain(self) -> list[cmd.Command]:
         """``!! drain``: the daemon is about to end."""
@@ -513,7 +513,7 @@ def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | 
     if "id" not in message:
         return None
     if message["method"] == "subscriptions/listen":
-        about = {modern.SUBSCRIPTION_KEY: message["id"]}
+        about = {modern_meta.SUBSCRIPTION_KEY: message["id"]}
         heard = {"notifications": message["params"]["notifications"], "_meta": about}
         return _line("notifications/subscriptions/acknowledged", heard)
     result: dict[str, Any] = dict(lists.get(message["method"], {}))
@@ -524,8 +524,8 @@ def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | 
         info = {"name": server, "version": "1"}
         result = {"protocolVersion": version, "capabilities": has, "serverInfo": info}
     if message["method"] == "server/discover":
-        about = {modern.SERVER_INFO_KEY: info}
-        result = {"supportedVersions": [modern.VERSION], "capabilities": has, "_meta": about}
+        about = {modern_meta.SERVER_INFO_KEY: info}
+        result = {"supportedVersions": [NEWEST_MODERN], "capabilities": has, "_meta": about}
     return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
 
 
@@ -535,7 +535,7 @@ def _enveloped(declared: str, request: str) -> bytes:
     for word in declared.strip("-").split(",") if declared != "-" else ():
         name, _, member = word.partition(".")
         capabilities.setdefault(name, {}).update({member: {}} if member else {})
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: capabilities}
+    about = {modern_meta.VERSION_KEY: NEWEST_MODERN, modern_meta.CAPABILITIES_KEY: capabilities}
     message = json.loads(request)
     params = message.setdefault("params", {})
     params["_meta"] = about | params.get("_meta", {})

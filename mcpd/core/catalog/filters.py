@@ -1,4 +1,4 @@
-"""Which of a server's tools are shown: allow and deny patterns."""
+"""Allow and deny patterns that select the tools of a server."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mcpd.core.catalog.model import Item, Listing
 
 
 class Filter:
-    """Patterns as in a shell (``*``, ``?``, ``[a-z]``), case-sensitive, of a server's own names.
+    """Case-sensitive shell patterns (``*``, ``?``, ``[a-z]``) for a server's own names.
 
-    A name is shown when a pattern of ``allow`` matches it and none of ``deny`` does.
+    A name is admitted if a pattern of ``allow`` matches it and none of ``deny`` does.
     """
 
     ALL: ClassVar[Filter]
-    """Shows everything, at no cost."""
+    """Admits every name."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Filter:
         return self.admits(item.identity) and (not self.read_only or item.read_only)
 
     def apply(self, listing: Listing) -> Listing:
-        """Return the list without what is not shown; the same object where nothing goes."""
+        """Return the list with the admitted entries; the same object if that is all of them."""
         if self.admits_all:
             return listing
         shown = [item for item in listing.items if self.shows(item)]

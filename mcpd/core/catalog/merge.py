@@ -1,7 +1,7 @@
-"""Many servers' lists as one: the view of the aggregate.
+"""Merges the lists of all servers into those of the aggregate.
 
-The caller gives the parts in config order and keeps a ``Part`` for as long as its listing and
-names do not change, because the renamed entries are kept in it.
+The caller passes the parts in config order. It keeps a ``Part`` until its listing or names change,
+because the part caches the renamed entries.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class Part:
     """One server's list as it appears in the aggregate."""
 
     def __init__(self, server: str, listing: Listing, names: Mapping[str, str] | None = None):
-        """Take a listing and, for tools and prompts, the qualified names of its entries."""
+        """``names`` are the qualified names by the server's own, for tools and prompts."""
         self.server: Final = server
         self.listing: Final = listing
         self.names: Final = names or {}
         self._renamed: tuple[bytes, ...] | None = None
 
     def renamed(self) -> tuple[bytes, ...]:
-        """Return the entries with their names qualified and every other byte as it was.
+        """Return the entries with their qualified names; every other byte is unchanged.
 
-        An entry that repeats a name is left out: only the first could ever be called.
+        An entry that repeats a name is left out: only the first can be called.
         """
         if self._renamed is None:
             first: dict[str, bytes] = {}
@@ -40,10 +40,10 @@ class Part:
 
 
 def aggregate_page(kind: Kind, parts: Sequence[Part]) -> bytes:
-    """Return the result of a list request to the aggregate: config order, then the server's own.
+    """Return the result of a list request to the aggregate, in the order of the parts.
 
-    Tools and prompts have their qualified names. Resources and templates stay as they are; of
-    two servers that list the same one the first owns it, and the other's is left out.
+    Tools and prompts have their qualified names. Resources and templates are unchanged; if several
+    servers list the same one, it is the first server's, and the others' are left out.
     """
     if kind in (Kind.TOOLS, Kind.PROMPTS):
         return list_result(kind, (raw for part in parts for raw in part.renamed()))
@@ -55,7 +55,7 @@ def aggregate_page(kind: Kind, parts: Sequence[Part]) -> bytes:
 
 
 def route_names(parts: Sequence[Part]) -> dict[str, tuple[str, str]]:
-    """Return the way back: qualified name → (server, the server's own name)."""
+    """Return the server and its own name for each qualified name."""
     routes: dict[str, tuple[str, str]] = {}
     for part in parts:
         for name, qualified in part.names.items():
@@ -64,10 +64,10 @@ def route_names(parts: Sequence[Part]) -> dict[str, tuple[str, str]]:
 
 
 class Owners:
-    """Which server a resource URI belongs to."""
+    """Finds the server that a resource URI belongs to."""
 
     def __init__(self, resources: Sequence[Part], templates: Sequence[Part]) -> None:
-        """Take the parts of both kinds, each in config order."""
+        """Both sequences are in config order."""
         self._listed: dict[str, str] = {}
         for part in resources:
             for item in part.listing.items:
@@ -75,7 +75,7 @@ class Owners:
         self._templates = templates
 
     def owner(self, uri: str) -> str | None:
-        """Return the server that lists the URI, else the first with a matching template."""
+        """Return the first server that lists the URI, else the first with a matching template."""
         if (server := self._listed.get(uri)) is not None:
             return server
         match = UriMatch(uri)
@@ -85,7 +85,7 @@ class Owners:
         return None
 
     def template_owner(self, uri_template: str) -> str | None:
-        """Return the first server that lists exactly this template: what a completion refers to."""
+        """Return the first server that lists exactly this template, for a completion."""
         for part in self._templates:
             if part.listing.get(uri_template) is not None:
                 return part.server
@@ -93,6 +93,6 @@ class Owners:
 
 
 def instructions(parts: Iterable[tuple[str, str | None]]) -> str | None:
-    """Return a paragraph ``NAME: …`` for each server whose instructions are known and not empty."""
+    """Return a paragraph ``NAME: TEXT`` for each server with instructions; ``None`` without any."""
     known = (f"{server}: {text.strip()}" for server, text in parts if text and text.strip())
     return "\n\n".join(known) or None

@@ -1,12 +1,12 @@
-"""What a server listed: kinds of entries, entries, and whole lists as they are served.
+"""The lists of a server: kinds of entries, entries, pages and whole lists.
 
-Everything is immutable and kept as the server's own bytes. A list goes through three shapes::
+Everything is immutable and keeps the server's own bytes. A list takes three forms::
 
-    page = parse_page(Kind.TOOLS, result)      # one answer of the server
-    listing = merge_pages([page, …])           # all of them, in the server's order
+    page = parse_page(Kind.TOOLS, result)      # the result of one request
+    listing = merge_pages([page, …])           # all pages, in the server's order
     catalog = catalog.replaced(Kind.TOOLS, listing)
 
-``Listing.page()`` is what a client gets as the result of its list request.
+``Listing.page()`` is the result of a client's list request.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mcpd.core.wire.splice import elements
 from mcpd.errors import McpdError
 
 MOST_ENTRIES: Final = 10_000
-"""Entries of a list, over all pages. The rest is left out."""
+"""The most entries of a list, over all pages. The rest is left out."""
 
 MOST_ENTRY_BYTES: Final = 16 * 1024 * 1024
-"""A longer entry is left out."""
+"""The longest entry. A longer one is left out."""
 
 
 class Kind(Enum):
-    """One of the four lists of a server; the value is the name people know it by."""
+    """One of the four lists of a server; the value is its name for users."""
 
     TOOLS = ("tools", "tools/list", "tools", "name", "tools")
     PROMPTS = ("prompts", "prompts/list", "prompts", "name", "prompts")
@@ -44,15 +44,15 @@ class Kind(Enum):
     )
 
     method: str
-    """The request that lists it."""
+    """The method of the list request."""
     key: str
     """The member of the result that holds the entries."""
     identity: str
-    """The member of an entry that tells it from the others."""
+    """The member of an entry that identifies it."""
     capability: str
-    """The server capability without which the list is not asked for."""
+    """The server capability without which the list is not requested."""
     notification: str
-    """What says that the list has changed; resources and templates share one."""
+    """The notification of a change; resources and templates share one."""
 
     def __new__(cls, value: str, method: str, key: str, identity: str, capability: str) -> Kind:
         kind = object.__new__(cls)
@@ -66,7 +66,7 @@ class Kind(Enum):
 
 
 class ListError(McpdError):
-    """The server's answer to a list request is no list: the previous one is kept."""
+    """The result of a list request is malformed; the previous list is kept."""
 
     slug = "invalid_message"
 
@@ -74,37 +74,37 @@ class ListError(McpdError):
 class Item(msgspec.Struct, frozen=True, gc=False):
     """One tool, prompt, resource or template.
 
-    ``identity`` is its name, uri or uriTemplate; ``raw`` are its bytes as the server wrote them.
-    The rest is read when asked for, because most entries are only ever passed on. A member of an
-    odd type reads as absent.
+    ``identity`` is its name, uri or uriTemplate; ``raw`` is the entry as the server sent it. Other
+    members are decoded on demand, because most entries are only passed on. A member of the wrong
+    type counts as absent.
     """
 
     identity: str
     raw: bytes
 
     def member(self, name: str) -> bytes | None:
-        """Return the bytes of a top-level member, ``None`` where there is none."""
+        """Return the bytes of a top-level member, or ``None``."""
         value = (object_of(self.raw) or {}).get(name)
         return None if value is None else bytes(value)
 
     def input_schema(self) -> bytes | None:
-        """Return a tool's schema of its arguments, which may be any JSON at all."""
+        """Return the schema of a tool's arguments, which may be any JSON value."""
         return self.member("inputSchema")
 
     def description(self) -> str | None:
-        """Return the text for people, the title where there is no description."""
+        """Return the description, or the title if there is no description."""
         members = object_of(self.raw) or {}
         found = (text(members[name]) for name in ("description", "title") if name in members)
         return next((line for line in found if line), None)
 
     @property
     def read_only(self) -> bool:
-        """Whether the tool says that it changes nothing (``readOnlyHint``)."""
+        """Whether the tool declares that it changes nothing (``readOnlyHint``)."""
         return self._hint("readOnlyHint")
 
     @property
     def idempotent(self) -> bool:
-        """Whether the tool says that calling it twice is calling it once (``idempotentHint``)."""
+        """Whether the tool declares that repeating a call has no effect (``idempotentHint``)."""
         return self._hint("idempotentHint")
 
     def _hint(self, name: str) -> bool:
@@ -114,13 +114,12 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """One answer to a list request.
+    """The result of one list request.
 
-    ``whole`` is the answer itself where it can be served as it is: it has no cursor, and nothing
-    in it had to be left out. Of more entries than ``MOST_ENTRIES`` one more is there, which tells
-    so. ``dropped`` counts the entries that are no object, have no identity or are too long: one bad
-    entry must never hide the others. An empty ``next_cursor`` is a cursor like
-    any other.
+    ``whole`` is the result itself if it can be served unchanged: it has no cursor, and no entry was
+    left out. ``items`` has at most one entry more than ``MOST_ENTRIES``, which shows the excess.
+    ``dropped`` counts the entries that are no object, have no identity or are too long: one bad
+    entry must not hide the others. An empty ``next_cursor`` is a valid cursor.
     """
 
     kind: Kind
@@ -132,10 +131,10 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Listing:
-    """One list of a server, whole. Equal when it reads the same byte for byte."""
+    """One whole list of a server. Two are equal if their pages have the same bytes."""
 
     def __init__(self, kind: Kind, items: Iterable[Item], whole: bytes | None = None) -> None:
-        """Take entries in their order; ``whole`` is the result that held exactly these."""
+        """``whole`` is the server's result with exactly these entries, if there is one."""
         self.kind: Final = kind
         self.items: Final = tuple(items)
         self._page = whole
@@ -143,21 +142,21 @@ class Listing:
 
     @classmethod
     def empty(cls, kind: Kind) -> Listing:
-        """Return a list without entries: of a server that has none of this kind."""
+        """Return a list without entries."""
         return cls(kind, ())
 
     def page(self) -> bytes:
         """Return the result of a list request.
 
-        The server's own bytes where it sent one page and nothing was taken out; else its
-        entries, each as the server wrote it, in a result of ours.
+        It has the server's own bytes if the server sent a single page and no entry was left out;
+        otherwise it is a new result with the server's entries.
         """
         if self._page is None:
             self._page = list_result(self.kind, (item.raw for item in self.items))
         return self._page
 
     def get(self, identity: str) -> Item | None:
-        """Return the entry of this name or URI; the first, should the server list two."""
+        """Return the first entry with this name or URI, or ``None``."""
         if self._index is None:
             self._index = {item.identity: item for item in reversed(self.items)}
         return self._index.get(identity)
@@ -178,16 +177,16 @@ class Listing:
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """What one server has listed so far. A kind that is missing has never been listed."""
+    """The lists of one server. A missing kind has not been listed yet."""
 
     lists: Mapping[Kind, Listing] = {}
 
     def get(self, kind: Kind) -> Listing | None:
-        """Return a list, ``None`` where the server has not been asked for it."""
+        """Return a list, or ``None`` if it has not been listed yet."""
         return self.lists.get(kind)
 
     def replaced(self, kind: Kind, listing: Listing) -> Catalog:
-        """Return this catalog with one list exchanged."""
+        """Return this catalog with one list replaced."""
         return Catalog({**self.lists, kind: listing})
 
     def tool(self, name: str) -> Item | None:
@@ -196,13 +195,13 @@ class Catalog(msgspec.Struct, frozen=True):
         return None if listing is None else listing.get(name)
 
     def to_cache(self) -> bytes:
-        """Write the catalog for the disk: the pages as served, so that nothing is lost."""
+        """Return the catalog for the cache on disk: its pages, with their own bytes."""
         pages = {kind.value: listing.page().decode() for kind, listing in self.lists.items()}
         return msgspec.json.encode(_Cached(version=_CACHE_VERSION, pages=pages))
 
     @classmethod
     def from_cache(cls, data: bytes) -> Catalog | None:
-        """Read what ``to_cache`` wrote; ``None`` for anything else, whatever it is."""
+        """Return the catalog that ``to_cache`` wrote, or ``None`` for any other data."""
         try:
             cached = _decode_cached(data)
             if cached.version != _CACHE_VERSION:
@@ -240,8 +239,8 @@ class _Identity(msgspec.Struct, gc=False):
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_identity: Final = msgspec.json.Decoder(_Identity).decode
 
-# Named members and the first elements alone: what else there is, is skipped without an object for
-# each. A server may send 10 million of them in one line.
+# The decoders make objects for the named members and the first elements only, and skip the rest: a
+# server may send 10 million of them in one line.
 _decode_first: Final = msgspec.json.Decoder(
     msgspec.defstruct(
         "_First",
@@ -253,10 +252,10 @@ _decode_first: Final = msgspec.json.Decoder(
 
 
 def parse_page(kind: Kind, result: Raw | bytes) -> Page:
-    """Read one answer to a list request.
+    """Decode the result of one list request.
 
     Raises:
-        ListError: the server's fault; the result holds no list of this kind.
+        ListError: the result has no list of this kind.
     """
     whole = bytes(result)
     members = _members(whole, _decode_page) if _is_text(whole) else None
@@ -274,7 +273,7 @@ def parse_page(kind: Kind, result: Raw | bytes) -> Page:
 
 
 def _members(data: bytes, decode: Callable[[bytes], msgspec.Struct]) -> Mapping[str, Raw] | None:
-    """Return those members of an object that ``decode`` looks for, ``None`` for anything else."""
+    """Return the members of an object that ``decode`` knows; ``None`` if it is no object."""
     try:
         found = decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -291,7 +290,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _split(kind: Kind, array: Raw) -> list[bytes]:
-    """Return the entries of a list as they came, one more than may be taken at most."""
+    """Return the first ``MOST_ENTRIES + 1`` entries of a list as they came."""
     try:
         found = msgspec.structs.astuple(_decode_first(array))
         return [bytes(raw) for raw in found[: _count(found)]]
@@ -319,10 +318,10 @@ def _item(kind: Kind, raw: bytes) -> Item | None:
 
 
 def merge_pages(pages: Iterable[Page]) -> Listing:
-    """Make one list of a server's pages, in its order.
+    """Return one list with the entries of all pages, in order.
 
-    An entry that another page has brought already is left out: a cursor that does not advance
-    repeats them. A single page is served as it came.
+    An entry that an earlier page has already is left out: a cursor that does not advance repeats
+    entries. A single page is served unchanged.
 
     Args:
         pages: at least one, all of one kind.
@@ -339,5 +338,5 @@ def merge_pages(pages: Iterable[Page]) -> Listing:
 
 
 def list_result(kind: Kind, raws: Iterable[bytes]) -> bytes:
-    """Write the result of a list request from entries that are JSON already."""
+    """Return the result of a list request with entries that are JSON."""
     return b"".join((b"{", quote(kind.key), b":[", b",".join(raws), b"]}"))

@@ -1,4 +1,4 @@
-"""Reading a list page by page until it is whole, or has gone on for too long."""
+"""Reads a list page by page, up to a limit."""
 
 from __future__ import annotations
 
@@ -24,41 +24,40 @@ _MOST_DIGITS: Final = 15
 
 
 class Hints(msgspec.Struct, frozen=True):
-    """How long a list may be kept and for whom (2026-07-28, server/utilities/caching)."""
+    """How long and for whom a list may be cached (2026-07-28, server/utilities/caching)."""
 
     ttl_ms: int = 0
     scope: str = "private"
 
     def strictest(self, other: Hints) -> Hints:
-        """Return what holds for two pages together."""
+        """Return the hints for two pages together."""
         scope = "public" if self.scope == other.scope == "public" else "private"
         return Hints(min(self.ttl_ms, other.ttl_ms), scope)
 
     def less(self, age_s: float) -> Hints:
-        """Return what is left of them after ``age_s`` seconds."""
+        """Return the hints after ``age_s`` seconds."""
         return Hints(max(0, self.ttl_ms - int(age_s * 1000)), self.scope)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How long a list may get. An empty page counts as one entry, so that paging always ends."""
+    """The largest list. An empty page counts as one entry, so that paging always ends."""
 
     entries: int = MOST_ENTRIES
     size_bytes: int = 64 * 1024 * 1024
 
 
 class Paging:
-    """One reading of one list: give it each result, and ask for the cursor it returns.
+    """Reads one list: pass each result to ``take``, and request the cursor that it returns.
 
-    A page that cannot be read raises and leaves the reading useless: the caller keeps the
-    previous list.
+    After a ``ListError`` the caller discards the paging and keeps the previous list.
     """
 
     def __init__(self, kind: Kind, limits: Limits | None = None) -> None:
         self.kind: Final = kind
         self.notes: list[str] = []
-        """What was odd about the list, for the server's log: sentences without the server."""
+        """Problems of the list, for the server's log; each a sentence."""
         self.hints: Hints | None = None
-        """Those of all pages so far; a legacy server's have none."""
+        """The hints of all pages so far; ``None`` for a legacy server."""
         self._limits = limits or Limits()
         self._pages: list[Page] = []
         self._cursors: set[str] = set()
@@ -68,10 +67,10 @@ class Paging:
     def take(self, result: Raw | bytes, *, is_modern: bool = False) -> str | None:
         """Take the next page; return the cursor to ask for next, or ``None`` at the end.
 
-        What a modern server says of the result itself is taken out of it.
+        The result type and the hints of a modern server are removed from the result.
 
         Raises:
-            ListError: the server's fault; the result is no list of this kind.
+            ListError: the result has no list of this kind.
         """
         if is_modern:
             result = self._without_envelope(result)
@@ -102,7 +101,7 @@ class Paging:
             raise ListError(f"the result of {self.kind.method} is of the type {said!r}")
         hints = _hints_of(result)
         self.hints = hints if self.hints is None else self.hints.strictest(hints)
-        return modern.stripped(result)
+        return modern.to_legacy_result(result)
 
     def _within_limits(self, page: Page) -> Page:
         room = self._limits.entries - self._entries

@@ -1,9 +1,9 @@
-"""Does a URI fit a URI template? In linear time, whatever the template.
+"""Matches URIs against URI templates, in linear time.
 
-Source: RFC 6570, levels 1 to 3 and the modifiers of level 4, read generously: this finds the
-server to ask, and the server has the last word. A pattern of the same meaning could be made to
-backtrack for ever by a hostile server, so all positions are followed at once: a set of positions
-in the URI is an integer with one bit for each.
+Source: RFC 6570, levels 1 to 3 and the modifiers of level 4. The match is lenient, because it only
+selects the server, which decides for itself. A regular expression would let a hostile server cause
+endless backtracking. Instead, all positions in the URI are followed at once, as a set of bits in
+an integer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_URI_LENGTH: Final = 8192
 """Longer URIs fit no template."""
 
 MAX_STEPS: Final = 20_000
-"""Work for one server's templates and one URI, a few milliseconds; the rest is not looked at."""
+"""Steps for one URI and the templates of one server, a few milliseconds; the rest do not match."""
 
 MAX_TEMPLATE_LENGTH: Final = 2048
 """Longer templates fit no URI."""
@@ -27,7 +27,7 @@ MAX_TEMPLATE_LENGTH: Final = 2048
 _EXPRESSION: Final = re.compile(r"\{([^{}]*)\}")
 
 ANY: Final = ""
-"""The characters that end a run of ``{+x}``: none."""
+"""The characters that a run of ``{+x}`` cannot contain: none."""
 
 # operator → (what an expansion begins with, what it cannot contain, whether it may be missing)
 _OPERATORS: Final = {
@@ -42,13 +42,13 @@ _OPERATORS: Final = {
 
 
 class Literal(msgspec.Struct, frozen=True):
-    """Characters that stand for themselves."""
+    """Characters that match themselves."""
 
     text: str
 
 
 class Run(msgspec.Struct, frozen=True):
-    """``prefix``, then one character or more that are not in ``ends``; or, if optional, nothing."""
+    """``prefix`` and at least one character that is not in ``ends``; if optional, also nothing."""
 
     prefix: str
     ends: str
@@ -60,7 +60,7 @@ Token = Literal | Run
 
 @lru_cache(maxsize=4096)
 def parse(template: str) -> tuple[Token, ...] | None:
-    """Return the template's tokens, ``None`` where it is no valid template."""
+    """Return the tokens of a template, or ``None`` if it is invalid or too long."""
     if len(template) > MAX_TEMPLATE_LENGTH:
         return None
     tokens: list[Token] = []
@@ -86,16 +86,16 @@ def _runs(expression: str) -> list[Token]:
 
 
 class UriMatch:
-    """One URI to be held against many templates."""
+    """Matches one URI against many templates."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
         self._masks: dict[str, int] = {}
 
     def any_of(self, templates: Iterable[str]) -> bool:
-        """Tell whether one of a server's templates fits.
+        """Tell whether the URI matches one of a server's templates.
 
-        A server that lists too many for one look is held against the first of them only.
+        After ``MAX_STEPS`` the remaining templates count as no match.
         """
         steps = 0
         for template in templates:
@@ -125,7 +125,7 @@ class UriMatch:
                 start = self._after(positions, token.prefix)
                 inside = self._outside_of(token.ends)
                 once = (start & inside) << 1
-                # Adding carries a bit through a run of ones: every position along it is reached.
+                # The addition carries a bit through a run of ones: each position in it is reached.
                 run = (((once & inside) + inside) ^ inside) | once
                 positions = run | positions if token.optional else run
             if not positions:

@@ -158,14 +158,14 @@ class Admission:
         request = leg.recipient
         if not isinstance(request, ClientRequest):
             leg.leveled = upstream
-            upstream.log_at_least(level)
+            upstream.log_level.set_at_least(level)
             upstream.calls.submit(leg)
         elif is_first:
             Waiting(self._state, request, upstream, self._started, self._again).for_start()
         else:
             leg.leveled = upstream
             waiting = Waiting(self._state, request, upstream, self._leveled, self._again)
-            waiting.for_level(partial(upstream.log_at_least, level))
+            waiting.for_level(partial(upstream.log_level.set_at_least, level))
 
     def _started(self, request: ClientRequest, upstream: Upstream) -> None:
         leg = request.leg
@@ -190,7 +190,8 @@ class Admission:
     def _check(self, leg: UpstreamRequest, upstream: Upstream) -> bool:
         """Have a call's arguments checked, if the schema is known; tell whether they are."""
         name = leg.tool or ""
-        item = upstream.catalog_for(leg.client_info).tool(name) or upstream.catalog.tool(name)
+        catalog = upstream.client_lists.catalog_for(leg.client_info)
+        item = catalog.tool(name) or upstream.catalog.tool(name)
         schema = item.input_schema() if item is not None else None
         found = None if leg.params is None else envelope.params_of(leg.params)
         request = leg.recipient

@@ -9,13 +9,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.downstream.topic_subscriptions import TopicSubscriptions
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import too_many_followed
 from mcpd.core.mcp import codes, modern
-from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, Introduction
+from mcpd.core.mcp.listen import Listen, listen_result, read_listen
 from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
@@ -37,13 +38,13 @@ DRAINING: Final = Failure(
 class ClientSubscriptions:
     """A client's listen is ours: no server knows of it, nor ends it.
 
-    It is no request in flight, and keeps no server running. Its client hears of nothing before
-    the acknowledgement, and of everything that was to be told meanwhile right after it.
+    It is no request in flight, and keeps no server running. Its client gets no notification before
+    the acknowledgement, and of all that has changed by then right after it.
     """
 
-    def __init__(self, state: MuxState, slots: Slots, served: ListRequests) -> None:
+    def __init__(self, state: MuxState, slots: Slots, owners: ResourceOwners) -> None:
         self._state = state
-        self._list_requests = served
+        self._resource_owners = owners
         self._following = TopicSubscriptions(state, slots, self._followed)
         self._is_draining = False
 
@@ -54,13 +55,15 @@ class ClientSubscriptions:
             request.refuse(DRAINING)
             return
         try:
-            wanted = modern.read_listen(request.params or Raw(b"{}"))
+            wanted = read_listen(request.params or Raw(b"{}"))
         except ValueError as problem:
             request.reject(codes.INVALID_PARAMS, str(problem))
             return
         if wanted.tasks and not _has_tasks(request):
-            why = f"taskIds needs the extension {modern.TASKS} in the client's capabilities"
-            data: dict[str, object] = {"requiredCapabilities": {"extensions": {modern.TASKS: {}}}}
+            why = f"taskIds needs the extension {TASKS_EXTENSION} in the client's capabilities"
+            data: dict[str, object] = {
+                "requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}
+            }
             error = codes.plain_error(codes.MISSING_CAPABILITY, why, data)
             request.pass_error(error)
             return
@@ -131,7 +134,7 @@ class ClientSubscriptions:
         elif known is None:
             self._open_when_introduced(session, listener, entry)
             return
-        listener.honoured = modern.Listen(
+        listener.honoured = Listen(
             tools=wanted.tools and known.has("tools"),
             prompts=wanted.prompts and known.has("prompts"),
             resources=wanted.resources and known.has("resources"),
@@ -159,12 +162,12 @@ class ClientSubscriptions:
         listener.honoured = msgspec.structs.replace(wanted, uris=(), tasks=())
         if wanted.uris:
             found = partial(self._follow_owners, session)
-            self._list_requests.with_owners(session, listener, wanted.uris, found)
+            self._resource_owners.with_owners(session, listener, wanted.uris, found)
         else:
             self._acknowledge(listener)
 
     def _follow_owners(self, session: Session, listener: ClientSubscription) -> None:
-        owners = self._list_requests.owners(session, listener, listener.wanted.uris)
+        owners = self._resource_owners.owners(session, listener, listener.wanted.uris)
         followed: dict[Topic, Entry] = {
             uri: entry for uri, entry in owners.items() if self._has_updates(session, entry)
         }
@@ -230,13 +233,13 @@ class ClientSubscriptions:
         for listener in list(session.listens.values()):
             if listener.is_acknowledged:
                 self.cancel(session, listener.key)
-                result = modern.listen_result(listener.ident, is_draining=self._is_draining)
+                result = listen_result(listener.ident, is_draining=self._is_draining)
                 ClientRequest(session, listener.ident, listener.key).reply(result)
             else:
                 listener.refuse(failure)
 
 
-def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
+def _topics(wanted: Listen, known: Introduction) -> tuple[Topic, ...]:
     """Return what a server can be asked to tell of."""
     uris = wanted.uris if known.has("resources", "subscribe") else ()
     tasks = wanted.tasks if modern.has_tasks(known) else ()
@@ -246,4 +249,4 @@ def _topics(wanted: modern.Listen, known: Introduction) -> tuple[Topic, ...]:
 def _has_tasks(request: ClientRequest) -> bool:
     capabilities = b"{}" if request.client_info is None else request.client_info.capabilities
     extensions = (envelope.object_of(capabilities) or {}).get("extensions", Raw(b"{}"))
-    return modern.TASKS in (envelope.object_of(extensions) or {})
+    return TASKS_EXTENSION in (envelope.object_of(extensions) or {})

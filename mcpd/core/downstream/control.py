@@ -7,6 +7,7 @@ from functools import partial
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource
@@ -28,12 +29,18 @@ class ControlRequests:
     """Serves ``mcpd/call``, ``mcpd/tools``, ``mcpd/read`` and the like."""
 
     def __init__(
-        self, state: MuxState, slots: Slots, admission: Admission, served: ListRequests
+        self,
+        state: MuxState,
+        slots: Slots,
+        admission: Admission,
+        served: ListRequests,
+        owners: ResourceOwners,
     ) -> None:
         self._state = state
         self._slots = slots
         self._admission = admission
         self._list_requests = served
+        self._resource_owners = owners
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -197,7 +204,7 @@ class ControlRequests:
             return
         request.event = event
         if event.server is None:
-            self._list_requests.by_uri(request, event.uri, self._read_at)
+            self._resource_owners.by_uri(request, event.uri, self._read_at)
             return
         entry = self._entry(request, event.server)
         if entry is not None:

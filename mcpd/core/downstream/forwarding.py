@@ -9,18 +9,18 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import not_found
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, modern, modern_meta
 from mcpd.core.questions.parked_calls import ParkedCalls
-from mcpd.core.requests import progress
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.session import ClientRequest
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream import own_info
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 
 _PROMPT_REF: Final = "ref/prompt"
 _TEXTS: Final = ("name", "uri")
@@ -36,12 +36,14 @@ class Forwarding:
         admission: Admission,
         *,
         served: ListRequests,
+        owners: ResourceOwners,
         parked: ParkedCalls,
     ) -> None:
         self._state = state
         self._slots = slots
         self._admission = admission
         self._list_requests = served
+        self._resource_owners = owners
         self._parked_calls = parked
 
     # -- tools and prompts -----------------------------------------------------------------------
@@ -120,7 +122,7 @@ class Forwarding:
             self.forward_own(request)
         else:
             uri = envelope.text(request.found.uri)
-            self._list_requests.by_uri(request, uri, self._read_at, self._refuse)
+            self._resource_owners.by_uri(request, uri, self._read_at, self._refuse)
 
     def _read_at(self, request: ClientRequest, entry: Entry) -> None:
         self._forward(request, entry, request.params)
@@ -133,7 +135,7 @@ class Forwarding:
         ref, kind = self._reference(request), Kind.PROMPTS
         if envelope.text(ref.get("type", UNSET)) != _PROMPT_REF:
             uri = envelope.text(ref.get("uri", UNSET))
-            self._list_requests.by_uri(request, uri, self._read_at, template=True)
+            self._resource_owners.by_uri(request, uri, self._read_at, template=True)
             return
         name = envelope.text(ref.get("name", UNSET)) or ""
         is_unknown = self._state.aggregate_of(request).route(kind, name) is None
@@ -215,7 +217,7 @@ class Forwarding:
             able = own_info.allowed(entry, able)
             if able is not client_info:
                 client_info = able
-                params = Raw(modern.with_envelope(params, client_info))
+                params = Raw(modern_meta.with_envelope(params, client_info))
         if token is not None and len(token) > envelope.ID_BYTES:
             why = f"progressToken has more than {envelope.ID_BYTES} bytes"
             request.reject(codes.INVALID_PARAMS, why)

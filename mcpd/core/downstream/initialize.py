@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, legacy, modern, translation
-from mcpd.core.mcp.client_info import SAID_BYTES
+from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import NEWEST_LEGACY, negotiate
 from mcpd.core.state.session import ClientRequest, Session
@@ -42,15 +42,15 @@ class Initialize:
             return
         if not session.is_session:
             self._state.open_session(session)
-        if params is not None and len(params) > SAID_BYTES:
-            why = f"the params of initialize have more than {SAID_BYTES} bytes"
+        if params is not None and len(params) > CLIENT_INFO_BYTES:
+            why = f"the params of initialize have more than {CLIENT_INFO_BYTES} bytes"
             request.reject(codes.INVALID_PARAMS, why)
             return
         asked = envelope.object_of(params) if params is not None else None
         asked = asked or {}
         version = envelope.text(asked.get("protocolVersion", UNSET))
         capabilities = envelope.object_of(asked.get("capabilities", Raw(b"{}"))) or {}
-        session.client_info = translation.client_info_of(capabilities, asked.get("clientInfo"))
+        session.client_info = translation.legacy_client_info(capabilities, asked.get("clientInfo"))
         self._state.introduce(session, session.client_info)
         if session.server is None:
             self._initialize_aggregate(request, version)
@@ -68,7 +68,7 @@ class Initialize:
             return
         upstream = self._slots.upstream_for(session, entry)
         session.is_opening = True
-        upstream.calls.when_ready(partial(self._opened, request, version, upstream))
+        upstream.calls.start_wait.when_ready(partial(self._opened, request, version, upstream))
 
     def _opened(
         self,
@@ -112,7 +112,7 @@ class Initialize:
     def _introduce(self, request: ClientRequest, asked: str | None, known: Introduction) -> None:
         session = request.session
         session.version = negotiate(asked, known.version)
-        shown = legacy.capabilities_shown(known)
+        shown = legacy.endpoint_capabilities(known)
         result = legacy.initialize_result(session.version, shown, known.info, known.instructions)
         session.keep()
         request.reply(result)
@@ -140,7 +140,7 @@ class Initialize:
             return
         known = state.introduction_of(session.server)
         if known is not None:
-            shown = modern.capabilities_shown(known)
+            shown = modern.endpoint_capabilities(known)
             result = modern.discover_result(shown, known.info, known.instructions)
             request.reply(result)
             return

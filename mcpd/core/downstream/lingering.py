@@ -75,7 +75,8 @@ class Lingering:
 
     def _is_starting(self, session: Session) -> bool:
         """Tell whether something that it waits for ends by itself, or has not begun."""
-        if any(place.calls.waits_for_start(session.id) for place in self._state.all_upstreams()):
+        upstreams = self._state.all_upstreams()
+        if any(upstream.calls.start_wait.is_waiting(session.id) for upstream in upstreams):
             return True
         is_ready = all(used.is_ready for used in session.upstreams.values())
         return any(

@@ -1,19 +1,18 @@
-"""Lists as sessions get them, and which server a resource belongs to."""
+"""Answers to list requests: from the catalogs, or once servers have listed."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Final, Generic
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
 
 from mcpd.core.catalog.model import Kind, Listing
+from mcpd.core.downstream.gathering import Gathering
 from mcpd.core.downstream.initialize import aggregate_info
 from mcpd.core.facts import Failure
-from mcpd.core.interface.context import Timer
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp import codes, modern
 from mcpd.core.mcp.client_info import ClientInfo
@@ -21,129 +20,21 @@ from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.state.waiting import R, Waiting
-from mcpd.core.upstream.lists import Lists, ListWaiter
+from mcpd.core.upstream.lists import Lists
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SlotId
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _NO_HINTS: Final = (0, "private")
-_RESOURCES: Final = (Kind.RESOURCES, Kind.TEMPLATES)
 _NO_CURSOR: Final = (b"null", b'""')  # what some clients write for the first page
 
 
-class Gathering(Generic[R]):
-    """A request that waits until several servers have listed."""
-
-    def __init__(
-        self,
-        served: ListRequests,
-        session: Session,
-        request: R,
-        kinds: Collection[Kind],
-        then: Callable[[R], None],
-        failures: list[Failure] | None,
-        *,
-        is_fresh: bool,
-    ) -> None:
-        self._list_requests = served
-        self._state = served.state
-        self._slots = served.slots
-        self._session = session
-        self._request = request
-        self._kinds = kinds
-        self._then = then
-        self._failures = failures
-        self._is_fresh = is_fresh
-        self._client = self._state.client_of(session, request)
-        self._missing: set[tuple[str, Kind]] = set()
-        self._waits: dict[tuple[str, Kind], tuple[Lists, ListWaiter]] = {}
-        self._timer: Timer | None = None
-        self._is_asked = False
-        self._is_done = False
-
-    def begin(self, servers: Iterable[str], *, has_limit: bool) -> None:
-        """Ask the servers; with ``has_limit`` wait for ``list_wait`` seconds at most."""
-        ctx = self._state.ctx
-        if has_limit:
-            self._timer = ctx.after(ctx.settings.list_wait, self._finish)
-        for part in itertools.product(servers, self._kinds):
-            self._ask(part)
-        self._is_asked = True
-        self._settle()
-        if self._missing and not self._is_done:
-            self._request.leave = self._leave
-
-    def _ask(self, part: tuple[str, Kind]) -> None:
-        (server, kind), state = part, self._state
-        entry = self._list_requests.unlisted(server, kind, self._client)
-        if entry is not None:
-            self._missing.add(part)
-            upstream = self._session.upstreams.get(server) or self._slots.control_upstream(
-                entry, self._session.workspace
-            )
-            lists = upstream.lists_for(self._client)
-            waiter = partial(self._arrived, part, upstream, lists)
-            self._waits[part] = (lists, waiter)
-            lists.listing(kind, waiter)
-            return
-        lister = state.lister(self._session, server) if self._is_fresh else None
-        if lister is not None:
-            self._missing.add(part)
-            lister.lists_for(self._client).fresh(kind, partial(self._refreshed, part))
-
-    def _arrived(
-        self,
-        part: tuple[str, Kind],
-        upstream: Upstream,
-        lists: Lists,
-        listing: Listing | None,
-        failure: Failure | None,
-    ) -> None:
-        self._missing.discard(part)
-        self._waits.pop(part, None)
-        is_there = not self._is_done and (
-            self._state.sessions.get(self._session.id) is self._session
-        )
-        if failure is not None:
-            if is_there and self._state.has_left(upstream):
-                for kind in self._kinds:  # what the one that took its place lists counts
-                    self._ask((part[0], kind))
-            elif self._failures is not None:
-                self._failures.append(failure)
-        elif is_there and upstream.lists_for(self._client) is not lists:
-            self._ask(part)  # only now it is known that the client has lists of its own
-        self._settle()
-
-    def _refreshed(self, part: tuple[str, Kind]) -> None:
-        self._missing.discard(part)
-        self._settle()
-
-    def _settle(self) -> None:
-        if not self._missing and self._is_asked:
-            self._finish()
-
-    def _finish(self) -> None:
-        if not self._is_done:
-            self._request.leave = None
-            self._leave()
-            if not self._request.is_over:
-                self._then(self._request)
-
-    def _leave(self) -> None:
-        self._is_done = True
-        if self._timer is not None:
-            self._timer.cancel()
-        for (_, kind), (lists, waiter) in self._waits.items():
-            lists.wait_no_more(kind, waiter)
-        self._waits.clear()
-
-
 class ListRequests:
-    """Answers from the catalogs; whoever has not listed yet is asked, and waited for."""
+    """Answers from the catalogs; servers that have not listed yet are asked, and waited for."""
 
     def __init__(self, state: MuxState, slots: Slots) -> None:
-        self.state = self._state = state
         self.slots = self._slots = slots
+        self._state = state
 
     def answer(self, request: ClientRequest) -> None:
         """Answer a list request, with what is known or what a server says now."""
@@ -178,13 +69,13 @@ class ListRequests:
 
     def _ask(self, request: ClientRequest, upstream: Upstream, kind: Kind) -> None:
         """Answer a list request once a process has listed for this client."""
-        lists = upstream.lists_for(self._state.client_of(request.session, request))
+        lists = upstream.client_lists.of(self._state.client_of(request.session, request))
         listed = partial(self._listed, lists)
         refuse = partial(self._not_listed, upstream)
         Waiting(self._state, request, upstream, listed, self.answer, refuse).for_list(kind, lists)
 
     def _listed(self, lists: Lists, request: ClientRequest, upstream: Upstream) -> None:
-        if upstream.lists_for(self._state.client_of(request.session, request)) is not lists:
+        if upstream.client_lists.of(self._state.client_of(request.session, request)) is not lists:
             self.answer(request)  # only now it is known that it has others
             return
         kind = _KINDS[request.method.kind or ""]
@@ -194,6 +85,9 @@ class ListRequests:
         entry = self._state.entries.get(request.session.server or "", upstream.entry)
         if listing is not None:
             self._reply_known(request, entry, listing, is_held=False)
+        else:  # nor was it ever read for us
+            request.session.incomplete.add(kind)
+            self._reply_list(request, entry, kind, Listing.empty(kind), _NO_HINTS)
 
     def _not_listed(self, upstream: Upstream, request: ClientRequest, failure: Failure) -> None:
         """Answer with what was listed for us, if it is known, or with the failure."""
@@ -217,7 +111,7 @@ class ListRequests:
         known = None
         if current is not None:
             self._state.recall_lists(current)
-            known = current.catalog_for(client).get(kind)
+            known = current.client_lists.catalog_for(client).get(kind)
             if current.is_private and not is_held:
                 return known
         if known is None:
@@ -229,11 +123,11 @@ class ListRequests:
     def _reply_known(
         self, request: ClientRequest, entry: Entry, known: Listing, *, is_held: bool
     ) -> None:
-        """Answer with a list that is known, as fresh as it is to be had now."""
+        """Answer with a list that is known, after reading it again if it may have changed."""
         kind, session = _KINDS[request.method.kind or ""], request.session
         upstream = self._state.lister(session, entry.name)
         client = self._state.client_of(session, request)
-        lists = None if upstream is None else upstream.lists_for(client)
+        lists = None if upstream is None else upstream.client_lists.of(client)
 
         def reply(*_: object) -> None:
             now = self._known(session, entry.name, kind, client, is_held=is_held)
@@ -294,7 +188,7 @@ class ListRequests:
         upstream = session.upstreams.get(server)
         if upstream is None and entry is not None:
             upstream = self._state.upstreams.get(SlotId(entry.launch))
-        lists = None if upstream is None else upstream.known_lists_for(client)
+        lists = None if upstream is None else upstream.client_lists.get(client)
         return _NO_HINTS if lists is None else lists.hints(kind, self._state.ctx.now)
 
     def gather(
@@ -314,7 +208,17 @@ class ListRequests:
         put into ``failures``. With ``is_fresh`` lists that may have changed are read again.
         """
         names = self._state.servers_of(session) if servers is None else servers
-        gathering = Gathering(self, session, request, kinds, then, failures, is_fresh=is_fresh)
+        gathering = Gathering(
+            self._state,
+            self._slots,
+            self.unlisted,
+            session,
+            request,
+            kinds,
+            then,
+            failures,
+            is_fresh=is_fresh,
+        )
         gathering.begin(names, has_limit=servers is None)
 
     def unlisted(self, server: str, kind: Kind, client: ClientInfo | None = None) -> Entry | None:
@@ -331,90 +235,3 @@ class ListRequests:
         """Tell whether a server has a capability, as far as is known: ``True`` before it ran."""
         known = self._state.introduction_of(server)
         return known is None or known.has(capability, member)
-
-    def by_uri(
-        self,
-        request: ClientRequest,
-        uri: str | None,
-        then: Callable[[ClientRequest, Entry], None],
-        unusable: Callable[[ClientRequest, str, Failure], None] | None = None,
-        *,
-        template: bool = False,
-    ) -> None:
-        """Find the server that a resource URI belongs to, and go on with its entry.
-
-        Lists that are unknown are read first; where no server has it, those that may have changed.
-        Where its server cannot be used the request is refused, but by ``unusable`` where that is
-        given.
-        """
-        if uri is None:
-            request.reject(codes.INVALID_PARAMS, "uri must be a string")
-            return
-        state = self._state
-        client = state.client_of(request.session, request)
-
-        def owner() -> str | None:
-            aggregate = state.aggregate_of(request)
-            return aggregate.template_owner(uri) if template else aggregate.owner(uri)
-
-        def find(request: ClientRequest) -> None:
-            server = owner()
-            entry = None if server is None else state.entry(server)
-            if server is None or entry is None:
-                self._refuse_unknown(request, uri)
-            elif not isinstance(entry, Failure):
-                then(request, entry)
-            elif unusable is not None:
-                unusable(request, server, entry)
-            else:
-                request.refuse(entry)
-
-        if not template and self._is_owned(request.session, uri, client):
-            find(request)
-        else:
-            is_unknown = owner() is None
-            self.gather(request.session, request, _RESOURCES, find, is_fresh=is_unknown)
-
-    def _refuse_unknown(self, request: ClientRequest, uri: str) -> None:
-        servers = self._state.servers_of(request.session)
-        asked = [name for name in servers if self._has_listed(name, _RESOURCES)]
-        why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
-        is_modern = request.client_info is not None
-        code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
-        request.pass_error(codes.plain_error(code, why, {"uri": uri, "servers": asked}))
-
-    def with_owners(
-        self, session: Session, request: R, uris: tuple[str, ...], then: Callable[[R], None]
-    ) -> None:
-        """Go on once the servers that resources belong to can be found with ``owners``."""
-        client = self._state.client_of(session, request)
-        if all(self._is_owned(session, uri, client) for uri in uris):
-            then(request)
-        else:
-            self.gather(session, request, _RESOURCES, then, is_fresh=True)
-
-    def owners(self, session: Session, request: object, uris: tuple[str, ...]) -> dict[str, Entry]:
-        """Return the servers that resources belong to; one without a server is left out."""
-        client = self._state.client_of(session, request)
-        aggregate = self._state.aggregate_for(client, session.principal.scope)
-        found: dict[str, Entry] = {}
-        for uri in uris:
-            server = aggregate.owner(uri)
-            entry = None if server is None else self._state.entry(server)
-            if isinstance(entry, Entry):
-                found[uri] = entry
-        return found
-
-    def _has_listed(self, server: str, kinds: Iterable[Kind]) -> bool:
-        catalog = self._state.catalog_of(server)
-        return any(catalog.get(kind) is not None for kind in kinds)
-
-    def _is_owned(self, session: Session, uri: str, client: ClientInfo | None) -> bool:
-        """Tell whether a server lists this, and none before it could still do so."""
-        for server in self._state.servers_of(session):
-            known = self._state.catalog_for(server, client).get(Kind.RESOURCES)
-            if known is not None and known.get(uri) is not None:
-                return True
-            if self.unlisted(server, Kind.RESOURCES, client) is not None:
-                return False
-        return False

@@ -13,7 +13,7 @@ from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 
 _LATER: Final = 0.1
-"""Seconds by which we come after whoever counts the same time from a moment later."""
+"""Seconds added to the wait, so that requests which wait as long are answered before."""
 
 
 class Recovery:
@@ -51,4 +51,4 @@ class Recovery:
 
 
 def _nobody(_listing: Listing | None, _failure: Failure | None) -> None:
-    """Let whoever waits hear of it when the process is ready."""
+    """Notify the sessions that wait for it once the process is ready."""

@@ -12,14 +12,14 @@ from mcpd.core.downstream.forwarding import Forwarding, token_of
 from mcpd.core.downstream.initialize import Initialize
 from mcpd.core.downstream.list_requests import ListRequests
 from mcpd.core.downstream.session_settings import SessionSettings
-from mcpd.core.mcp import codes, modern, shapes
-from mcpd.core.mcp.client_info import SAID_BYTES, ClientInfo
+from mcpd.core.mcp import codes, modern_meta, shapes
+from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES, ClientInfo
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
-from mcpd.core.requests import progress
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.envelope import Params
 from mcpd.core.wire.scan import MOST_PARTS
 
@@ -81,12 +81,12 @@ class RequestRouter:
     def _read_envelope(self, request: ClientRequest, meta: Raw) -> bool:
         """Read who asks from a modern request; tell whether it can be answered."""
         session = request.session
-        if len(meta) > SAID_BYTES:
-            request.reject(codes.INVALID_PARAMS, f"_meta has more than {SAID_BYTES} bytes")
+        if len(meta) > CLIENT_INFO_BYTES:
+            request.reject(codes.INVALID_PARAMS, f"_meta has more than {CLIENT_INFO_BYTES} bytes")
             return False
         try:
             client_info = _client_info(session, meta)
-        except modern.EnvelopeRefused as refusal:
+        except modern_meta.EnvelopeRefused as refusal:
             if refusal.data is None:
                 request.reject(refusal.code, refusal.message)
             else:  # what the specification says is in it
@@ -103,7 +103,7 @@ class RequestRouter:
 
     def _request_modern(self, request: ClientRequest, name: str, method: Method | None) -> None:
         if method is None or not method.is_modern:
-            why = f"there is no method {name!r} in revision {modern.VERSION}"
+            why = f"there is no method {name!r} in revision {NEWEST_MODERN}"
             request.reject(codes.METHOD_NOT_FOUND, why)
             return
         request.method = method
@@ -139,7 +139,7 @@ class RequestRouter:
             self._route(request)
 
     def _reject_without_version(self, request: ClientRequest, name: str) -> None:
-        why = f"{name} needs {modern.VERSION_KEY!r} in the _meta of its params"
+        why = f"{name} needs {modern_meta.VERSION_KEY!r} in the _meta of its params"
         request.reject(codes.INVALID_PARAMS, why)
 
     def _is_whole(self, request: ClientRequest, method: Method) -> bool:
@@ -151,7 +151,7 @@ class RequestRouter:
                 why = f"{method.name} needs {_spelling(name)!r} in its params"
                 request.reject(codes.INVALID_PARAMS, why)
                 return False
-        wrong = shapes.misfit(method.name, found)
+        wrong = shapes.find_problem(method.name, found)
         if wrong is not None:
             request.reject(codes.INVALID_PARAMS, wrong)
         return wrong is None
@@ -182,7 +182,7 @@ def _means_to_be_modern(session: Session, found: Params) -> bool:
     if session.is_modern:
         return True
     meta = envelope.object_of(found.meta) if found.meta is not UNSET else None
-    return not modern.ENVELOPE_KEYS.isdisjoint(meta or ())
+    return not modern_meta.ENVELOPE_KEYS.isdisjoint(meta or ())
 
 
 def _client_info(session: Session, meta: Raw) -> ClientInfo | None:
@@ -194,7 +194,7 @@ def _client_info(session: Session, meta: Raw) -> ClientInfo | None:
     raw = bytes(meta)
     if raw == session.envelope[0]:
         return session.envelope[1]
-    client_info = modern.read_envelope(meta)
+    client_info = modern_meta.read_envelope(meta)
     if client_info is not None:
         session.envelope = (raw, client_info, token_of(meta))
     return client_info

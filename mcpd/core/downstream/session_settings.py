@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.downstream.list_requests import ListRequests
+from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import no_room, too_many_followed
@@ -17,7 +18,8 @@ from mcpd.core.mcp.methods import LEVELS, Route
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.upstream import Upstream, most_verbose
+from mcpd.core.upstream.log_level import most_verbose
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
 
@@ -52,10 +54,13 @@ class _LevelChange:
 class SessionSettings:
     """What sessions set, and how it is passed on to the processes that they use."""
 
-    def __init__(self, state: MuxState, slots: Slots, served: ListRequests) -> None:
+    def __init__(
+        self, state: MuxState, slots: Slots, served: ListRequests, owners: ResourceOwners
+    ) -> None:
         self._state = state
         self._slots = slots
         self._list_requests = served
+        self._resource_owners = owners
 
     def set_level(self, request: ClientRequest) -> None:
         """Answer ``logging/setLevel`` once the process knows it."""
@@ -85,21 +90,23 @@ class SessionSettings:
         session.client_info = msgspec.structs.replace(session.client_info, level=level)
         session.keep()
         upstream = self._slots.upstream_for(session, entry)
-        request.leave = partial(upstream.wait_for_no_level, change)
+        request.leave = partial(upstream.log_level.wait_no_more, change)
         self.apply_levels(upstream, change)
 
     def apply_levels(
         self, upstream: Upstream, then: Callable[[Raw | bytes | None], None] | None = None
     ) -> None:
         """Set a process to the most verbose level that any of its sessions wants."""
-        sessions = (self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.users)
-        wanted = most_verbose([level for s in sessions if s is not None for level in s.levels()])
+        sessions = (
+            self._state.sessions.get(SessionId(ident)) for ident in upstream.calls.usage.users
+        )
+        wanted = most_verbose(level for s in sessions if s is not None for level in s.levels())
         known = upstream.introduction
         if wanted is None or (known is not None and not known.has("logging")):
             if then is not None:
                 then(None)
             return
-        upstream.set_level(wanted, then)
+        upstream.log_level.set(wanted, then)
 
     def subscribe(self, request: ClientRequest) -> None:
         """Answer ``resources/subscribe`` and ``resources/unsubscribe``."""
@@ -116,7 +123,7 @@ class SessionSettings:
             request.reply(b"{}")
             return
         if session.server is None:
-            self._list_requests.by_uri(request, uri, self._subscribe_at)
+            self._resource_owners.by_uri(request, uri, self._subscribe_at)
             return
         entry = self._state.entry(session.server)
         if isinstance(entry, Failure):
@@ -142,7 +149,7 @@ class SessionSettings:
         subscribed = partial(self._subscribed, request, uri)
         upstream.subscriptions.add(uri, session.id, subscribed, is_up=upstream.is_ready)
         if not upstream.is_ready:
-            upstream.calls.when_ready(_nobody)
+            upstream.calls.start_wait.when_ready(_nobody)
 
     def _subscribed(
         self,

@@ -12,8 +12,9 @@ from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
+from mcpd.core.upstream.phase import Phase
 from mcpd.core.upstream.subscriptions import Topic
-from mcpd.core.upstream.upstream import Phase, Upstream
+from mcpd.core.upstream.upstream import Upstream
 
 Followed = Callable[[Session, ClientSubscription, Topic, Raw | bytes | None, Failure | None], None]
 """Called once for what is awaited: with the server's error, with a failure, or with neither."""
@@ -60,7 +61,7 @@ class TopicSubscriptions:
             self._subscribe(session, listener, topic, place)
             was_up = before is not None and before.phase is not Phase.DOWN
             if was_up and not place.is_ready and server not in state.held:
-                place.calls.when_ready(_nobody)
+                place.calls.start_wait.when_ready(_nobody)
         elif topic in listener.awaited:
             self._followed(session, listener, topic, None, why)
         if before is not None:
@@ -85,7 +86,7 @@ class TopicSubscriptions:
         who = (session.id, listener.key)
         place.subscriptions.add(topic, who, told if is_awaited else None, is_up=place.is_ready)
         if is_awaited and not place.is_ready:
-            place.calls.when_ready(_nobody)
+            place.calls.start_wait.when_ready(_nobody)
 
 
 def _nobody(failure: Failure | None) -> None:

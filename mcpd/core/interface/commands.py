@@ -1,4 +1,4 @@
-"""What the mux asks the outside to do: one closed union of frozen structs."""
+"""Commands: what the mux asks the daemon to do, or reports. One closed union of frozen structs."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ class ToSession(msgspec.Struct, frozen=True, gc=False):
 
 
 class ToServer(msgspec.Struct, frozen=True, gc=False):
-    """Write to a server; ``wire_id`` is 0 for what is no request.
+    """Write to a server. ``wire_id`` is that of a request, 0 for other messages.
 
-    The cancellation of the request ``cancels`` overtakes what its stdin has not taken.
+    ``cancels`` is the wire id of the request that this message cancels; it is written before
+    everything else that still waits to be written.
     """
 
     slot: SlotId
@@ -72,9 +73,9 @@ class KeepSession(msgspec.Struct, frozen=True):
 
 
 class SessionElements(msgspec.Struct, frozen=True, gc=False):
-    """Bring each element of an array that a client sent, as ``FrameFromSession``.
+    """Report each element of a batch that a client sent as a ``FrameFromSession``.
 
-    They come before anything else of that client, and others have their turns in between.
+    They come before the next line of that client; events of others may come in between.
     """
 
     session: SessionId
@@ -82,24 +83,25 @@ class SessionElements(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerElements(msgspec.Struct, frozen=True, gc=False):
-    """Bring each element of an array that a server sent, as ``FrameFromServer``, in that way."""
+    """Report each element of a batch that a server sent as a ``FrameFromServer``."""
 
     slot: SlotId
     elements: list[bytes]
 
 
 class CloseSession(msgspec.Struct, frozen=True):
-    """End a connection, after what is queued for it was written."""
+    """Close a connection once what is queued for it is written. ``reason`` is for the log."""
 
     session: SessionId
     reason: str
 
 
 class OpenSlot(msgspec.Struct, frozen=True):
-    """There is a place for a process of this entry, a new one or one that was retiring and stays.
+    """Open a slot for a process of this server, or keep one that was going to be closed.
 
-    ``key`` is ``None`` for the shared process, else what it is for (shown in ``instances``).
-    ``after`` is a place whose tree must be gone before anything is started here.
+    ``key`` names the session or workspace that the process is for (``instances`` shows it),
+    ``None`` for a shared process. ``after`` is a slot whose process tree must have ended before
+    anything is started in this one.
     """
 
     slot: SlotId
@@ -110,14 +112,14 @@ class OpenSlot(msgspec.Struct, frozen=True):
 
 
 class CloseSlot(msgspec.Struct, frozen=True):
-    """Nobody will use this place again: stop what runs there and forget it."""
+    """Stop what runs in this slot and forget it."""
 
     slot: SlotId
     reason: str
 
 
 class Want(msgspec.Struct, frozen=True):
-    """Somebody waits for this server: start it unless something speaks against it."""
+    """Requests wait for this server: start it, unless it has failed or was stopped."""
 
     slot: SlotId
 
@@ -135,17 +137,17 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """The handshake is done, in this revision of MCP, and the lists are read."""
+    """The handshake is done, in this revision of MCP, and the lists have been read."""
 
     slot: SlotId
     version: str
 
 
 class Probing(msgspec.Struct, frozen=True):
-    """Whether the process is being asked something that it may die of.
+    """The probe for the era has begun or ended; some servers exit when they read it.
 
-    While it is on, its end is no crash: ``ServerDown`` says planned and coming back, and a new
-    process follows in the same attempt to start. ``ProbeRead`` tells when it has read the question.
+    Between the two an exit is no crash: ``ServerDown`` says planned and coming back, and a new
+    process follows in the same attempt to start. ``ProbeRead`` reports that the probe was read.
     """
 
     slot: SlotId
@@ -163,7 +165,7 @@ class StartOver(msgspec.Struct, frozen=True):
 
 
 class StartRefused(msgspec.Struct, frozen=True):
-    """The process lives and cannot be used."""
+    """The process runs, but it cannot be used: ``failure`` says why."""
 
     slot: SlotId
     failure: Failure
@@ -176,7 +178,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct, frozen=True):
-    """A control request that the daemon answers: with ``ControlDone``, or an event of its own."""
+    """Serve a control request. The response comes as ``ControlDone``, or an event of its own."""
 
     session: SessionId
     key: bytes
@@ -186,7 +188,7 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class ControlCancelled(msgspec.Struct, frozen=True):
-    """A control request or a stream is over for its client."""
+    """A client has cancelled a control request or ended a stream, or is gone."""
 
     session: SessionId
     key: bytes
@@ -218,7 +220,7 @@ class KeepCatalog(msgspec.Struct, frozen=True):
 
 
 class Tell(msgspec.Struct, frozen=True):
-    """Something happened that somebody may want to know."""
+    """Publish a fact."""
 
     fact: Fact
 

@@ -1,4 +1,4 @@
-"""What happens outside, as the mux is told of it: one closed union of frozen structs."""
+"""Events: what the daemon reports to the mux. One closed union of frozen structs."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mcpd.principal import Principal
 
 
 class SessionOpened(msgspec.Struct, frozen=True, gc=False):
-    """A connection was accepted; ``in_reserve``: for control requests alone."""
+    """A client has connected. ``in_reserve``: it may send control requests only."""
 
     session: SessionId
     principal: Principal
     in_reserve: bool = False
 
 
-class Admitted(msgspec.Struct, frozen=True):
-    """A connection is in the reserve no more: it may become a session."""
+class LeftReserve(msgspec.Struct, frozen=True):
+    """A connection that was in the reserve may send MCP requests from now on."""
 
     session: SessionId
 
@@ -34,7 +34,7 @@ class FrameFromSession(msgspec.Struct, frozen=True, gc=False):
 
 
 class InputEnded(msgspec.Struct, frozen=True):
-    """A client sends nothing more; it still reads."""
+    """A client has closed its sending side; it still reads."""
 
     session: SessionId
 
@@ -69,9 +69,9 @@ class FrameFromServer(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServerDown(msgspec.Struct, frozen=True):
-    """There is no process to send to any more, or there was none to begin with.
+    """The process has ended, or could not be started.
 
-    ``is_planned``: it was told to stop. ``comes_back``: the next start follows by itself.
+    ``is_planned``: the daemon stopped it. ``comes_back``: the supervisor starts it again by itself.
     """
 
     slot: SlotId
@@ -81,11 +81,10 @@ class ServerDown(msgspec.Struct, frozen=True):
 
 
 class WriteRefused(msgspec.Struct, frozen=True):
-    """A line was not written: the server does not read, and its bound is reached.
+    """A line was not written, because too much waits for the server to read it.
 
-    ``wire_id`` is 0 where it was no request.
-
-    ``is_gone``: its stdin is closed, so its end is about to be reported.
+    ``wire_id`` is that of the request, 0 for a line that is no request. ``is_gone``: the server's
+    stdin is closed, and ``ServerDown`` follows.
     """
 
     slot: SlotId
@@ -94,26 +93,26 @@ class WriteRefused(msgspec.Struct, frozen=True):
 
 
 class EntriesChanged(msgspec.Struct, frozen=True):
-    """The configuration, whole, in its order; an ad-hoc server is an entry like any other."""
+    """All servers, in the order of the configuration, those that clients brought included."""
 
     entries: tuple[Entry, ...]
 
 
-class Hold(msgspec.Struct, frozen=True):
-    """A person stopped a server (``failure``: what requests get), or lets it go on (``None``)."""
+class UserStop(msgspec.Struct, frozen=True):
+    """A user stopped a server: its requests get ``failure``. With ``None`` the user started it."""
 
     server: str
     failure: Failure | None
 
 
-class Reserve(msgspec.Struct, frozen=True):
-    """A process of this server is to run without anybody having asked it for something."""
+class StartUnasked(msgspec.Struct, frozen=True):
+    """Start this server, although no request waits for it."""
 
     server: str
 
 
 class Attach(msgspec.Struct, frozen=True):
-    """``mcpd/attach``, checked: what the session is on from now on."""
+    """``mcpd/attach``, checked: the endpoint of a session, and what its client says of itself."""
 
     session: SessionId
     key: bytes
@@ -149,15 +148,15 @@ class Release(msgspec.Struct, frozen=True):
     session: SessionId
 
 
-class Locate(msgspec.Struct, frozen=True):
-    """``mcpd/hello`` told from where a connection's control calls are made."""
+class WorkspaceKnown(msgspec.Struct, frozen=True):
+    """``mcpd/hello`` named the workspace for the control calls of a connection."""
 
     session: SessionId
     workspace: str | None
 
 
 class CallTool(msgspec.Struct, frozen=True):
-    """``mcpd/call``; ``timeout`` is the whole time in seconds, ``None`` for none of its own."""
+    """``mcpd/call``. ``timeout`` limits the call, in seconds; ``None``: the server's limit."""
 
     session: SessionId
     key: bytes
@@ -197,7 +196,7 @@ class GetPrompt(msgspec.Struct, frozen=True):
 
 
 class ControlDone(msgspec.Struct, frozen=True):
-    """The daemon has answered a control request: ``result`` is JSON, or there is a failure.
+    """The daemon has a response to a control request: ``result``, which is JSON, or ``failure``.
 
     ``is_stream``: notifications follow, until the request is cancelled.
     """
@@ -210,7 +209,7 @@ class ControlDone(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Where arguments do not fit a schema, and what it wants there."""
+    """One place where arguments do not match their schema, and what the schema expects there."""
 
     path: str
     message: str
@@ -225,20 +224,20 @@ class Validated(msgspec.Struct, frozen=True):
 
 
 class Draining(msgspec.Struct, frozen=True):
-    """The daemon is about to end: what only ends with it ends now."""
+    """The daemon is going to end: open subscriptions are ended. Calls in flight go on."""
 
 
 class Farewell(msgspec.Struct, frozen=True):
-    """No connection is read any more, and all of them are about to be closed."""
+    """Nothing more is read from any client, and connections will be closed. After ``Draining``."""
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """A deadline has come."""
+    """The time of the next deadline has come."""
 
 
 Event = (
     SessionOpened
-    | Admitted
+    | LeftReserve
     | FrameFromSession
     | InputEnded
     | SessionClosed
@@ -248,12 +247,12 @@ Event = (
     | ServerDown
     | WriteRefused
     | EntriesChanged
-    | Hold
-    | Reserve
+    | UserStop
+    | StartUnasked
     | Attach
     | Join
     | Release
-    | Locate
+    | WorkspaceKnown
     | CallTool
     | ListItems
     | ReadResource

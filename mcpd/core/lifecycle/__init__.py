@@ -1,1 +1,1 @@
-"""When a server lives."""
+"""When a server's process is started, restarted, given up and stopped."""

@@ -1,13 +1,13 @@
-"""Failures in a row to seconds: exponential, capped, with full jitter."""
+"""The backoff between restarts: exponential, capped, with full jitter."""
 
 from __future__ import annotations
 
 
 def delay(failures: int, *, first: float, most: float, roll: float) -> float:
-    """Return how long to wait, in seconds, after ``failures`` failures in a row.
+    """Return the seconds to wait after ``failures`` failures in a row.
 
     ``roll`` is a random number in [0, 1): full jitter spreads the restarts of servers that died
-    of one cause.
+    for the same reason.
     """
     if failures <= 0 or first <= 0:
         return 0.0

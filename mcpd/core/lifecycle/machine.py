@@ -1,88 +1,44 @@
-"""When a process is started and stopped: wish, state, backoff and tally to actions.
+"""The lifecycle of one server: decides when its process is started, restarted and stopped.
 
-Inputs are method calls with the time; each returns the actions to take, in order. The shell
-reports back what came of them. Nothing here knows a pid.
+Inputs are method calls with the time in monotonic seconds. Each returns the actions to carry out,
+in order; the driver reports their outcome with further inputs.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from mcpd.core.facts import Failure
+from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
 from mcpd.core.lifecycle.backoff import delay
-from mcpd.core.lifecycle.patience import Patience
+from mcpd.core.lifecycle.crash_counter import CrashCounter
+from mcpd.core.lifecycle.failures import start_timed_out
+from mcpd.core.lifecycle.rules import Rules
+from mcpd.core.lifecycle.start_timeout import StartTimeout
 from mcpd.core.lifecycle.states import State, Trigger, step
-from mcpd.core.lifecycle.tally import Tally
 
 SPAWN_EVERY_S: Final = 0.05
-"""Between two tries of what cannot be spawned: such a try takes no time of its own."""
+"""Least seconds between two attempts to spawn a command that fails at once."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What an entry says about starting and stopping; times in seconds, 0 as in the product."""
-
-    startup_timeout: float
-    startup_timeout_max: float
-    idle_timeout: float
-    restarts: bool
-    backoff: float
-    backoff_max: float
-    max_failures: int
-    window: float
-    failed_retry: float
-
-
-class Spawn(msgspec.Struct, frozen=True):
-    """Start a process, when its turn has come, as this generation."""
-
-    generation: int
-
-
-class End(msgspec.Struct, frozen=True):
-    """End the process, if it has not ended itself, and its tree; report ``gone`` when proven."""
-
-
-class Down(msgspec.Struct, frozen=True):
-    """There is no process to send to any more: fail what waits, or hold it for the next start.
-
-    ``is_planned`` tells a stop from a death; ``comes_back`` that a next start has a time.
-    """
-
-    failure: Failure
-    is_planned: bool
-    comes_back: bool
-
-
-class Note(msgspec.Struct, frozen=True):
-    """The state is another one; ``delay_s`` is that of a backoff."""
-
-    state: State
-    failure: Failure | None = None
-    delay_s: float | None = None
-    failures: int = 0
-
-
-Action = Spawn | End | Down | Note
-
-
-class Wish(Enum):
-    """What is to come after a stop."""
+class AfterStop(Enum):
+    """What follows a stop."""
 
     NOTHING = "nothing"
     START = "start"
 
 
 class Machine:
-    """One server process and its successors. At most one tree is alive at a time."""
+    """A server's process and its successors. At most one process tree is alive at a time."""
 
-    def __init__(self, server: str, rules: Rules, patience: Patience | None = None) -> None:
-        """``patience`` is that of the launch, where others share it."""
+    def __init__(
+        self, server: str, rules: Rules, start_timeout: StartTimeout | None = None
+    ) -> None:
+        """``start_timeout`` is shared by the machines of one launch."""
         self._server = server
         self.rules = rules
-        self.patience = patience or Patience()
+        self.start_timeout = start_timeout or StartTimeout()
         self.state = State.STOPPED
         self.generation = 0
         self.restarts = 0
@@ -91,21 +47,21 @@ class Machine:
         self.ready_at: float | None = None
         self.spawned_at: float | None = None
         self.began_at: float | None = None
-        """When the first process of this attempt to start was spawned."""
-        self.limit = 0.0
-        """Seconds that this attempt has, from then on; 0: no limit."""
+        """When the first process of the current start was spawned; ``None`` before."""
+        self.start_limit = 0.0
+        """Seconds that the current start may take from ``began_at``; 0 is no limit."""
         self.roll = 1.0
-        """A random number in [0, 1) for the next backoff; the shell throws it before each input."""
-        self._tally = Tally(most=rules.max_failures, window=rules.window)
+        """A random number in [0, 1) for the next backoff; the driver sets it before each input."""
+        self._crashes = CrashCounter(most=rules.max_failures, window=rules.window)
         self._failures = 0  # in a row, for the backoff
         self._has_answered = False
         self._has_process = False
-        self._has_tree = False  # something of the last process may be alive
-        self._is_probing = False  # the process may die of what it is being asked
-        self.is_between = False
-        """Whether one process of a start is over, and the next is to come in the same attempt."""
-        self._then = Wish.NOTHING  # what follows STOPPING
-        self._is_last_try = False  # a failed server's one try per failed_retry
+        self._has_tree = False  # some of the last process tree may be alive
+        self._is_probing = False  # the pending request may end the process
+        self.is_between_processes = False
+        """Whether the start goes on, one process has been given up and the next not yet spawned."""
+        self._then = AfterStop.NOTHING  # what follows STOPPING
+        self._is_last_try = False  # the one attempt per failed_retry of a failed server
         self._is_idle_since: float | None = 0.0
         self._start_by: float | None = None  # deadline of the start-up
         self._retry_at: float | None = None  # end of the backoff
@@ -113,16 +69,16 @@ class Machine:
         self._clean_ends = 0
         self._not_before = 0.0  # after a clean exit soon after the start
 
-    # -- what users and people want -------------------------------------------------------------
+    # -- requests to start and stop -------------------------------------------------------------
 
-    def want(self, now: float) -> list[Action]:
-        """Somebody uses the server: start it if nothing speaks against it."""
-        self._touch(now)
+    def start_on_demand(self, now: float) -> list[Action]:
+        """Start the server for a request, unless it is in a backoff or was given up."""
+        self._restart_idle_time(now)
         match self.state:
             case State.STOPPED:
                 if now < self._not_before:
                     self._retry_at = self._not_before
-                    return self._go(Trigger.DELAY, delay_s=self._not_before - now)
+                    return self._change_state(Trigger.DELAY, delay_s=self._not_before - now)
                 return self._start()
             case State.FAILED:
                 wait = self.rules.failed_retry
@@ -131,134 +87,131 @@ class Machine:
                     return self._start()
                 return []
             case State.STOPPING:
-                self._then = Wish.START
+                self._then = AfterStop.START
                 return []
             case _:
                 return []
 
     def start(self, now: float) -> list[Action]:
-        """A person says start: at once, with a clean slate."""
-        self._touch(now)
-        self._forgive()
+        """Start at once at a user's request; forget earlier failures."""
+        self._restart_idle_time(now)
+        self._forget_failures()
         match self.state:
             case State.STOPPED | State.FAILED | State.BACKOFF:
                 return self._start()
             case State.STOPPING:
-                self._then = Wish.START
+                self._then = AfterStop.START
         return []
 
-    def stop(self, now: float, failure: Failure, *, then: Wish = Wish.NOTHING) -> list[Action]:
-        """End the process; what is in flight or waits fails with ``failure``."""
+    def stop(
+        self, now: float, failure: Failure, *, then: AfterStop = AfterStop.NOTHING
+    ) -> list[Action]:
+        """End the process; pending requests fail with ``failure``."""
         self._then = then
         self._is_last_try = False
         match self.state:
             case State.STOPPED:
-                self._forgive()
-                return self._start() if then is Wish.START else []
-            case State.STOPPING if then is Wish.START:
+                self._forget_failures()
+                return self._start() if then is AfterStop.START else []
+            case State.STOPPING if then is AfterStop.START:
                 return []
-            case State.STOPPING:  # some may have come since, to wait for the next start
+            case State.STOPPING:  # requests may have come since, to wait for the next start
                 return [Down(failure, is_planned=True, comes_back=False)]
             case State.BACKOFF | State.FAILED:
                 self._retry_at = None
-                self._forgive()
-                actions = self._go(Trigger.STOP)
-                actions.append(Down(failure, is_planned=True, comes_back=then is Wish.START))
+                self._forget_failures()
+                actions = self._change_state(Trigger.STOP)
+                actions.append(Down(failure, is_planned=True, comes_back=then is AfterStop.START))
                 return actions if self._has_tree else actions + self._after_stop(now)
         self._start_by = None
-        actions = self._go(Trigger.STOP)
-        actions.append(Down(failure, is_planned=True, comes_back=then is Wish.START))
+        actions = self._change_state(Trigger.STOP)
+        actions.append(Down(failure, is_planned=True, comes_back=then is AfterStop.START))
         if not self._has_process:
             return actions + ([] if self._has_tree else self._after_stop(now))
         actions.append(End())
         return actions
 
-    # -- what the shell reports -----------------------------------------------------------------
+    # -- reports of the driver ------------------------------------------------------------------
 
     def may_spawn(self, generation: int) -> bool:
-        """Tell whether a ``Spawn`` that waited for its turn is still wanted."""
+        """Tell whether a ``Spawn`` that waited for its turn is still valid."""
         return self.state is State.STARTING and generation == self.generation
 
     def spawned(self, now: float) -> list[Action]:
-        """The process exists: its time to get ready begins."""
+        """The process was spawned: its start-up time begins."""
         self._has_process = self._has_tree = True
-        self.is_between = False
+        self.is_between_processes = False
         self.spawned_at = now
-        if self.began_at is None:  # else another process of this attempt had begun
+        if self.began_at is None:  # else an earlier process of this start began
             self.began_at = now
-            self.limit = self.next_limit()
-            self._start_by = now + self.limit if self.limit > 0 else None
+            self.start_limit = self.next_start_limit()
+            self._start_by = now + self.start_limit if self.start_limit > 0 else None
         return []
 
     def spawn_failed(self, now: float, failure: Failure, *, is_ours: bool = False) -> list[Action]:
-        """There is no process, and there will be none of this try.
+        """The process could not be spawned.
 
-        ``is_ours``: for lack of something of ours (descriptors, memory), which no server is given
-        up for.
+        ``is_ours`` is true if the daemon lacked a resource (descriptors, memory); that does not
+        count towards giving up.
         """
         return self._died(now, failure, counts=not is_ours, least=SPAWN_EVERY_S)
 
     def start_refused(self, now: float, failure: Failure) -> list[Action]:
-        """The process lives and cannot be used: its handshake failed, or it took too long."""
+        """The process lives but cannot be used: its handshake failed, or it took too long."""
         if self.state is not State.STARTING:
             return []
         actions = self._died(now, failure)
-        if self._has_tree:  # it may be gone, and the next of this attempt not yet there
+        if self._has_tree:  # between two processes of a start there is none
             actions.append(End())
         return actions
 
-    def probing(self, is_on: bool) -> None:
-        """The process is being asked something that it may die of, or is not any more."""
-        self._is_probing = is_on and self.state is State.STARTING and not self.is_between
+    def set_probing(self, is_on: bool) -> None:
+        """Record whether a request is pending that may end the process (an era probe)."""
+        self._is_probing = is_on and self.state is State.STARTING and not self.is_between_processes
 
-    def afresh(self, now: float, failure: Failure) -> list[Action]:
-        """The process is of no use, and says nothing about the next: another, in this attempt."""
-        if self.state is not State.STARTING or not self._has_process or self.is_between:
+    def replace_process(self, now: float, failure: Failure) -> list[Action]:
+        """End the process that is starting, and start another within the same start."""
+        if self.state is not State.STARTING or not self._has_process or self.is_between_processes:
             return []
-        return [*self._step_over(failure), End()]
+        return [*self._next_process(failure), End()]
 
     def ready(self, now: float) -> list[Action]:
         """The handshake is done and the tools are listed."""
-        if self.state is not State.STARTING or self.is_between:
+        if self.state is not State.STARTING or self.is_between_processes:
             return []
         self._start_by = None
         self.ready_at = now
         self._is_last_try = False
-        self.patience.reset()
-        return self._go(Trigger.READY)
+        self.start_timeout.reset()
+        return self._change_state(Trigger.READY)
 
     def answered(self) -> None:
-        """The process has answered a call: from now on its death lengthens the backoff only."""
+        """The process has answered a call: its crash no longer counts towards giving up."""
         self._has_answered = True
 
     def exited(self, now: float, failure: Failure, *, is_clean: bool) -> list[Action]:
-        """The process has ended by itself; what it left behind is to go."""
+        """The process has ended by itself; end what is left of its tree."""
         self._has_process = False
-        if self.state not in (State.STARTING, State.READY) or self.is_between:
-            return []  # the stop that is under way will report
+        if self.state not in (State.STARTING, State.READY) or self.is_between_processes:
+            return []  # the stop under way reports it
         end = End()
         if self._is_probing:
-            return [*self._step_over(failure), end]
+            return [*self._next_process(failure), end]
         was_ready = self.state is State.READY
         if was_ready and self.ready_at is not None and now - self.ready_at >= self.rules.window:
             self._failures = self._clean_ends = 0
         if was_ready and (is_clean or not self.rules.restarts):
             self._start_by = None
-            self._remember(failure)
+            self._record_failure(failure)
             if is_clean:
                 self._clean_ends += 1
-                self._not_before = now + delay(
-                    self._clean_ends - 1,
-                    first=self.rules.backoff,
-                    most=self.rules.backoff_max,
-                    roll=1.0,
-                )
-            actions = self._go(Trigger.ENDED, failure)
+                self._not_before = now + self._backoff(self._clean_ends - 1, roll=1.0)
+            actions = self._change_state(Trigger.ENDED, failure)
             return [*actions, Down(failure, is_planned=False, comes_back=False), end]
         return [*self._died(now, failure), end]
 
     def gone(self, now: float) -> list[Action]:
-        """Nothing of the last tree is alive."""
+        """Nothing of the last process tree is alive."""
         self._has_process = self._has_tree = False
         if self.state is State.STOPPING:
             return self._after_stop(now)
@@ -269,27 +222,29 @@ class Machine:
     # -- idleness and time ----------------------------------------------------------------------
 
     def busy(self) -> None:
-        """Somebody uses the server."""
+        """The server is in use."""
         self._is_idle_since = None
 
     def idle(self, now: float) -> None:
-        """Nobody uses the server any more."""
+        """The server is no longer in use: its idle time begins."""
         self._is_idle_since = now
 
     def next_deadline(self) -> float | None:
-        """Return when ``tick`` has something to do, in monotonic seconds."""
+        """Return the monotonic time of the next timer, or ``None``."""
         times = [at for at in (self._start_by, self._retry_at, self._idle_at()) if at is not None]
         return min(times, default=None)
 
-    def next_limit(self) -> float:
-        """Return how many seconds the next attempt to start gets; 0: no limit."""
+    def next_start_limit(self) -> float:
+        """Return the seconds that the next start may take; 0 is no limit."""
         rules = self.rules
-        return self.patience.limit(first=rules.startup_timeout, most=rules.startup_timeout_max)
+        return self.start_timeout.next_limit(
+            first=rules.startup_timeout, most=rules.startup_timeout_max
+        )
 
     def tick(self, now: float) -> list[Action]:
-        """Do what is due."""
+        """Act on the timers that are due."""
         if self._start_by is not None and now >= self._start_by:
-            return self.start_refused(now, self._ran_out())
+            return self.start_refused(now, self._start_timed_out())
         if self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             return self._start()
@@ -301,7 +256,7 @@ class Machine:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _touch(self, now: float) -> None:
+    def _restart_idle_time(self, now: float) -> None:
         if self._is_idle_since is not None:
             self._is_idle_since = now
 
@@ -314,29 +269,18 @@ class Machine:
             return self._is_idle_since + self.rules.idle_timeout
         return None
 
-    def _ran_out(self) -> Failure:
-        """Give the next start more time, and say so."""
-        took, rules = self.limit, self.rules
-        self.patience.ran_out(took)
-        following = self.next_limit()
-        message = f"{self._server} was not ready within {took:g} s"
-        if following > took:
-            message += f"; the next try gets {following:g} s"
+    def _start_timed_out(self) -> Failure:
+        """Give the next start more time; return the failure of this one."""
+        took, rules = self.start_limit, self.rules
+        self.start_timeout.record(took)
         is_most = rules.startup_timeout < rules.startup_timeout_max <= took
         setting = "startup_timeout_max" if is_most else "startup_timeout"
-        return Failure(
-            kind="startup_timeout",
-            message=message,
-            server=self._server,
-            is_retryable=True,
-            hint=f"see `mcpctl logs {self._server}`; {setting} gives it more time",
-            details={"limit": setting, "seconds": took, "next_seconds": following},
-        )
+        return start_timed_out(self._server, took, self.next_start_limit(), setting)
 
-    def _step_over(self, failure: Failure) -> list[Action]:
-        """Go on to the next process of the attempt, once nothing of this one is left."""
+    def _next_process(self, failure: Failure) -> list[Action]:
+        """Continue the start with another process, once this one is gone."""
         self._is_probing = False
-        self.is_between = True
+        self.is_between_processes = True
         self.generation += 1
         return [Down(failure, is_planned=True, comes_back=True)]
 
@@ -345,7 +289,7 @@ class Machine:
         self.generation += 1
         self._has_answered = False
         self.spawned_at = None
-        actions = self._go(Trigger.START)
+        actions = self._change_state(Trigger.START)
         if not self._has_tree:  # a new process never starts while the old tree is alive
             actions.append(Spawn(self.generation))
         return actions
@@ -354,70 +298,52 @@ class Machine:
         self, now: float, failure: Failure, *, counts: bool = True, least: float = 0.0
     ) -> list[Action]:
         self._start_by = None
-        self._remember(failure)
+        self._record_failure(failure)
         was_ready = self.state is State.READY
-        self._tally.limit(most=self.rules.max_failures, window=self.rules.window)
+        self._crashes.set_limits(most=self.rules.max_failures, window=self.rules.window)
         is_counted = counts and not self._has_answered
-        if self._is_last_try or (is_counted and self._tally.add(now)):
+        if self._is_last_try or (is_counted and self._crashes.add(now)):
             self._is_last_try = False
             self._failed_at = now
-            actions = self._go(Trigger.GAVE_UP, failure)
+            actions = self._change_state(Trigger.GAVE_UP, failure)
             return [*actions, Down(failure, is_planned=False, comes_back=False)]
         if not self.rules.restarts:
-            actions = self._go(Trigger.ENDED, failure)
+            actions = self._change_state(Trigger.ENDED, failure)
             return [*actions, Down(failure, is_planned=False, comes_back=False)]
         self._failures += 1
         if was_ready:
             self.restarts += 1
-        wait = delay(
-            self._failures,
-            first=self.rules.backoff,
-            most=self.rules.backoff_max,
-            roll=self.roll,
-        )
-        wait = max(wait, least)
+        wait = max(self._backoff(self._failures, roll=self.roll), least)
         self._retry_at = now + wait
-        actions = self._go(Trigger.DIED, failure, delay_s=wait)
+        actions = self._change_state(Trigger.DIED, failure, delay_s=wait)
         return [*actions, Down(failure, is_planned=False, comes_back=True)]
 
     def _after_stop(self, now: float) -> list[Action]:
-        actions = self._go(Trigger.GONE)
-        if self._then is Wish.START:
-            self._then = Wish.NOTHING
+        actions = self._change_state(Trigger.GONE)
+        if self._then is AfterStop.START:
+            self._then = AfterStop.NOTHING
             actions += self._start()
         return actions
 
-    def _forgive(self) -> None:
-        self._tally.clear()
+    def _backoff(self, failures: int, *, roll: float) -> float:
+        rules = self.rules
+        return delay(failures, first=rules.backoff, most=rules.backoff_max, roll=roll)
+
+    def _forget_failures(self) -> None:
+        self._crashes.clear()
         self._failures = self._clean_ends = 0
         self._not_before = 0.0
         self._is_last_try = False
 
-    def _remember(self, failure: Failure) -> None:
+    def _record_failure(self, failure: Failure) -> None:
         self.last_failure = failure
         self.last_error = failure.message
 
-    def _go(
+    def _change_state(
         self, trigger: Trigger, failure: Failure | None = None, delay_s: float | None = None
     ) -> list[Action]:
         self.state = step(self.state, trigger)
-        self._is_probing = self.is_between = False
+        self._is_probing = self.is_between_processes = False
         if self.state is not State.READY:
             self.ready_at = None
-        return [Note(self.state, failure, delay_s, self._failures)]
-
-
-def crash_loop(server: str, last: Failure | None) -> Failure:
-    """Return what a failed server answers, with the reason of its last death."""
-    details: dict[str, Any] = dict(last.details) if last is not None else {}
-    why = f": {last.message}" if last is not None else ""
-    hint = f"when the cause is mended: mcpctl restart {server}"
-    if last is not None and "cache" in details:
-        hint = last.hint or hint  # it says how
-    return Failure(
-        kind="crash_loop",
-        message=f"{server} has failed too often and is not started any more{why}",
-        server=server,
-        hint=hint,
-        details=details,
-    )
+        return [StateChanged(self.state, failure, delay_s, self._failures)]

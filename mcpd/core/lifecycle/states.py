@@ -1,7 +1,7 @@
-"""The states of a server's process, and the one table of what leads from one to another.
+"""The states of a server's process, and the table of transitions between them.
 
-A server is *wanted* by its users or by a person, which is kept apart; the state says only what
-is true of the process. Whatever happens is a trigger, and ``step`` is the only way to a new state.
+The state is what is true of the process; whether anyone uses the server is kept apart. Each event
+is a trigger, and ``step`` is the only way to a new state.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from mcpd.errors import IllegalTransition
 class State(Enum):
     """What is true of the process."""
 
-    STOPPED = "stopped"  # there is none, and nothing is planned
-    STARTING = "starting"  # one waits for its turn, is being spawned, or is not ready yet
+    STOPPED = "stopped"  # there is no process, and no start is planned
+    STARTING = "starting"  # a process waits for its turn, is being spawned, or is not ready yet
     READY = "ready"  # it has done its handshake and listed its tools
     BACKOFF = "backoff"  # it died; the next start has a time
-    FAILED = "failed"  # it died too often; nothing is planned
-    STOPPING = "stopping"  # it has been told to end, and its tree is not yet proven gone
+    FAILED = "failed"  # it died too often; no start is planned
+    STOPPING = "stopping"  # it is being ended, and some of its process tree may be alive
 
 
 class Trigger(Enum):
-    """What can happen to it."""
+    """What can happen to the process."""
 
     START = "start"
     READY = "ready"

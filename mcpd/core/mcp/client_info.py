@@ -1,4 +1,4 @@
-"""Who a request comes from, as far as a server of either era has to know."""
+"""The client that a request comes from, as servers of either era are told."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mcpd.core.wire import envelope
 
 NOTHING = frozenset[str]()
 
-SAID_BYTES: Final = 65536
-"""The longest ``_meta`` of a request, and the longest ``params`` of ``initialize``: what a client
-says of itself is kept as long as its session, or its request."""
+CLIENT_INFO_BYTES: Final = 65536
+"""The longest ``_meta`` of a request, and the longest ``params`` of ``initialize``: they are kept
+as long as the request, or the session."""
 
 NAME_LENGTH = 100
-"""Characters of a client's name, and of its version, that are shown."""
+"""Characters of a client's name that are shown; also of its version."""
 
 
 class ClientInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a client said of itself: once for a legacy session, with each request of a modern one.
+    """A client's capabilities and name: once per legacy session, with each modern request.
 
-    ``capabilities`` is JSON as a modern server is told (no ``tasks``, no ``listChanged``), ``info``
-    the client's name as JSON. ``answers`` are the questions it can be asked (see
-    ``core.mcp.questions``); ``level`` the log level that it asked for.
+    ``capabilities`` is JSON as sent to modern servers (no ``tasks``, no ``listChanged``), ``info``
+    the client's ``Implementation`` as JSON. ``answers`` are the questions that it can answer (see
+    ``core.mcp.questions``); ``level`` is the log level that it asked for.
     """
 
     era: Era
@@ -36,7 +36,7 @@ class ClientInfo(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def name(self) -> str | None:
-        """Return what the client calls itself, such as ``claude-code 2.1.332``, if it does."""
+        """Return the client's name and version, such as ``claude-code 2.1.332``, or ``None``."""
         members = envelope.object_of(self.info) if self.info is not None else None
         name, version = (envelope.text((members or {}).get(k, UNSET)) for k in ("name", "version"))
         if not name:
@@ -45,4 +45,4 @@ class ClientInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 UNKNOWN_CLIENT = ClientInfo(Era.LEGACY)
-"""A legacy client that can be asked nothing, and has no name."""
+"""A legacy client without capabilities and name."""

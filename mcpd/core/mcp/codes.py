@@ -1,4 +1,4 @@
-"""One table between our error kinds and JSON-RPC codes, and the error objects we write."""
+"""JSON-RPC error codes, the code of each of our error kinds, and the error objects that we send."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _CODES: Final = {
 }
 
 MOST_CHARACTERS: Final = 2000
-"""Of a message: it may quote a name, and a peer may write a name of megabytes."""
+"""Longest error message: it may quote a name, and a peer may send a name of megabytes."""
 
 
 def code_of(kind: str) -> int:
-    """Return the JSON-RPC code of one of our kinds."""
+    """Return the JSON-RPC code of an error kind."""
     return _CODES.get(kind, INTERNAL_ERROR)
 
 
 def error_object(failure: Failure, code: int | None = None) -> bytes:
-    """Write the ``error`` member for a failure of ours; ``data`` is what programs act on."""
+    """Return the ``error`` member for a failure of ours, with its kind in ``data``."""
     data: dict[str, Any] = {"kind": failure.kind, "retryable": failure.is_retryable}
     if failure.server is not None:
         data["server"] = _cut(failure.server)
@@ -71,7 +71,7 @@ def _printable(value: Any) -> Any:
 
 
 def plain_error(code: int, message: str, data: Any = None) -> bytes:
-    """Write the ``error`` member for what MCP or JSON-RPC itself defines."""
+    """Return the ``error`` member for an error that MCP or JSON-RPC defines."""
     body: dict[str, Any] = {"code": code, "message": _cut(message)}
     if data is not None:
         body["data"] = data

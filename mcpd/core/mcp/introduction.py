@@ -1,4 +1,4 @@
-"""What a server said of itself, in whichever era: kept, and said on to clients."""
+"""A server's answer to the handshake, in either era."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mcpd.core.mcp.versions import LEGACY, MODERN, Era
 from mcpd.core.wire.envelope import object_from, object_of
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The extension of 2026-07-28, among ``extensions``. Its tasks are others than 2025-11-25 has."""
+"""The tasks of 2026-07-28, a member of ``extensions``; unlike those of 2025-11-25."""
 
 
 class Introduction(msgspec.Struct, frozen=True):
-    """What a server said of itself, as it will be said on to clients.
+    """A server's version, capabilities, name and instructions, as sent in the handshake.
 
-    ``info`` and ``instructions`` are JSON as the server wrote it; ``capabilities`` are its own.
+    ``info`` (the server's ``Implementation``) and ``instructions`` are JSON as it came.
     """
 
     version: str
@@ -27,7 +27,7 @@ class Introduction(msgspec.Struct, frozen=True):
 
     @property
     def era(self) -> Era:
-        """Return the era that the server speaks with us."""
+        """Return the era of the server's protocol version."""
         return Era.MODERN if self.version in MODERN else Era.LEGACY
 
     def has(self, capability: str, member: str | None = None) -> bool:
@@ -40,7 +40,7 @@ class Introduction(msgspec.Struct, frozen=True):
         return bytes((object_of(found) or {}).get(member, Raw(b""))) == b"true"
 
     def to_cache(self) -> dict[str, Any]:
-        """Return it as plain data for the disk."""
+        """Return the introduction as JSON data for the cache on disk."""
         return {
             "version": self.version,
             "capabilities": object_from(self.capabilities).decode(),
@@ -53,7 +53,7 @@ class Introduction(msgspec.Struct, frozen=True):
         """Read what ``to_cache`` wrote.
 
         Raises:
-            KeyError, TypeError, ValueError: it is something else.
+            KeyError, TypeError, ValueError: ``data`` is anything else.
         """
         texts = {name: data[name] for name in ("version", "capabilities", "info")}
         instructions = data["instructions"]
@@ -71,4 +71,4 @@ class Introduction(msgspec.Struct, frozen=True):
 
 
 class HandshakeRefused(Exception):
-    """The server's answer to the handshake cannot be used; the text goes on from its name."""
+    """The server's answer to the handshake is unusable; the message continues its name."""

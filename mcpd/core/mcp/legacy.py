@@ -1,6 +1,6 @@
 """The handshake eras, as functions from message to message (revisions 2024-11-05 to 2025-11-25).
 
-The only module that knows that a session is opened with ``initialize``.
+No other module knows the parameters and the result of ``initialize``.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.mcp.introduction import TASKS_EXTENSION, HandshakeRefused, Introduction
-from mcpd.core.mcp.versions import LEGACY, Era
+from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
 
-ERA: Final = Era.LEGACY
 LIST_CHANGED: Final = ("tools", "prompts", "resources")
 
 
 def handshake_params(version: str, capabilities: Mapping[str, Raw | bytes], info: bytes) -> bytes:
-    """Return the parameters of ``initialize``; ``info`` is the ``clientInfo``."""
+    """Return the parameters of ``initialize``; ``info`` is the ``clientInfo`` as JSON."""
     return b'{"protocolVersion":"%b","capabilities":%b,"clientInfo":%b}' % (
         version.encode(),
         object_from(capabilities),
@@ -33,7 +32,7 @@ def read_handshake(result: Raw | bytes, server: str) -> Introduction:
     """Read a server's answer to ``initialize``.
 
     Raises:
-        HandshakeRefused: the server's fault: no object, or a revision that is none of ours.
+        HandshakeRefused: the result is malformed, or mcpd does not support its revision.
     """
     members = object_of(result)
     if members is None:
@@ -61,17 +60,17 @@ def read_handshake(result: Raw | bytes, server: str) -> Introduction:
 def initialize_result(
     version: str, capabilities: bytes, info: bytes, instructions: bytes | None
 ) -> bytes:
-    """Write the result of a client's ``initialize``."""
+    """Return the result of a client's ``initialize``."""
     head = b'{"protocolVersion":"%b","capabilities":%b,"serverInfo":%b'
     tail = b"}" if instructions is None else b',"instructions":%b}' % instructions
     return head % (version.encode(), capabilities, info) + tail
 
 
-def capabilities_shown(introduction: Introduction, *, has_tasks: bool = False) -> bytes:
-    """Return a server's capabilities as its own endpoint shows them.
+def endpoint_capabilities(introduction: Introduction, *, has_tasks: bool = False) -> bytes:
+    """Return the capabilities that the endpoint of one server declares to its clients.
 
-    Lists say ``listChanged``, because restarts, filters and reloads change them; ``tasks`` go,
-    because they are not relayed, and so do those of the extension, but for ``has_tasks``.
+    Each list has ``listChanged``, because restarts, filters and reloads change it. ``tasks`` are
+    left out, because they are not relayed; the extension for tasks is, unless ``has_tasks``.
     """
     shown: dict[str, Raw | bytes] = {}
     for name, raw in introduction.capabilities.items():
@@ -97,10 +96,11 @@ _AGGREGATE_CAPABILITIES: Final = {
 
 
 def aggregate_capabilities(servers: Iterable[Introduction]) -> bytes:
-    """Return what the aggregate declares: the same whatever its servers can, and their extensions.
+    """Return the capabilities that the aggregate declares.
 
-    Of an extension that several have, the first server's settings are shown. Tasks could not be
-    found again, and are left out.
+    They do not depend on the servers, except for the extensions. If several servers have an
+    extension, the first server's settings are shown. Tasks are left out: a task id does not tell
+    which server has the task.
     """
     extensions: dict[str, Raw] = {}
     for introduction in servers:

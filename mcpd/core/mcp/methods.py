@@ -1,4 +1,4 @@
-"""One table: the requests a client may send, how each is routed, and what it must carry."""
+"""The table of client requests: how each is routed, and the parameters that it must have."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Route(Enum):
-    """Who answers a request, and by what the server is found."""
+    """How a request is handled, and which parameter selects its server."""
 
     INITIALIZE = "initialize"
     PING = "ping"
@@ -29,9 +29,9 @@ class Route(Enum):
 class Method(msgspec.Struct, frozen=True):
     """One request of a client.
 
-    ``required`` names the members of ``params`` without which real servers die or fall silent;
-    ``kind`` names the list that it reads; ``may_repeat`` says that it changes nothing, so that it
-    is sent once more after a crash.
+    ``required`` names the members of ``params`` without which real servers crash or never answer.
+    ``kind`` names the list that the request reads. ``may_repeat`` is true if it changes nothing:
+    it is sent again after a crash.
     """
 
     name: str
@@ -111,7 +111,7 @@ CLIENT_REQUESTS: Final = _table(
 )
 """The requests of clients (ClientRequest in the 2025-11-25 and 2026-07-28 schemas).
 
-Of tasks only those of the modern extension: the experiment of 2025-11-25 is not relayed.
+Requests about tasks are those of the modern extension; the tasks of 2025-11-25 are not relayed.
 ``required`` names fields of ``wire.envelope.Params``.
 """
 

@@ -1,4 +1,4 @@
-"""What ``initialize`` offers a server, and what is offered next when the server refuses it."""
+"""The version and capabilities that ``initialize`` offers, and the next offer after a refusal."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from mcpd.core.mcp.versions import LEGACY, NEWEST_LEGACY, Era
 from mcpd.core.wire import envelope
 
 Capabilities = Mapping[str, Raw | bytes]
-"""What a client declares, each member's value as JSON."""
+"""A client's capabilities by name, each as JSON."""
 
 
 class Omission(Enum):
-    """How much of the capabilities an offer leaves out."""
+    """Which capabilities an offer leaves out."""
 
     NOTHING = "nothing"
     DETAILS = "details"
-    """Whatever is younger than 2025-06-18: the members of ``elicitation``, and ``extensions``."""
+    """Those newer than 2025-06-18: the members of ``elicitation``, and ``extensions``."""
     ELICITATION = "elicitation"
-    """``elicitation`` as a whole, too."""
+    """Also ``elicitation`` itself."""
     EVERYTHING = "everything"
-    """All of them: every capability of a client is optional."""
+    """All of them."""
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """One way to say ``initialize``."""
+    """The version and the capabilities of one ``initialize``."""
 
     version: str = NEWEST_LEGACY
     omission: Omission = Omission.NOTHING
@@ -48,7 +48,7 @@ _ABOUT_REQUESTS: Final = frozenset(
         codes.UNSUPPORTED_VERSION,
     )
 )
-"""Errors with which servers refuse what they cannot read; what else is wrong has other codes."""
+"""Codes of errors with which servers refuse parameters that they do not understand."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -58,8 +58,8 @@ class Verdict(msgspec.Struct, frozen=True):
     offer: Offer = FULL
 
 
-def reduced(capabilities: Capabilities, omission: Omission) -> dict[str, Raw | bytes]:
-    """Return the capabilities without what is left out."""
+def reduce_capabilities(capabilities: Capabilities, omission: Omission) -> dict[str, Raw | bytes]:
+    """Return the capabilities without those that ``omission`` leaves out."""
     if omission is Omission.EVERYTHING:
         return {}
     kept = dict(capabilities)
@@ -72,9 +72,9 @@ def reduced(capabilities: Capabilities, omission: Omission) -> dict[str, Raw | b
     return kept
 
 
-def left_out(capabilities: Capabilities, omission: Omission) -> tuple[str, ...]:
-    """Name what an omission takes away: ``elicitation.form``, ``extensions``, ``sampling``, …"""
-    kept = reduced(capabilities, omission)
+def omitted_capabilities(capabilities: Capabilities, omission: Omission) -> tuple[str, ...]:
+    """Return the omitted names, such as ``elicitation.form``, ``extensions`` or ``sampling``."""
+    kept = reduce_capabilities(capabilities, omission)
     found: list[str] = []
     for name, value in capabilities.items():
         if name not in kept:
@@ -85,29 +85,29 @@ def left_out(capabilities: Capabilities, omission: Omission) -> tuple[str, ...]:
 
 
 class Offers:
-    """The offers of one attempt to start, from the best to the least, each made once.
+    """The offers of one start, from the fullest to the least, each made once.
 
-    A server that names the revisions it supports is offered the newest of them that we know. One
-    whose error speaks of a version is offered the next older one. Any other error costs
-    capabilities first, because servers say in many ways that they do not know one of ours; if even
-    none at all are refused, they were not the reason, and older revisions are offered with all.
+    If the error names the supported revisions, the newest of them that we know is offered next. If
+    it mentions a version, the next older one is. After any other error capabilities are left out
+    first, because servers have many errors for a capability that they do not know. If a server
+    refuses an offer without any, they were not the reason: older revisions are offered with all.
     """
 
     def __init__(self, capabilities: Capabilities, first: Offer = FULL) -> None:
         self.offer = first
-        """What is, or will be, offered."""
+        """The offer that was made last, or that is made next."""
         self._capabilities = capabilities
         self._made: set[Offer] = set()
         self._may_omit = True
 
     def prefer(self, versions: Collection[str]) -> None:
-        """Offer the newest of these revisions that we know, if there is one."""
+        """Choose the newest of these revisions that we know, if there is one."""
         shared = [version for version in LEGACY if version in versions]
         if shared:
             self.offer = Offer(shared[-1], self.offer.omission)
 
-    def refused(self, error: Raw | bytes) -> bool:
-        """Go on to the offer that follows this error; return ``False`` if none is left."""
+    def advance(self, error: Raw | bytes) -> bool:
+        """Choose the offer to make after this error; return ``False`` if none is left."""
         if not self._is_about_us(error):
             return False
         before = self.offer
@@ -125,7 +125,7 @@ class Offers:
         return self.offer not in self._made
 
     def _is_about_us(self, error: Raw | bytes) -> bool:
-        """Tell whether an error can be due to what was offered, and not to a missing licence."""
+        """Tell whether the offer may have caused an error, unlike, say, a missing licence."""
         members = envelope.object_of(error) or {}
         if bytes(members.get("code", b"")) in _ABOUT_REQUESTS or supported_versions(error):
             return True
@@ -133,12 +133,12 @@ class Offers:
         return any(word in said for word in ("version", "capabilit", *self._capabilities))
 
     def _fewer(self) -> Offer | None:
-        """Return the offer with fewer capabilities that comes next, ``None`` where none does."""
+        """Return the next offer with fewer capabilities, or ``None`` if there is none."""
         if self._may_omit:
-            now = reduced(self._capabilities, self.offer.omission)
+            now = reduce_capabilities(self._capabilities, self.offer.omission)
             omissions = list(Omission)
             for omission in omissions[omissions.index(self.offer.omission) + 1 :]:
-                if reduced(self._capabilities, omission) != now:
+                if reduce_capabilities(self._capabilities, omission) != now:
                     return Offer(self.offer.version, omission)
         return None
 

@@ -1,4 +1,4 @@
-"""What a server may ask a client, in either era, and what the client must have declared."""
+"""The requests that servers send to clients, in either era, and the capability that each needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ SAMPLING: Final = "sampling/createMessage"
 ROOTS: Final = "roots/list"
 
 METHODS: Final = (ELICITATION, SAMPLING, ROOTS)
-"""The only requests of a server (2025-11-25) and the only input requests (2026-07-28, MRTR)."""
+"""All requests of servers (2025-11-25), which are all input requests (2026-07-28, mrtr)."""
 
-MOST_OF_A_CALL: Final = 32
+MOST_PER_CALL: Final = 32
 """Questions that may be open for one call."""
 
 _NULLS: Final = (b"null", b"false")
 
 
-def answers_of(capabilities: Mapping[str, Raw]) -> frozenset[str]:
-    """Return what a client with these capabilities can be asked.
+def answer_capabilities(capabilities: Mapping[str, Raw]) -> frozenset[str]:
+    """Return the capabilities to answer questions, of those that a client declares.
 
-    Words are ``elicitation`` (a form), ``elicitation.url``, ``sampling``, ``sampling.tools`` and
+    They are ``elicitation`` (forms), ``elicitation.url``, ``sampling``, ``sampling.tools`` and
     ``roots``. An empty ``elicitation`` means forms (2025-11-25, client/elicitation).
     """
     found: set[str] = set()
@@ -46,8 +46,8 @@ def answers_of(capabilities: Mapping[str, Raw]) -> frozenset[str]:
     return frozenset(found)
 
 
-def needed_for(method: str, params: Raw | bytes | None) -> str | None:
-    """Return the word of ``answers_of`` for a question; ``None`` for what is no question."""
+def needed_capability(method: str, params: Raw | bytes | None) -> str | None:
+    """Return the answer capability that a question needs; ``None`` for any other method."""
     if method not in METHODS:
         return None
     members = (envelope.object_of(params) if params is not None else None) or {}
@@ -63,7 +63,7 @@ def needed_for(method: str, params: Raw | bytes | None) -> str | None:
 _TOOLS: Final = ("tools", "toolChoice")
 
 
-def as_capabilities(need: str) -> dict[str, Any]:
-    """Return the ``requiredCapabilities`` of an error -32021 for one word."""
+def required_capabilities(need: str) -> dict[str, Any]:
+    """Return the ``requiredCapabilities`` of an error -32021 for an answer capability."""
     name, _, member = need.partition(".")
     return {name: {member: {}} if member else {}}

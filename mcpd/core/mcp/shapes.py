@@ -1,4 +1,4 @@
-"""What the members of a request's parameters are in every revision; servers die of others."""
+"""Checks the types of a client's parameters: some servers crash if one is wrong."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from mcpd.core.wire.envelope import Params
 
 _BRACE: Final = ord("{")
 _REFERENCES: Final = {"ref/prompt": "name", "ref/resource": "uri"}
-"""What completes, by the type of its reference, and what names it there."""
+"""The types of references in ``completion/complete``, and the member that names the target."""
 
 
-def misfit(method: str, found: Params) -> str | None:
-    """Say which member of a client's parameters is not as MCP has it; ``None`` where all are.
+def find_problem(method: str, found: Params) -> str | None:
+    """Return what is wrong with a client's parameters, or ``None``.
 
-    Python SDK servers up to 1.8.1 end at any such request, whoever else they serve (measured).
+    Servers on the Python SDK up to 1.8.1 end at such a request (measured), and with them the
+    requests of all other clients.
     """
     if not is_object(found.meta):
         return "_meta must be an object"
@@ -35,7 +36,7 @@ def misfit(method: str, found: Params) -> str | None:
 
 
 def is_object(member: envelope.Bytes) -> bool:
-    """Tell whether a member is an object, or says nothing."""
+    """Tell whether a member is an object, null or absent."""
     return member is UNSET or memoryview(member)[0] == _BRACE or bytes(member) == b"null"
 
 

@@ -1,7 +1,7 @@
-"""What is said differently in the two eras, where a client and a process do not speak the same.
+"""Translation between the eras: a legacy client with a modern server, and the reverse.
 
-The rows of both tables of the protocol: a legacy client at a modern process, and the reverse. Who
-waits for whom meanwhile is not here; all of this is from message to message.
+Each function takes a message, or a part of one, and returns it as the other era has it. Which
+requests are pending is kept elsewhere.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Final
 
 from msgspec import Raw
 
-from mcpd.core.mcp import codes, modern, questions
+from mcpd.core.mcp import codes, modern, modern_meta, questions
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import RETRY_KEYS
+from mcpd.core.mcp.introduction import TASKS_EXTENSION
 from mcpd.core.mcp.versions import Era
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of, text
@@ -30,9 +32,9 @@ _CACHEABLE: Final = frozenset(
         "resources/read",
     )
 )
-"""Whose results say how long they may be kept (2026-07-28, server/utilities/caching)."""
+"""Methods whose results have caching hints (2026-07-28, server/utilities/caching)."""
 
-_OF_A_SERVER: Final = ("progressToken", modern.META + "related-task")
+_OF_A_SERVER: Final = ("progressToken", modern_meta.META + "related-task")
 _CANCELLED: Final = b'{"action":"cancel"}'
 _NULLS: Final = (b"null", b"false")
 
@@ -40,12 +42,13 @@ _NULLS: Final = (b"null", b"false")
 # -- requests --------------------------------------------------------------------------------------
 
 
-def client_info_of(
+def legacy_client_info(
     capabilities: Mapping[str, Raw], info: Raw | None, level: str | None = None
 ) -> ClientInfo:
-    """Return who asks in a legacy session, from what its client said in ``initialize``.
+    """Return the client's info for a legacy session, from the parameters of ``initialize``.
 
-    Its tasks are others than those of the modern extension; roots have no ``listChanged`` there.
+    ``tasks`` are left out, because they are not those of the modern extension; so is the
+    ``listChanged`` of ``roots``, which the modern era does not have.
     """
     declared: dict[str, Raw | bytes] = {}
     for name, raw in capabilities.items():
@@ -54,52 +57,54 @@ def client_info_of(
         if name == "roots":
             declared[name] = b"{}"
         elif name == "extensions":
-            declared[name] = splice.without(raw, (modern.TASKS,))
+            declared[name] = splice.without(raw, (TASKS_EXTENSION,))
         else:
             declared[name] = raw
     said = None if info is None or object_of(info) is None else bytes(info)
-    answers = questions.answers_of(capabilities)
+    answers = questions.answer_capabilities(capabilities)
     return ClientInfo(Era.LEGACY, object_from(declared), said, answers, level)
 
 
-def params_up(params: Raw | bytes | None, client_info: ClientInfo, era: Era) -> bytes | None:
-    """Return a request's parameters as a process of ``era`` takes them from this asker.
+def params_for_server(
+    params: Raw | bytes | None, client_info: ClientInfo, era: Era
+) -> bytes | None:
+    """Return a client's request parameters for a server of ``era``.
 
-    In both directions a ``task`` goes: those of 2025-11-25 are not relayed, and no others are asked
-    for by parameter.
+    A ``task`` is left out in both directions: the tasks of 2025-11-25 are not relayed, and a
+    modern client does not ask for a task with a parameter.
     """
     if era is client_info.era:
         return None if params is None else bytes(params)
     if era is Era.LEGACY:
         left = None if params is None else splice.without(params, _UNKNOWN_TO_LEGACY)
-        return modern.without_envelope(left)
+        return modern_meta.without_envelope(left)
     left = None if params is None else splice.without(params, _TASK)
-    return modern.with_envelope(left, client_info)
+    return modern_meta.with_envelope(left, client_info)
 
 
 _TASK: Final = ("task",)
-_UNKNOWN_TO_LEGACY: Final = (*_TASK, *modern.ANSWER_KEYS)
+_UNKNOWN_TO_LEGACY: Final = (*_TASK, *RETRY_KEYS)
 
 
-# -- answers ---------------------------------------------------------------------------------------
+# -- results and errors ----------------------------------------------------------------------------
 
 
 def result_for_modern(method: str, result: Raw | bytes, info: bytes) -> bytes:
-    """Return a legacy server's result as a modern client takes it."""
+    """Return a legacy server's result for a modern client."""
     hints = _HINTS if method in _CACHEABLE else None
-    return modern.stamped(result, info, hints=hints)
+    return modern.to_modern_result(result, info, hints=hints)
 
 
 def result_for_legacy(result: Raw | bytes) -> bytes:
-    """Return a modern server's complete result as a legacy client takes it."""
-    return modern.stripped(result)
+    """Return a modern server's complete result for a legacy client."""
+    return modern.to_legacy_result(result)
 
 
 def error_for_modern(error: Raw | bytes) -> bytes:
-    """Return a legacy server's error as a modern client takes it.
+    """Return a legacy server's error for a modern client.
 
-    Of the codes that the specification keeps for itself a legacy server knows none, and -32042 is
-    gone: a client would read into them what was not said.
+    A code that the modern specification reserves becomes an internal error: a legacy server does
+    not mean by it what a modern client would understand.
     """
     code = _code_of(error)
     if code == codes.RESOURCE_NOT_FOUND:
@@ -115,10 +120,10 @@ _CODE: Final = re.compile(rb"-32[0-9]{3}\Z")
 
 
 def error_for_legacy(error: Raw | bytes) -> bytes:
-    """Return a modern server's error as a legacy client takes it.
+    """Return a modern server's error for a legacy client.
 
-    What is wrong with a header or a version is wrong between us and the server; a capability that
-    was not declared has no code of its own there.
+    Errors about a header or a version concern mcpd and the server, and become internal errors. So
+    does that of a missing capability, which has no code in the legacy era.
     """
     if _code_of(error) == codes.MISSING_CAPABILITY:
         return splice.replace(error, "code", b"%d" % codes.INTERNAL_ERROR)
@@ -149,10 +154,10 @@ def _wrapped(error: Raw | bytes) -> bytes:
 
 
 def question_for_modern(method: str, params: Raw | bytes | None) -> bytes | None:
-    """Return a legacy server's question as an input request has it.
+    """Return the parameters of a legacy server's question for an input request.
 
-    What only its own connection can make sense of is left out: the id of a URL elicitation, whose
-    completion nobody will be told of, its progress token and its task.
+    Left out is what has no meaning outside of the server's connection: the id of a URL elicitation
+    (a modern client gets no notification of its completion), the progress token and the task.
     """
     if params is None:
         return None
@@ -173,12 +178,12 @@ def question_for_modern(method: str, params: Raw | bytes | None) -> bytes | None
 
 
 def question_for_legacy(method: str, params: Raw | bytes | None, ident: str = "") -> bytes:
-    """Return an input request as a legacy client is asked it.
+    """Return the parameters of an input request for a question to a legacy client.
 
-    A URL elicitation has an id there; ``ident`` tells two with the same words apart.
+    A URL elicitation gets an id, made from ``ident`` and the parameters.
     """
     raw = b"{}" if params is None else bytes(params)
-    if questions.needed_for(method, raw) != "elicitation.url":
+    if questions.needed_capability(method, raw) != "elicitation.url":
         return raw
     if "elicitationId" in (object_of(raw) or {}):
         return raw
@@ -186,9 +191,9 @@ def question_for_legacy(method: str, params: Raw | bytes | None, ident: str = ""
     return splice.in_front(raw, b'"elicitationId":"%b"' % digest.encode())
 
 
-def refusal(method: str) -> bytes | None:
-    """Return what stands for a client's error among input responses, which have no form for one.
+def response_for_error(method: str) -> bytes | None:
+    """Return the input response for a question that a legacy client answered with an error.
 
-    ``None`` where nothing does: the call fails with that error.
+    Return ``None`` if its method has none: the call fails with the client's error.
     """
     return _CANCELLED if method == questions.ELICITATION else None

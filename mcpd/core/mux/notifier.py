@@ -14,13 +14,12 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import LEVELS
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import Questions
-from mcpd.core.requests import progress
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.lists import Lists
 from mcpd.core.upstream.subscriptions import Topic
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.ids import SessionId
 
 _LOG_LENGTH: Final = 2000  # characters of a log message for no session that are kept
@@ -50,7 +49,7 @@ class Notifier:
         """
         for session in self._reached(upstream):
             if (everybody or kind in session.incomplete) and (
-                lists is None or upstream.lists_shown(self._client(session), kind) is lists
+                lists is None or upstream.client_lists.shown(self._client(session), kind) is lists
             ):
                 session.incomplete.discard(kind)
                 self.tell_change(session, kind)
@@ -79,13 +78,13 @@ class Notifier:
         Of a process only the tools are read at its start, and as they are listed for us.
         """
         reached = [(session, self._client(session)) for session in self._reached(upstream)]
-        upstream.verify_lists(
-            {lists for _, client in reached if (lists := upstream.known_lists_for(client))}
+        upstream.client_lists.verify(
+            {lists for _, client in reached if (lists := upstream.client_lists.get(client))}
         )
         for session, client in reached:
             for kind in Kind:
                 if kind in session.incomplete:
-                    lists = upstream.lists_for(client)
+                    lists = upstream.client_lists.of(client)
                     if lists.catalog.get(kind) is None:
                         lists.read(kind, partial(self._announce, upstream, kind, lists))
 
@@ -129,16 +128,16 @@ class Notifier:
         """
         found = envelope.params_of(params)
         level = (envelope.text(found.level) if found is not None else None) or "info"
-        flying = upstream.calls.owners_in_flight()
+        flying = upstream.calls.inflight.owners()
         given_up = upstream.calls.gate.possible() if len(flying) < 2 else ()
         owners = flying | {leg.owner for leg in given_up}
-        lately = set() if owners else upstream.calls.lately()
+        lately = set() if owners else upstream.calls.inflight.ended_lately(self._state.ctx.now)
         is_for_none = len(owners) > 1 or len(lately) > 1 or (not owners and upstream.is_modern)
         if is_for_none or (lately and not any(map(self._hears_logs, lately))):
             text = upstream.entry.redactor.excerpt(params, _LOG_LENGTH)
             self._state.ctx.tell(ServerLogged(upstream.entry.name, level, text))
             return
-        for ident in owners or lately or sorted(upstream.calls.users):
+        for ident in owners or lately or sorted(upstream.calls.usage.users):
             session = self._session(ident)
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
@@ -147,7 +146,7 @@ class Notifier:
                 session.notify_always("notifications/message", told, _request_of(upstream, session))
 
     def _hears_logs(self, ident: int) -> bool:
-        """Tell whether a session hears of what is logged for no request."""
+        """Tell whether a session gets log messages that belong to no request."""
         session = self._session(SessionId(ident))
         return session is not None and session.is_initialized
 
@@ -157,7 +156,7 @@ class Notifier:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
             return session.is_initialized and session.wants_log(level)
-        flying = upstream.calls.sent_of(session.id)
+        flying = upstream.calls.inflight.of(session.id)
         if session.is_initialized and any(
             p.client_info is not None and not p.is_modern for p in flying
         ):
@@ -206,7 +205,7 @@ def _request_of(upstream: Upstream, session: Session) -> bytes:
 
     A legacy server does not say which request a log message is of. The newest is the likeliest.
     """
-    in_flight = list(upstream.calls.sent_of(session.id))
+    in_flight = list(upstream.calls.inflight.of(session.id))
     return in_flight[-1].key if in_flight else b""
 
 

@@ -63,30 +63,31 @@ def sessions(state: MuxState) -> list[SessionReport]:
 
 def report(state: MuxState, name: str) -> EntryReport:
     """Return what there is to say of a configured server."""
-    now = state.ctx.now  # whoever asks has just caused an event
+    now = state.ctx.now  # the request for this report has just caused an event
     upstreams = state.upstreams_of(name)
     slots = tuple(
         SlotReport(
             u.slot,
             state.keys.get(u.slot),
-            len(u.calls.users),
+            len(u.calls.usage.users),
             u.calls.load(),
             u.calls.queued(),
             u.silent_s(),
             u.calls.gate.report(now),
-            tuple(filter(None, (_label(state, user) for user in u.calls.users))),
+            tuple(filter(None, (_label(state, user) for user in u.calls.usage.users))),
         )
         for u in upstreams
     )
     introduction = state.introduction_of(name)
     listing = state.catalog_of(name).lists
     tools = next((len(found) for kind, found in listing.items() if kind.value == "tools"), None)
+    past_calls, past_errors = state.past_calls.get(name, (0, 0))
     return EntryReport(
         sessions=sum(s.server == name and s.is_session for s in state.sessions.values()),
         in_flight=sum(slot.in_flight for slot in slots),
         queued=sum(slot.queued for slot in slots),
-        calls=sum(u.calls.calls for u in upstreams) + state.past_calls.get(name, (0, 0))[0],
-        errors=sum(u.calls.errors for u in upstreams) + state.past_calls.get(name, (0, 0))[1],
+        calls=past_calls + sum(u.calls.counts.calls for u in upstreams),
+        errors=past_errors + sum(u.calls.counts.errors for u in upstreams),
         noise=sum(u.noise for u in upstreams),
         noise_reason=next((u.noise_reason for u in upstreams if u.noise_reason), None),
         tools=tools,

@@ -12,20 +12,20 @@ from mcpd.core.facts import ServerNoise
 from mcpd.core.interface.commands import ServerElements
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.failures import invalid_answer, too_large
-from mcpd.core.mcp import codes, modern, questions
+from mcpd.core.mcp import codes, questions
+from mcpd.core.mcp.listen import without_subscription_id
 from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.questions.input_rounds import InputRounds
 from mcpd.core.questions.questions import Questions
 from mcpd.core.questions.roots import Roots
-from mcpd.core.requests import progress
 from mcpd.core.requests.inflight import End, Outcome, failed
 from mcpd.core.requests.noise import LSP, NO_ID, SPREAD
-from mcpd.core.requests.wire_ids import wire_id_of
 from mcpd.core.upstream.subscriptions import Task
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.framing import Frame, Oversized
+from mcpd.core.wire.wire_ids import wire_id_of
 
 _CHANGES: Final = {
     "notifications/tools/list_changed": (Kind.TOOLS,),
@@ -95,7 +95,7 @@ class ServerMessages:
             why = None if message.error is UNSET else message.error
             if wire_id is not None and upstream.listen_streams.ended(wire_id, why):
                 return
-            if wire_id is not None and upstream.calls.was_used(wire_id):
+            if wire_id is not None and upstream.calls.inflight.was_used(wire_id):
                 return
             reason = "no answer that anybody waits for"
             if why is None:
@@ -126,7 +126,7 @@ class ServerMessages:
             if calls.is_modern or leg.is_modern or wrong is not None:
                 outcome = self._input_rounds.answered(upstream, leg, answer, wrong)
                 if outcome is None:  # its client has to be asked something first
-                    calls.send_queued()
+                    calls.room.fill()
                     return
         if outcome is None:
             outcome = Outcome(End.ANSWERED, answer, wrong)
@@ -204,7 +204,8 @@ class ServerMessages:
         upstream.noise += 1
         upstream.noise_reason = reason
         line = upstream.entry.redactor.excerpt(frame, _NOISE_LENGTH)
-        upstream.calls.note_noise(quoted or reason, said or line)
+        owner = upstream.calls.inflight.sole_owner()
+        upstream.calls.noise.note(quoted or reason, said or line, owner)
         self._ctx.tell(ServerNoise(upstream.entry.name, reason, line, upstream.noise == 1))
 
     def _notification(self, upstream: Upstream, method: str, params: envelope.Bytes) -> None:
@@ -243,7 +244,7 @@ class ServerMessages:
         if upstream.is_modern:
             if not upstream.listen_streams.carries_update(params, uri):
                 return
-            params = Raw(modern.untagged(params)[0] or b"{}")
+            params = Raw(without_subscription_id(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, uri, params)
 
     def _task(self, upstream: Upstream, params: Raw) -> None:
@@ -251,7 +252,7 @@ class ServerMessages:
         ident = envelope.text(found.task_id) if found is not None else None
         if ident is None or not upstream.listen_streams.carries_update(params, Task(ident)):
             return
-        told = Raw(modern.untagged(params)[0] or b"{}")
+        told = Raw(without_subscription_id(params)[0] or b"{}")
         self._notifier.resource_updated(upstream, Task(ident), told)
 
     def _progress(self, upstream: Upstream, params: Raw) -> None:
@@ -259,7 +260,7 @@ class ServerMessages:
         if found is None or found.progress_token is UNSET:
             return
         wire_id = progress.token_of(found.progress_token)
-        leg = None if wire_id is None else upstream.calls.get(wire_id)
+        leg = None if wire_id is None else upstream.calls.inflight.get(wire_id)
         if leg is None:
             return  # finished or never given: real clients close the connection on one
         upstream.calls.timeouts.restart(leg)

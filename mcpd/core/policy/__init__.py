@@ -1,1 +1,1 @@
-"""What peers may do, and what is hidden."""
+"""What is known of commands: which servers keep state, run in containers or fetch packages."""

@@ -1,7 +1,7 @@
-"""Commands that run a server in a container, and what is added so that it is found again.
+"""Commands that run a server in a container, and the options added to find the container again.
 
-A container is no child of ours: it lives on when ``docker run`` is killed. So each gets a label
-that no other has, whatever else its command line says, and a file for its id where it names none.
+A container is not a child process: it lives on when ``docker run`` is killed. So each gets a unique
+label, and a file for its id unless its command line names one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 RUNTIMES: Final = ("docker", "podman", "nerdctl")
 
 LABEL: Final = "mcpd.instance"
-"""Its value is the tag that the process of ``docker run`` has in its environment."""
+"""The label; its value is the tag in the environment of the ``docker run`` process."""
 
 _FLAGS: Final = frozenset({
     # docker, without a command
@@ -28,7 +28,7 @@ _FLAGS: Final = frozenset({
 """Options that never take the next word as their value."""
 
 _SHORT: Final = {"d": "detach", "i": "interactive", "t": "tty", "P": "publish-all", "q": "quiet"}
-"""Of ``run``; any other letter takes a value."""
+"""Short options of ``run`` without a value; any other letter has one."""
 
 _SHORT_GLOBAL: Final = {"D": "debug", "r": "remote"}
 
@@ -40,14 +40,14 @@ class ContainerRun(NamedTuple):
     """Which of ``RUNTIMES``."""
 
     globals: tuple[str, ...]
-    """What stands before ``run`` and says which engine is meant: ``-H HOST``, ``--context C``."""
+    """The options before ``run``, which select the engine: ``-H HOST``, ``--context C``."""
 
     at: int
-    """Where in the arguments the options of ``run`` begin."""
+    """The index of the options of ``run`` in the arguments."""
 
     image: str | None
     cidfile: str | None
-    """The file that the user wants the container's id in."""
+    """The file for the container's id that the command line names."""
 
     removes: bool
     """``--rm``: the engine removes the container when it ends."""
@@ -57,19 +57,19 @@ class ContainerRun(NamedTuple):
     has_tty: bool
 
     def with_options(self, args: Sequence[str], *options: str) -> tuple[str, ...]:
-        """Return the arguments with more options, before those that the user wrote.
+        """Return the arguments with more options before the user's own.
 
-        Of an option that is given twice the last one counts, so the user's are never overruled.
+        The last one of a repeated option counts, so the user's take precedence.
         """
         return (*args[: self.at], *options, *args[self.at :])
 
 
-def recognise(command: str, args: Iterable[str]) -> ContainerRun | None:
-    """Return what a command line runs in a container, ``None`` where it runs none.
+def container_run(command: str, args: Iterable[str]) -> ContainerRun | None:
+    """Return the container run of a command line, or ``None`` if it runs no container.
 
-    Which unknown options take a value is guessed. A wrong guess costs nothing: the label finds
-    the container, and what else was read serves for advice. ``docker compose run`` and
-    ``docker exec`` are not meant: whoever made that container looks after it.
+    Whether an unknown option has a value is a guess. A wrong guess is harmless: the label finds the
+    container, and the rest is for advice. ``docker compose run`` and ``docker exec`` are left out,
+    because they use containers with a life of their own.
     """
     runtime = command.rpartition("/")[2]
     words = tuple(args)
@@ -96,8 +96,8 @@ def recognise(command: str, args: Iterable[str]) -> ContainerRun | None:
 
 
 def advice(command: str, args: Iterable[str]) -> list[str]:
-    """Return what is wrong with how a container is run, a sentence each with its remedy."""
-    run = recognise(command, args)
+    """Return the problems of a container run, each a sentence with its remedy."""
+    run = container_run(command, args)
     if run is None:
         return []
     said = []
@@ -118,10 +118,10 @@ def advice(command: str, args: Iterable[str]) -> list[str]:
 def _first_word(
     words: Sequence[str], start: int, short: dict[str, str], *, verbs: Sequence[str] = ()
 ) -> tuple[int, dict[str, str]]:
-    """Return where the first word stands that is no option, and the options before it.
+    """Return the index of the first word that is no option, and the options before it.
 
-    An option without a value has ``true``; of one that is given twice the last one counts. None
-    of ``verbs`` is taken for a value.
+    An option without a value has ``true``; the last one of a repeated option counts. A word of
+    ``verbs`` is never a value.
     """
     options: dict[str, str] = {}
     at = start
@@ -144,7 +144,7 @@ def _first_word(
 
 
 def _cluster(letters: str, following: str, short: dict[str, str], options: dict[str, str]) -> int:
-    """Read ``-it``, ``-e NAME``, ``-eNAME=V``; return how many of the next words belong to it."""
+    """Read ``-it``, ``-e NAME`` or ``-eNAME=V``; return how many following words are its value."""
     for position, letter in enumerate(letters):
         rest = letters[position + 1 :]
         if letter not in short:

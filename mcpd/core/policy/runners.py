@@ -1,4 +1,4 @@
-"""Programs that fetch a package and then run it: what they are told to run, and their caches."""
+"""Package runners, which fetch a package and run it: the package that they run, their caches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from mcpd.core.policy.containers import recognise
+from mcpd.core.policy.containers import container_run
 
 _PROGRAM: Final = re.compile(r"\.(?:exe|cmd|bat|ps1)$")
 
@@ -25,7 +25,7 @@ _RUNNERS: Final = {
     ("pipx", "run"): "pipx",
     ("deno", "run"): "deno",
 }
-"""The words that run a package, and whose cache it comes from."""
+"""The first words of a command that runs a package, and the runner whose cache it uses."""
 
 _NAMES: Final = {
     "npx": ("-p", "--package"),
@@ -35,7 +35,7 @@ _NAMES: Final = {
     "uv": ("--from", "--directory", "--project"),
     "pipx": ("--spec",),
 }
-"""Options that name what is fetched; without one the first word that is no option does."""
+"""Options that name the package; without one, the first word that is no option does."""
 
 _VALUES: Final = {
     "npx": frozenset({
@@ -57,17 +57,17 @@ _VALUES: Final = {
         "-c", "--config", "--import-map", "--lock", "--cert", "--location", "--seed",
     }),
 }  # fmt: skip
-"""Other options whose value is a word of its own."""
+"""Other options with a value that is a separate word."""
 
 _IMAGES: Final = "docker"
-"""The runner of containers, whichever: several may fetch images at once."""
+"""The runner of all container images: several may fetch images at a time."""
 
 _BETWEEN: Final = re.compile(r"[\s'\"`:,()]+")
 _CACHE: Final = re.compile(r"_npx|(?:archive|environments|builds)-v[0-9]+")
-"""The folders of npm and uv that hold one for each package."""
+"""The cache directories of npm and uv that have a subdirectory for each package."""
 
 _PLAIN: Final = re.compile(r"\.?[\w@+-][\w@+.-]*")
-"""A part of a path that may be put before a person as something to type."""
+"""A part of a path that needs no quotes in a shell."""
 
 _MISSING: Final = re.compile(
     r"\b(?:ERR_)?MODULE_NOT_FOUND\b|\bCannot find (?:module|package)\b|\bModuleNotFoundError\b"
@@ -76,23 +76,23 @@ _MISSING: Final = re.compile(
 
 
 class Package(NamedTuple):
-    """What is fetched, as it is written, and whose cache it is kept in."""
+    """A package as the command line names it, and the runner whose cache it is in."""
 
     runner: str
     name: str
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether two must not fetch it at the same time: their cache is not safe against that."""
+        """Whether one process at a time may fetch it: the runner's cache is not safe for two."""
         return self.runner != _IMAGES
 
 
 def runner_package(command: str, args: Sequence[str]) -> Package | None:
-    """Return the package that a command line fetches and runs, ``None`` where it does not."""
+    """Return the package that a command line fetches and runs, or ``None``."""
     words = (_PROGRAM.sub("", command.rpartition("/")[2]), *args)
     length = next((n for n in (3, 2, 1) if words[:n] in _RUNNERS), 0)
     if not length:
-        container = recognise(command, args)
+        container = container_run(command, args)
         image = None if container is None else container.image
         return None if image is None else Package(_IMAGES, image)
     runner = _RUNNERS[words[:length]]
@@ -121,29 +121,29 @@ def _named(runner: str, words: Sequence[str]) -> str | None:
     return first
 
 
-def broken_cache(said: Iterable[str]) -> str | None:
-    """Return the directory of a package runner's cache in which a part of a package is missing.
+def broken_cache(stderr: Iterable[str]) -> str | None:
+    """Return the directory in a package runner's cache where a part of a package is missing.
 
-    ``said`` is what the server wrote on stderr before it died. The directory is the one package's,
-    as far as the runner has one for each.
+    ``stderr`` has the lines that the server wrote before it ended. Return ``None`` if they name no
+    such directory.
     """
     is_missing, place = False, None
-    for line in said:
+    for line in stderr:
         is_missing = is_missing or _MISSING.search(line) is not None
         place = place or _cache_in(line)
     return place if is_missing else None
 
 
-def mend_cache(cache: str, server: str) -> str:
-    """Say what to type about it. We remove nothing: others may use the same."""
-    return f"to have it fetched anew: rm -r {cache} && mcpctl restart {server}"
+def cache_remedy(cache: str, server: str) -> str:
+    """Return the hint for a broken cache. mcpd does not remove it, because others may use it."""
+    return f"to fetch the package again: rm -r {cache} && mcpctl restart {server}"
 
 
 def _cache_in(line: str) -> str | None:
     for word in _BETWEEN.split(line):
         path = word.lstrip("/")
         if path == word:
-            continue  # no absolute path, or the end of one with a blank in it
+            continue  # a relative path, or the end of an absolute one with a space in it
         parts = path.split("/")
         for index, part in enumerate(parts[:-1], start=1):
             if _CACHE.fullmatch(part):

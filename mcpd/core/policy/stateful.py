@@ -1,4 +1,4 @@
-"""Servers known to keep state for each client, by the name of their package."""
+"""Servers that are known to keep state for each client, by the names of their packages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 STATEFUL: Final = frozenset({
-    # browsers: pages, logins, what is selected
+    # browsers: pages, logins, selections
     "@playwright/mcp",
     "@executeautomation/playwright-mcp-server",
     "mcp-playwright",
@@ -32,15 +32,15 @@ STATEFUL: Final = frozenset({
     # devices
     "@mobilenext/mobile-mcp",
     "appium-mcp",
-    # a train of thought
+    # a sequence of thoughts
     "@modelcontextprotocol/server-sequential-thinking",
     "mcp/sequentialthinking",
 })  # fmt: skip
-"""Two clients of one such process would see, and change, each other's."""
+"""Two clients of one such process would see and change each other's state."""
 
 _VERSION: Final = re.compile(r"(?<=.)(?:@sha256:[^/]*|@[^/]*|[=<>~!]=.*|\[.*|:[^/:]*)$")
 _NAME_LENGTH: Final = 1000
-"""A longer word names no package; to look for the version in one of megabytes takes minutes."""
+"""Longer words are no package names; the version pattern takes minutes for megabytes."""
 
 _PROGRAM: Final = re.compile(r"\.(?:exe|cmd|js|mjs|cjs|py)$")
 
@@ -48,8 +48,8 @@ _PROGRAM: Final = re.compile(r"\.(?:exe|cmd|js|mjs|cjs|py)$")
 def known_stateful(command: str, args: Iterable[str]) -> str | None:
     """Return the name of the package in a command line that keeps state for each client.
 
-    Packages are found as a runner is told of them (``npx``, ``uvx``, ``docker run``), with or
-    without a version, as a program's own name, and in the path of an installed one.
+    A package is found as an argument of a runner (``npx``, ``uvx``, ``docker run``), with or
+    without a version, as the name of the program, and in the path of an installed program.
     """
     program = command.rpartition("/")[2]
     for word in (_PROGRAM.sub("", program), *args):

@@ -2,7 +2,7 @@
 
 A modern server asks in the result of a call and is called again with the answers. A legacy client
 sees one call, and requests of ours; a modern one takes the result as it is, if it has declared
-that it can answer. ``InputRounds(tables, questions)``; ``answered`` is ``Requests.interpret``.
+that it can answer.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
-from mcpd.core.interface.context import Timer
 from mcpd.core.interface.entries import Interactive
-from mcpd.core.interface.failures import no_room, with_details
+from mcpd.core.interface.failures import no_room
 from mcpd.core.mcp import codes, modern, questions, translation
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import (
+    InputRequired,
+    read_input_required,
+    retry_params,
+    without_input_responses,
+)
 from mcpd.core.mcp.versions import Era
+from mcpd.core.questions.input_loop import InputLoop
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS, Questions
-from mcpd.core.questions.requests_to_clients import RequestToClient
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest, failed
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
@@ -43,52 +48,6 @@ _URL_NEEDED: Final = -32042
 _INPUT_REQUIRED: Final = "input_required"
 
 
-class _InputLoop:
-    """One call of a legacy client's whose server asks. ``params`` are those of the first round."""
-
-    def __init__(self, upstream: Upstream, leg: UpstreamRequest) -> None:
-        self.upstream = upstream
-        self.leg = leg
-        self.params = leg.params
-        self.rounds = 0
-        self.waits = 0
-        """InputRounds in a row in which nobody was asked anything."""
-        self._kept_bytes = 0
-        self.begin()
-
-    @property
-    def open(self) -> int:
-        """Questions of the round, until it ends."""
-        return len(self.methods)
-
-    def begin(self, wanted: modern.Input | None = None) -> None:
-        """A round begins: nothing has been answered."""
-        self.methods = {} if wanted is None else {k: m for k, (m, _) in wanted.requests.items()}
-        self.state = None if wanted is None else wanted.state
-        self.asked: list[RequestToClient] = []
-        self.responses: dict[str, bytes] = {}
-        self.timer: Timer | None = None
-
-    def end(self, outcome: Outcome) -> None:
-        """End the call: its client has said no, or cannot be asked."""
-        self.upstream.calls.end(self.leg, outcome)
-
-    def keep(self, size: int) -> Failure | None:
-        """Count what is kept of a round, or say why there is no room for it."""
-        kept = self.leg.kept
-        if kept is not None and kept.share is not None and not kept.grow(size):
-            failure = no_room(kept.share, size, server=self.upstream.entry.name)
-            return with_details(failure, outcome_unknown=True)
-        self._kept_bytes += size
-        return None
-
-    def keep_instead(self, size: int) -> None:
-        """Count so much instead of what is kept of the round."""
-        if self.leg.kept is not None:
-            self.leg.kept.add(size - self._kept_bytes)
-        self._kept_bytes = size
-
-
 class InputRounds:
     """Tells what answers mean, and which calls of legacy clients wait for their clients."""
 
@@ -104,7 +63,7 @@ class InputRounds:
         self._questions = asked
         self._parked_calls = parked
         self._send = send
-        self._loops: dict[UpstreamRequest, _InputLoop] = {}
+        self._loops: dict[UpstreamRequest, InputLoop] = {}
         self._asked: dict[Upstream, int] = {}
         """How many questions of a process clients have not answered."""
         asked.when_gone.append(self._server_gone)
@@ -136,7 +95,7 @@ class InputRounds:
             self._forget(leg)
         return meant
 
-    def _forget(self, leg: UpstreamRequest) -> _InputLoop | None:
+    def _forget(self, leg: UpstreamRequest) -> InputLoop | None:
         loop = self._loops.pop(leg, None)
         if loop is not None:
             self._count(loop.upstream, -loop.open)
@@ -161,7 +120,7 @@ class InputRounds:
     ) -> Outcome:
         is_parked = self._parked_calls.is_parked(leg)
         asks = _elicitations(error) if leg.method.is_input_capable and not is_parked else {}
-        if len(asks) > questions.MOST_OF_A_CALL:
+        if len(asks) > questions.MOST_PER_CALL:
             return _invalid(upstream.entry.name, f"it wants {len(asks)} pages to be visited first")
         kept = leg.kept
         if asks and kept is not None and kept.share is not None and not kept.grow(len(error)):
@@ -199,13 +158,13 @@ class InputRounds:
         if not leg.method.is_input_capable:
             return _invalid(name, f"it asks for input in answer to {leg.method.name}")
         try:
-            wanted = modern.read_input(result)
+            wanted = read_input_required(result)
         except ValueError as problem:
             return _invalid(name, f"what it asks cannot be read: {problem}")
         if wanted.requests and upstream.entry.interactive is Interactive.OFF:
             return _invalid(name, 'it asks, and is to ask nobody (interactive = "off")')
         answers = frozenset[str]() if leg.client_info is None else leg.client_info.answers
-        needed = {questions.needed_for(m, p) for m, p in wanted.requests.values()}
+        needed = {questions.needed_capability(m, p) for m, p in wanted.requests.values()}
         lacking = {need for need in needed if need is not None and need not in answers}
         if lacking:
             what = " and ".join(sorted({need.partition(".")[0] for need in lacking}))
@@ -225,12 +184,12 @@ class InputRounds:
     # -- a round ---------------------------------------------------------------------------------
 
     def _begin_round(
-        self, upstream: Upstream, leg: UpstreamRequest, wanted: modern.Input
+        self, upstream: Upstream, leg: UpstreamRequest, wanted: InputRequired
     ) -> Outcome | None:
         session = self._state.sessions.get(SessionId(leg.owner))
         loop = self._loops.get(leg)
         if loop is None:
-            loop = self._loops[leg] = _InputLoop(upstream, leg)
+            loop = self._loops[leg] = InputLoop(upstream, leg)
             leg.is_asking = True  # where it is asked nothing its end matters all the same
             upstream.calls.gate.watch(leg, partial(self._over, leg))
         loop.rounds += 1
@@ -262,7 +221,7 @@ class InputRounds:
         return None
 
     def _ask(
-        self, loop: _InputLoop, session: Session, key: str, method: str, params: bytes | None
+        self, loop: InputLoop, session: Session, key: str, method: str, params: bytes | None
     ) -> None:
         def heard(result: Raw | None, error: Raw | None) -> None:
             self._heard(loop, key, method, result, error)
@@ -278,10 +237,10 @@ class InputRounds:
         loop.asked.append(asked)
 
     def _heard(
-        self, loop: _InputLoop, key: str, method: str, result: Raw | None, error: Raw | None
+        self, loop: InputLoop, key: str, method: str, result: Raw | None, error: Raw | None
     ) -> None:
         is_object = result is not None and envelope.object_of(result) is not None
-        said: Raw | bytes | None = result if is_object else translation.refusal(method)
+        said: Raw | bytes | None = result if is_object else translation.response_for_error(method)
         if said is None:  # a client's error has no form among the answers
             silence = codes.plain_error(codes.INTERNAL_ERROR, "the client did not answer")
             loop.end(Outcome(End.FAILED, error=error if error is not None else silence))
@@ -293,12 +252,12 @@ class InputRounds:
         if len(loop.responses) == len(loop.methods):
             self._end_round(loop)
 
-    def _end_round(self, loop: _InputLoop) -> None:
+    def _end_round(self, loop: InputLoop) -> None:
         """Call again, with all the answers."""
         leg, upstream = loop.leg, loop.upstream
         responses = {key: loop.responses[key] for key in loop.methods}
         leg.unanswered_params = loop.params
-        leg.params = Raw(modern.retry_params(loop.params, responses, loop.state))
+        leg.params = Raw(retry_params(loop.params, responses, loop.state))
         loop.keep_instead(len(leg.params))
         self._count(upstream, -loop.open)
         loop.begin()
@@ -320,15 +279,15 @@ class InputRounds:
             self._questions.to_clients.withdraw(asked)
 
     def _server_gone(self, upstream: Upstream) -> None:
-        """What is repeated after a crash begins anew: no other process knows these answers."""
+        """Forget the answers for a call that is repeated: the next process asks again."""
         if upstream.calls.era is not Era.MODERN:
             return
-        for leg in upstream.calls.sent():
+        for leg in upstream.calls.inflight.all():
             loop = self._forget(leg)
             if loop is not None:
                 leg.params = loop.params
             elif leg.method.is_input_capable and leg.params is not None:
-                leg.params = Raw(modern.without_answers(leg.params) or b"{}")
+                leg.params = Raw(without_input_responses(leg.params) or b"{}")
 
 
 def _elicitations(error: Raw) -> dict[str, tuple[str, bytes | None]]:
@@ -347,14 +306,14 @@ def _sends_to(error: Raw) -> list[bytes]:
         return []
     data = envelope.object_of(members.get("data", Raw(b"null"))) or {}
     listed = envelope.elements_of(bytes(data.get("elicitations", b"[]"))) or []
-    needed = questions.needed_for
+    needed = questions.needed_capability
     return [each for each in listed if needed(questions.ELICITATION, each) == "elicitation.url"]
 
 
 def _capabilities(needs: set[str]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for need in sorted(needs):
-        for name, members in questions.as_capabilities(need).items():
+        for name, members in questions.required_capabilities(need).items():
             merged.setdefault(name, {}).update(members)
     return merged
 

@@ -15,19 +15,18 @@ from typing import Final
 
 from msgspec import Raw
 
-from mcpd.core.interface.context import Timer
-from mcpd.core.interface.failures import no_room, with_details
-from mcpd.core.mcp import codes, modern, translation
+from mcpd.core.mcp import codes, translation
+from mcpd.core.mcp.input_required import input_required_result
 from mcpd.core.mcp.versions import Era
 from mcpd.core.questions.input_answers import is_same_request, present, what_is_wrong
+from mcpd.core.questions.parked_call import ParkedCall
 from mcpd.core.questions.question import OpenQuestions, Question
-from mcpd.core.requests.inflight import LOST, End, Outcome, Recipient, UpstreamRequest, failed
+from mcpd.core.requests.inflight import LOST, End, Outcome, UpstreamRequest
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
-from mcpd.core.wire.memory import Kept
 from mcpd.ids import SessionId
 
 SIBLINGS: Final = 0.03
@@ -38,62 +37,15 @@ _DIGEST_BYTES: Final = 18
 _UNKNOWN: Final = "requestState is unknown, was used, or has expired"
 
 
-class _ParkedCall(Recipient):
-    """A call whose client is asked something, or will be once its siblings are there.
-
-    While it is parked it takes the outcome itself, and keeps it for the retry. ``shown`` are the
-    questions of the last result, by key; ``state`` is its handle while it is parked. A call that
-    its client is to make again is over already, and no server waits for its ``asks``.
-    """
-
-    def __init__(self, session: SessionId, upstream: Upstream, leg: UpstreamRequest) -> None:
-        self.session = session
-        self.upstream = upstream
-        self.leg = leg
-        self.params = leg.params
-        self.asks: dict[str, Question | tuple[str, bytes | None]] = {}
-        self.shown: dict[str, str] = {}
-        self.state: str | None = None
-        self.kept: Kept | None = None
-        """What is kept of the request that it was called with, while that has its answer."""
-        self.outcome: Outcome | None = None
-        """What came of it while it was parked."""
-        self.is_repeated = False
-        """Whether its client is to call again, since this call is over."""
-        self.timer: Timer | None = None
-        self.keys = itertools.count(1)
-
-    def is_of(self, session: Session, server: str) -> bool:
-        """Tell whether it is a call of that session to that server."""
-        entry = self.leg.entry
-        return self.session == session.id and entry is not None and entry.name == server
-
-    def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
-        """Keep the outcome for the retry, if there is memory for it."""
-        said = outcome.result if outcome.error is None else outcome.error
-        if said is not None and self.kept is not None and not self.kept.grow(len(said)):
-            share = self.kept.share
-            if share is not None:
-                wrong = no_room(share, len(said), server=self.upstream.entry.name)
-                outcome = failed(with_details(wrong, outcome_unknown=True))
-        self.outcome = outcome
-
-    def drop_timer(self) -> None:
-        """Cancel its timer."""
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-
-
 class ParkedCalls:
     """Which calls are parked, and the only retry that each waits for."""
 
     def __init__(self, state: MuxState, opened: OpenQuestions) -> None:
         self._state = state
         self._open = opened
-        self._calls: dict[int, dict[UpstreamRequest, _ParkedCall]] = {}
+        self._calls: dict[int, dict[UpstreamRequest, ParkedCall]] = {}
         """By the session, and the call."""
-        self._handles: dict[str, _ParkedCall] = {}
+        self._handles: dict[str, ParkedCall] = {}
         self._numbers = itertools.count(1)
 
     def __len__(self) -> int:
@@ -108,11 +60,11 @@ class ParkedCalls:
         call = self._handles.get(state)
         return None if call is None else call.session
 
-    def _call_of(self, leg: UpstreamRequest) -> _ParkedCall | None:
+    def _call_of(self, leg: UpstreamRequest) -> ParkedCall | None:
         return self._calls.get(leg.owner, {}).get(leg)
 
-    def _begin(self, upstream: Upstream, leg: UpstreamRequest) -> _ParkedCall:
-        call = _ParkedCall(SessionId(leg.owner), upstream, leg)
+    def _begin(self, upstream: Upstream, leg: UpstreamRequest) -> ParkedCall:
+        call = ParkedCall(SessionId(leg.owner), upstream, leg)
         self._calls.setdefault(leg.owner, {})[leg] = call
         return call
 
@@ -138,17 +90,17 @@ class ParkedCalls:
     def restart(
         self, upstream: Upstream, leg: UpstreamRequest, asks: dict[str, tuple[str, bytes | None]]
     ) -> bytes:
-        """Return the result that asks a client something and then has it call anew."""
+        """Return the result that asks a client something and has it call again."""
         self._drop(leg)
         call = self._begin(upstream, leg)
         call.asks.update(asks)
         call.is_repeated = True
         return self._show(call)
 
-    def _wait_for_siblings(self, call: _ParkedCall) -> None:
+    def _wait_for_siblings(self, call: ParkedCall) -> None:
         call.timer = self._state.ctx.after(SIBLINGS, partial(self._park, call))
 
-    def _park(self, call: _ParkedCall) -> None:
+    def _park(self, call: ParkedCall) -> None:
         call.timer = None
         session = self._state.sessions.get(call.session)
         if not call.asks or session is None:
@@ -158,14 +110,14 @@ class ParkedCalls:
         if request is not None and request.leg is leg:
             self._ask(call, request)
 
-    def _ask(self, call: _ParkedCall, request: ClientRequest) -> None:
-        """Answer a client's request with what is to be asked; its call is parked from now on."""
+    def _ask(self, call: ParkedCall, request: ClientRequest) -> None:
+        """Answer a client's request with the questions; its call is parked from now on."""
 
         call.leg.recipient = call
         call.upstream.calls.timeouts.suspend(call.leg)
         request.reply(self._show(call))
 
-    def _show(self, call: _ParkedCall) -> bytes:
+    def _show(self, call: ParkedCall) -> bytes:
         asks = {
             key: (
                 (ask.method, translation.question_for_modern(ask.method, ask.params))
@@ -183,7 +135,7 @@ class ParkedCalls:
         if call.kept is None and call.leg.kept is not None:
             call.kept = call.leg.kept.keep()
         known = call.upstream.introduction
-        return modern.input_required(asks, call.state, b"{}" if known is None else known.info)
+        return input_required_result(asks, call.state, b"{}" if known is None else known.info)
 
     def _handle(self) -> str:
         return self._signed(str(next(self._numbers)))
@@ -211,7 +163,7 @@ class ParkedCalls:
     ) -> bool:
         """Take a request that brings answers; tell whether it was one for us.
 
-        It is not where a modern server asked, and where the call is to be made again.
+        It is not where a modern server asked, and where the client has to make the call again.
         ``upstream`` is where it would go now, ``None`` where ``server`` cannot be used: a call
         that has its outcome gets that nevertheless.
         """
@@ -241,7 +193,7 @@ class ParkedCalls:
         call = self._handles.get(envelope.text(found.state) or "")
         return call is not None and call.session == session.id
 
-    def _is_there(self, call: _ParkedCall) -> bool:
+    def _is_there(self, call: ParkedCall) -> bool:
         """Tell whether its process is still its server's, or has time to end what it has begun."""
         return self._state.at(call.upstream.slot) is call.upstream
 
@@ -254,7 +206,7 @@ class ParkedCalls:
             return self._is_handle(state)  # its server was legacy then
         return present(found.state) is not None or present(found.answers) is not None
 
-    def _take_answers(self, call: _ParkedCall, request: ClientRequest, token: bytes | None) -> bool:
+    def _take_answers(self, call: ParkedCall, request: ClientRequest, token: bytes | None) -> bool:
         answers = present(request.found.answers)
         given = (envelope.object_of(answers) if answers is not None else None) or {}
         shown = call.shown
@@ -279,7 +231,7 @@ class ParkedCalls:
         self._go_on(call, request, token, is_missing=is_missing)
         return True
 
-    def _use_handle(self, call: _ParkedCall) -> None:
+    def _use_handle(self, call: ParkedCall) -> None:
         if call.state is not None:
             del self._handles[call.state]
             call.state = None
@@ -288,7 +240,7 @@ class ParkedCalls:
                 call.upstream.calls.timeouts.resume(call.leg)
 
     def _go_on(
-        self, call: _ParkedCall, request: ClientRequest, token: bytes | None, *, is_missing: bool
+        self, call: ParkedCall, request: ClientRequest, token: bytes | None, *, is_missing: bool
     ) -> None:
         """Have a retry wait for its call's outcome, or for the next question of it."""
         leg = call.leg
@@ -302,16 +254,14 @@ class ParkedCalls:
             return
         leg.recipient = request
         if call.kept is not None:
-            request.take_over(call.kept)
+            request.absorb(call.kept)
             call.kept = None
         leg.kept, leg.key = request, request.key
         request.leg = leg
-        if (
-            request.client_info is not None
-        ):  # the retry says anew what its client can, and wants to hear
+        if request.client_info is not None:  # the retry declares what its client can do now
             leg.client_info = request.client_info
             if request.client_info.level is not None:
-                call.upstream.log_at_least(request.client_info.level)
+                call.upstream.log_level.set_at_least(request.client_info.level)
         leg.token = token
         if call.asks:
             self._wait_for_siblings(call)
@@ -323,13 +273,13 @@ class ParkedCalls:
         for call in [c for c in self._calls.get(session.id, {}).values() if c.state]:
             self._give_up(call, b'"its client is gone"')
 
-    def _expire(self, call: _ParkedCall, wait: float) -> None:
+    def _expire(self, call: ParkedCall, wait: float) -> None:
         for ask in list(call.asks.values()):
             if isinstance(ask, Question):
                 self._open.answer(ask, result=None, error=None)
         self._give_up(call, envelope.quote(f"parked_timeout of {wait:g} s"))
 
-    def _give_up(self, call: _ParkedCall, reason: bytes) -> None:
+    def _give_up(self, call: ParkedCall, reason: bytes) -> None:
         self._drop(call.leg)
         if not call.is_repeated:
             call.upstream.calls.end(call.leg, Outcome(End.CANCELLED, reason=reason))

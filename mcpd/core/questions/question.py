@@ -44,7 +44,7 @@ class Question:
         self.is_open = True
         self.timer: Timer | None = None
         self.retract: Callable[[], None] | None = None
-        """Takes it back from whoever was asked."""
+        """Withdraws it from the client that was asked."""
 
     def take_back(self) -> None:
         """Nobody wants to know any more."""

@@ -1,10 +1,8 @@
 """Questions of legacy servers, to the only session that they can be for; never guessed.
 
-A legacy server's request says nothing about the call that caused it. It belongs to the only
-session with calls in flight that can have caused it; where that session cannot answer, or where
-there are several that take no turns, the server gets an error and its tool goes on.
-
-``to_clients`` is shared with ``InputRounds``.
+A legacy server's request says nothing about the call that caused it. If exactly
+one session has calls in flight that can have caused it, the request is for that session. If that
+session cannot answer, or if there are several, the server gets an error and its tool goes on.
 """
 
 from __future__ import annotations
@@ -17,18 +15,18 @@ from msgspec import Raw
 
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp import codes, questions
-from mcpd.core.mcp.questions import MOST_OF_A_CALL
+from mcpd.core.mcp.questions import MOST_PER_CALL
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.question import OpenQuestions, Question, able, refuse, refuse_undeclared
 from mcpd.core.questions.requests_to_clients import NO_INPUT, RequestsToClients
 from mcpd.core.questions.url_elicitations import UrlElicitations
 from mcpd.core.requests.inflight import UpstreamRequest
-from mcpd.core.requests.wire_ids import whole
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import REQUEST_BYTES
+from mcpd.core.wire.wire_ids import whole
 from mcpd.ids import SessionId
 
 MOST_OF_A_PROCESS: Final = 256
@@ -56,7 +54,7 @@ class Questions:
             return
         if key_of(ident) is None:
             return  # no answer could name it
-        need = questions.needed_for(method, params)
+        need = questions.needed_capability(method, params)
         if need is None:
             refuse(upstream, ident, codes.METHOD_NOT_FOUND, f"unknown method {method}")
         elif self.has_room(upstream, ident, params):
@@ -102,8 +100,8 @@ class Questions:
         question.given_up = able(given_up, need)
         if not owners:
             refuse_undeclared(upstream, ident, need, causes)
-        elif self._least_open(upstream, candidates) >= MOST_OF_A_CALL * len(candidates):
-            self._refuse_one_more(upstream, ident, f"{MOST_OF_A_CALL} questions of a call are open")
+        elif self._least_open(upstream, candidates) >= MOST_PER_CALL * len(candidates):
+            self._refuse_one_more(upstream, ident, f"{MOST_PER_CALL} questions of a call are open")
         elif {p.owner for p in question.given_up} - owners:
             why = f"{method} may be of a call that was given up, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
@@ -265,7 +263,7 @@ def _causes(upstream: Upstream, need: str, *, is_held: bool) -> list[UpstreamReq
     """
     causes = []
     first = 0
-    for leg in upstream.calls.sent():
+    for leg in upstream.calls.inflight.all():
         if leg.owner and leg.method.is_input_capable:
             causes.append(leg)
             if not is_held and able([leg], need):

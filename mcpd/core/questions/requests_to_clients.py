@@ -17,9 +17,8 @@ from msgspec import UNSET, Raw
 from mcpd.core.interface.commands import ToSession
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.mcp import codes
-from mcpd.core.requests import progress
 from mcpd.core.state.session import Session
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.ids import SessionId
 
 Heard = Callable[[Raw | None, Raw | None], None]
@@ -157,7 +156,7 @@ class RequestsToClients:
             self._refuse(asked)
 
     def session_gone(self, session: Session) -> None:
-        """Forget what a session was asked; whoever asked knows that it is gone."""
+        """Forget the requests to a session that is gone; their callers know that it is."""
         for number in list(self._open.get(session.id, {})):
             self._take(session.id, number)
 

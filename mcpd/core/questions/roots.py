@@ -58,10 +58,10 @@ class Roots:
         callers = able([p for p in calls if p.method.is_input_capable], "roots")
         given_up = able(upstream.calls.gate.possible(), "roots")
         question = Question(upstream, ident, questions.ROOTS, params, callers)
-        users = [self._state.sessions.get(SessionId(user)) for user in upstream.calls.users]
+        users = [self._state.sessions.get(SessionId(user)) for user in upstream.calls.usage.users]
         session = users[0] if len(users) == 1 else None
         if session is not None and "roots" in session.client_info.answers:
-            question.is_of_call = False  # whatever becomes of its calls
+            question.is_of_call = False  # it does not end with its calls
             question.owner = session.id
             self._questions.keep(question)
             left = upstream.entry.startup_timeout * _UNHURRIED

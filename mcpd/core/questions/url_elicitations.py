@@ -36,7 +36,7 @@ class UrlElicitations:
             url_elicitations[name] = session.id
 
     def completed(self, upstream: Upstream, params: Raw) -> None:
-        """A page says that it is done: whoever was sent there is told, and nobody else."""
+        """Notify the session that was sent to a page, and no other, that it is done there."""
         name = _name_in(params)
         url_elicitations = self._by_server.get(upstream, {})
         ident = url_elicitations.pop(name, None) if name is not None else None

@@ -1,8 +1,10 @@
 """Requests to one process of a server: sent, waiting, in flight, answered.
 
-``inflight`` is the table of requests without an answer, by wire id, and ``calls`` the object that
-sends them and takes the answers. ``queue`` says which one is next when the server is full,
-``call_gate`` which session may have calls in flight when a server asks questions, ``timeouts``
-when one has taken too long, and ``noise`` what the process wrote that is no message. A request
-begins with ``inflight.UpstreamRequest`` and ends in one place, ``Calls.end``.
+``calls`` is the object that sends requests, takes the answers, and ends each request in one place,
+``Calls.end``. A request (``inflight.UpstreamRequest``) waits for a process to be ready
+(``start_wait``), then for its session's turn if the server asks questions (``call_gate``,
+``given_up``), then for room (``room``), and is then in the table of ``inflight``. ``timeouts``
+tell when one has taken too long, ``loss`` how one ends with its process, ``unwritten`` what a
+process does not read, ``noise`` what it wrote that is no message. ``own_requests`` are ours,
+``usage`` whether there is any use of the server.
 """

@@ -1,6 +1,7 @@
-"""The facts of a call: that it started, what it waited for, and how it ended.
+"""What is reported of calls: how many there were, and the facts of each.
 
-Nobody asks for them, and no call is timed for them, unless ``Context.tells_calls`` is set.
+The facts are that a call started, what it waited for, and how it ended. None is made, and no call
+is timed for them, unless ``Context.tells_calls`` is set.
 """
 
 from __future__ import annotations
@@ -9,6 +10,20 @@ from mcpd.core.facts import CallEnded, CallStarted, CallWaited
 from mcpd.core.interface.context import Context
 from mcpd.core.requests.inflight import Outcome, UpstreamRequest
 from mcpd.ids import SessionId
+
+
+class CallCounts:
+    """The calls of tools that have ended, and those of them that ended in an error."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.errors = 0
+
+    def take(self) -> tuple[int, int]:
+        """Return the calls and errors counted so far, and set both to 0."""
+        counts = (self.calls, self.errors)
+        self.calls = self.errors = 0
+        return counts
 
 
 def started(ctx: Context, leg: UpstreamRequest) -> None:

@@ -1,17 +1,16 @@
-"""CallGate: of a server that asks, one session at a time has calls in flight that it can ask about.
+"""CallGate: lets one session at a time call a server that asks questions.
 
 A legacy server's question does not say which call caused it. With the calls of one session alone
-in flight there is nothing to guess. So the condition to send one is "whatever is in flight that
-can cause a question is mine", not "I hold a token": several sessions may be in flight when a
-server turns out to ask. A session whose question is open for a while lends its turn; its own
-further requests never wait, because answering may need the server. A call that is given up keeps
-its turn until the process has read that: what it asks before is for nobody else.
+in flight there is nothing to guess. So a session may send a call while all calls in flight that
+can cause a question are its own. It holds no token: several sessions may have calls in flight
+when a server asks for the first time. A session whose question is open for a while lends its
+turn; its own further requests never wait, because answering may need the server. A call that is
+given up keeps its turn until the process has read that: what it asks before is for nobody else.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -21,17 +20,12 @@ from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.versions import Era
+from mcpd.core.requests.given_up import GivenUp
 from mcpd.core.requests.inflight import Outcome, UpstreamRequest, failed
 from mcpd.core.requests.process import Process
 
 LENDS_AFTER: Final = 2.0
-"""Seconds that a question is open before others' calls go ahead."""
-
-READS_IN: Final = 2.0
-"""Seconds for which others' calls wait until a process has read that a call was given up."""
-
-MOST_GIVEN_UP: Final = 1000
-"""Calls of a process that were given up, and of which it has not read that; then it is busy."""
+"""Seconds that a question is open before calls of other sessions may go ahead."""
 
 
 class Who(msgspec.Struct, frozen=True):
@@ -82,7 +76,7 @@ class _Open:
 
 
 class CallGate:
-    """Decides when a request that can cause a question may be sent: ``requests.Gate``.
+    """Decides when a request that can cause a question may be sent.
 
     It only ever holds back requests of sessions that can be asked something, and only where the
     process is a legacy one and the mode is exclusive.
@@ -106,19 +100,16 @@ class CallGate:
         self._ctx = ctx
         self._process = process
         self._send_one = send
-        self._ping = ping
         self._end = end
         self._running: dict[UpstreamRequest, None] = {}
         self._holders: dict[int, _Holder] = {}
         self._lines: dict[int, _Line] = {}
-        """Who waits, whoever came first in front; a session goes with all that it has."""
+        """The sessions that wait, in order of arrival; a session's requests go all together."""
         self._length = 0
         """How many requests wait."""
         self._open: dict[int, _Open] = {}
         self._watched: dict[UpstreamRequest, list[Callable[[], None]]] = {}
-        self.unread: OrderedDict[UpstreamRequest, tuple[Timer, int]] = OrderedDict()
-        """Calls that were given up, until the process has read it; with the end of their turn, and
-        the id of the ping that followed. Whoever answers that, or a later request, has read it."""
+        self.calls_given_up = GivenUp(ctx, process, ping=ping, let_go=self._let_go)
 
     @property
     def mode(self) -> Interactive:
@@ -151,54 +142,18 @@ class CallGate:
         return True
 
     def given_up(self, leg: UpstreamRequest) -> None:
-        """The process was told that a request is given up; it may have asked something before."""
+        """Note that the process was told that a request is given up; it may have asked before."""
         if self._process.era is not Era.LEGACY:
             return
-        # a process that never reads costs no more memory than this
-        leg.params = leg.unanswered_params = None
-        # even where nobody is to be asked: that may be another way before the process reads this
-        timer = self._ctx.after(READS_IN, lambda: self._pass_on(leg))
-        self.unread[leg] = (timer, 0)
-        self.unread[leg] = (timer, self._ask_whether_read(leg))
-        self._process.is_overrun = len(self.unread) >= MOST_GIVEN_UP
-
-    def _ask_whether_read(self, leg: UpstreamRequest) -> int:
-        """Ping it: it reads in order, and has read what came before when it answers."""
-
-        def answered(result: object, error: object) -> None:
-            if leg in self.unread:  # it does not read, or does not answer
-                self._ctx.after(READS_IN, lambda: self._ask_again(leg))
-
-        return self._ping(answered)
-
-    def _ask_again(self, leg: UpstreamRequest) -> None:
-        if self.unread and leg is next(reversed(self.unread)):  # it stands for all
-            self._ask_whether_read(leg)
+        self.calls_given_up.add(leg)
 
     def possible(self) -> list[UpstreamRequest]:
-        """Return calls that were given up, and that what is asked now may be of all the same."""
-        return list(self.unread)
+        """Return the calls that were given up and that a question may still be of."""
+        return list(self.calls_given_up.unread)
 
-    def answered(self, wire_id: int) -> None:
-        """The process has answered a request: it has read what came before."""
-        if not self.unread:
-            return
-        has_read = False
-        while self.unread:
-            earliest = next(iter(self.unread))
-            timer, ping = self.unread[earliest]
-            if not 0 < ping <= wire_id:
-                break
-            del self.unread[earliest]
-            timer.cancel()
-            self._run_no_more(earliest)
-            has_read = True
-        if has_read:
-            self._process.is_overrun = False
-            self._advance()
-
-    def _pass_on(self, leg: UpstreamRequest) -> None:
-        self._run_no_more(leg)
+    def _let_go(self, legs: Iterable[UpstreamRequest]) -> None:
+        for leg in legs:
+            self._run_no_more(leg)
         self._advance()
 
     def _run_no_more(self, leg: UpstreamRequest) -> None:
@@ -211,7 +166,7 @@ class CallGate:
 
     def over(self, leg: UpstreamRequest) -> None:
         """A request is over, whether it had its turn or not."""
-        if leg not in self.unread:
+        if leg not in self.calls_given_up.unread:
             self._run_no_more(leg)
         if self._watched:
             for act in self._watched.pop(leg, ()):
@@ -239,12 +194,9 @@ class CallGate:
         return found
 
     def server_gone(self) -> None:
-        """The process is gone, and asks nothing of what it was told to give up."""
-        for timer, _ in self.unread.values():
-            timer.cancel()
-        self.unread.clear()
-        self._process.is_overrun = False
-        self._running.clear()  # what is repeated asks for its turn anew
+        """Forget all turns: the process is gone, and asks nothing of what was given up."""
+        self.calls_given_up.clear()
+        self._running.clear()  # what is repeated asks for its turn again
         self._holders.clear()
 
     def reconsider(self) -> None:

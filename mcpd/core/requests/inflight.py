@@ -16,10 +16,14 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import Method
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Kept
+from mcpd.core.wire.memory import RequestMemory
 
 OURS: Final = 0
 """The owner of requests that no session made."""
+
+
+LATELY_S: Final = 0.1
+"""How long what a process logs without a call in flight may belong to one that ended."""
 
 
 class End(Enum):
@@ -114,7 +118,7 @@ class UpstreamRequest:
     """The process that was set to the log level that it wants."""
     lacked: str | None = None
     unanswered_params: Raw | bytes | None = None
-    kept: Kept | None = None
+    kept: RequestMemory | None = None
     key = b""
     wire_id = 0
     sent_at = 0.0
@@ -156,6 +160,16 @@ class UpstreamRequest:
                 timer.cancel()
         self.timer = self.hard_timer = self.queue_timer = None
 
+    def unsend(self) -> None:
+        """Make it a request that has not been sent: it may be sent to another process."""
+        self.is_written = False
+        self.wire_id = 0
+        self.drop_timers()
+
+    def title(self, server: str) -> str:
+        """Return what people call it: a call by its server and tool."""
+        return server if self.tool is None else f"{server}.{self.tool}"
+
     @property
     def name(self) -> str | None:
         """The name of the tool or prompt, or the URI of the resource."""
@@ -181,6 +195,10 @@ class Inflight:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything: there is a new process, or none; ids count from 1."""
         self._pending: dict[int, UpstreamRequest] = {}
         self._by_owner: dict[int, dict[int, UpstreamRequest]] = {}
         """Those of sessions, once more: ours (0) are left out."""
@@ -232,8 +250,9 @@ class Inflight:
                 self._ended_at = now
         return leg
 
-    def ended_since(self, since: float) -> set[int]:
-        """Return whose requests have ended since: one owner, two for several."""
+    def ended_lately(self, now: float) -> set[int]:
+        """Return whose requests have ended within ``LATELY_S``: one owner, two for several."""
+        since = now - LATELY_S
         if self._ended_at <= since:
             return set()
         return {self._last_owner} if self._others_ended_at <= since else {self._last_owner, OURS}
@@ -245,6 +264,15 @@ class Inflight:
     def was_used(self, wire_id: int) -> bool:
         """Tell a late or second answer from one to a request that was never made."""
         return 0 < wire_id < self._next
+
+    def owed_since(self) -> float | None:
+        """Return since when the process owes its oldest answer, ``None`` where it owes none.
+
+        One that waits for an answer to a question of its own does not owe.
+        """
+        owed = (leg for leg in self._pending.values() if leg.is_written and not leg.is_paused)
+        oldest = next(owed, None)  # they are in the order in which they were sent
+        return None if oldest is None else oldest.sent_at
 
     def all(self) -> Collection[UpstreamRequest]:
         """Return what is in flight, oldest first."""

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Raw
 
 from mcpd.core.mcp import codes
-from mcpd.core.requests.inflight import End, Outcome, Recipient, UpstreamRequest
+from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method
+from mcpd.core.requests.inflight import OURS, End, Holder, Outcome, Recipient, UpstreamRequest
+from mcpd.core.requests.process import Process
+from mcpd.core.requests.timeouts import Timeouts
 
 Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
 """Called with the result or the error of a request of ours."""
+
+
+_TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription
+_PING: Final = CLIENT_REQUESTS["ping"]
 
 
 class OwnRequest(Recipient):
@@ -30,3 +39,46 @@ class OwnRequest(Recipient):
             self.then(outcome.result, error)
         elif self.lost is not None:
             self.lost()
+
+
+class OwnRequests:
+    """Sends requests of our own to the process of a slot, past every queue."""
+
+    def __init__(
+        self,
+        process: Process,
+        holder: Holder,
+        timeouts: Timeouts,
+        send: Callable[[UpstreamRequest], None],
+    ) -> None:
+        """``holder`` holds the requests, and ``send`` sends one at once."""
+        self._process = process
+        self._holder = holder
+        self._timeouts = timeouts
+        self._send = send
+
+    def ask(
+        self,
+        method: Method,
+        params: bytes | None,
+        then: Answer,
+        *,
+        lost: Callable[[], None] | None = None,
+        client_info: ClientInfo | None = None,
+    ) -> UpstreamRequest:
+        """Send a request; ``then`` gets its result or error.
+
+        Where the process ends before it answers, ``lost`` is called instead. A modern process is
+        told the capabilities of ``client_info``, if there is one, instead of ours.
+        """
+        leg = UpstreamRequest(OURS, method, params, OwnRequest(then, lost))
+        leg.client_info = client_info
+        leg.holder = self._holder
+        self._send(leg)
+        if self._process.is_ready and not leg.is_over:  # before, the start-up time counts
+            self._timeouts.start(leg, _TIMEOUT, 0)
+        return leg
+
+    def ping(self, then: Answer) -> int:
+        """Ping the process; return the wire id of the request."""
+        return self.ask(_PING, None, then).wire_id

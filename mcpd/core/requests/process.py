@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.versions import Era
+from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.ids import SlotId
 
 
@@ -31,3 +32,7 @@ class Process:
     def era(self, era: Era) -> None:
         self._era = era
         self.is_modern = era is Era.MODERN
+
+    def name_for(self, leg: UpstreamRequest) -> str:
+        """Return what the client of a request calls the server: entries may share a process."""
+        return self.entry.name if leg.entry is None else leg.entry.name

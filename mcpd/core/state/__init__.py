@@ -2,6 +2,6 @@
 
 ``session`` is one client's connection with the requests that have no answer yet; ``state`` holds
 all sessions and upstreams; ``slots`` says which process of a server a session uses; ``waiting`` is
-where a request waits for a server and the only place where it goes on. ``aggregate`` shows many
-servers as one.
+where a request waits for a process, a list or a log level before it goes on. ``aggregate`` shows
+many servers as one.
 """

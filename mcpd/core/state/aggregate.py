@@ -15,7 +15,7 @@ CatalogOf = Callable[[str], Catalog]
 
 
 class Aggregate:
-    """Many servers' lists as one; everything is worked out anew only where something changed."""
+    """The lists of many servers as one list; only what has changed is merged again."""
 
     def __init__(self, catalog_of: CatalogOf, ours: Aggregate | None = None) -> None:
         """``ours`` is the view of ourselves, for that of a client: what is the same is shared."""

@@ -13,12 +13,12 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import ToSession
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.failures import MOST_FOLLOWED
-from mcpd.core.mcp import modern
+from mcpd.core.mcp.listen import Listen, acknowledgement_params, with_subscription_id
 from mcpd.core.state.change_throttle import ChangeThrottle
 from mcpd.core.upstream.subscriptions import Task, Topic, Topics
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Kept
+from mcpd.core.wire.memory import RequestMemory
 from mcpd.ids import SessionId
 
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
@@ -45,8 +45,8 @@ class ClientSubscription:
         session: SessionId,
         ident: bytes,
         key: bytes,
-        wanted: modern.Listen,
-        kept: Kept,
+        wanted: Listen,
+        kept: RequestMemory,
         refused: Callable[[Failure], None],
     ) -> None:
         """``refused`` ends it, and answers its client with a failure."""
@@ -58,7 +58,7 @@ class ClientSubscription:
         self.kept = kept
         """What is kept of its request; it counts while the listen is open."""
         self.wanted = wanted
-        self.honoured = modern.Listen()
+        self.honoured = Listen()
         """What its client was, or will be, told that it hears."""
         self.is_acknowledged = False
         self.owners: dict[Topic, str] = {}
@@ -84,7 +84,7 @@ class ClientSubscription:
         """Tell its client that a list changed, once it is acknowledged; not too often."""
         if self.is_acknowledged:
             method = kind.notification
-            told = modern.tagged(None, self.ident)
+            told = with_subscription_id(None, self.ident)
             self.changes.tell(self._ctx, method, partial(self._notify, method, told))
         else:
             self.missed_changes[kind] = None
@@ -93,7 +93,7 @@ class ClientSubscription:
         """Tell its client that a resource or a task changed, once it is acknowledged."""
         if self.is_acknowledged:
             method = _TASKS if isinstance(topic, Task) else _UPDATED
-            self._notify(method, modern.tagged(params, self.ident))
+            self._notify(method, with_subscription_id(params, self.ident))
         else:
             missed = self.missed_updates
             before = missed.get(topic, b"")
@@ -103,7 +103,7 @@ class ClientSubscription:
     def acknowledge(self) -> None:
         """Tell its client what it hears from now on, and what changed before."""
         self.is_acknowledged = True
-        params = modern.acknowledged(self.ident, self.honoured)
+        params = acknowledgement_params(self.ident, self.honoured)
         line = envelope.notification(envelope.quote(_ACKNOWLEDGED), params)
         # a slow client loses others, not this
         self._ctx.emit(ToSession(self.session, line, request=self.key))

@@ -16,15 +16,15 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
 from mcpd.core.mcp.methods import LEVELS, Method
 from mcpd.core.mcp.versions import MAY_OMIT_ID
-from mcpd.core.requests import call_facts, progress
+from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, Recipient, UpstreamRequest
 from mcpd.core.state.batch import Batch
 from mcpd.core.state.change_throttle import ChangeThrottle
 from mcpd.core.state.client_subscription import ClientSubscription
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import envelope, progress
 from mcpd.core.wire.envelope import Params
-from mcpd.core.wire.memory import Kept, Share
+from mcpd.core.wire.memory import RequestMemory, Share
 from mcpd.ids import SessionId
 from mcpd.principal import Principal
 
@@ -35,7 +35,7 @@ _KINDS_OF_CODES = {
 _NO_PARAMS = Params()
 
 
-class ClientRequest(Kept, Recipient):
+class ClientRequest(RequestMemory, Recipient):
     """One request of a client, MCP's or a control request, until it has its one answer.
 
     ``ident`` is its id as it came, ``key`` what makes two spellings of it equal. ``client_info``
@@ -280,7 +280,7 @@ class Session:
         """Return what its client said of itself last: as a modern one, or in ``initialize``."""
         return self.envelope[1] if self.is_modern else self.client_info
 
-    def client_info_of(self, request: ClientRequest) -> ClientInfo | None:
+    def legacy_client_info(self, request: ClientRequest) -> ClientInfo | None:
         """Return who makes a request; ``None`` for a control call, which is nobody's."""
         return None if request.is_control else request.client_info or self.client_info
 

@@ -20,7 +20,8 @@ from mcpd.core.state.state import (
     slot_of,
 )
 from mcpd.core.upstream import own_info
-from mcpd.core.upstream.upstream import Observer, Phase, Upstream
+from mcpd.core.upstream.phase import Phase
+from mcpd.core.upstream.upstream import Observer, Upstream
 from mcpd.ids import SlotId
 
 STRANGERS = 8
@@ -45,8 +46,8 @@ class Slots:
         client = session.speaker if entry.sharing is Sharing.SESSION else None
         found = self._open(entry, key, cwd, after=before, client=client)
         session.upstreams[entry.name] = found
-        found.calls.users.add(session.id)
-        found.calls.mark_busy()
+        found.calls.usage.users.add(session.id)
+        found.calls.usage.mark_busy()
         return found
 
     def control_upstream(self, entry: Entry, workspace: str | None = None) -> Upstream:
@@ -94,12 +95,12 @@ class Slots:
             return
         if session.uses(upstream) is not None:
             return
-        upstream.calls.users.discard(session.id)
+        upstream.calls.usage.users.discard(session.id)
         upstream.subscriptions.leave(session.id, is_up=upstream.phase is Phase.READY)
         if self._state.is_private(upstream):
             self.close(upstream, "its session ended")
         else:
-            upstream.calls.mark_idle()
+            upstream.calls.usage.mark_idle()
             self.tidy(upstream)
 
     def tidy(self, upstream: Upstream) -> None:
@@ -110,7 +111,7 @@ class Slots:
         if (
             is_of_workspace
             and upstream.phase is Phase.DOWN
-            and not (requests.users or requests.load() or self._state.has_left(upstream))
+            and not (requests.usage.users or requests.load() or self._state.has_left(upstream))
         ):
             self.close(upstream, "its workspace is not used any more")
 
@@ -137,12 +138,14 @@ class Slots:
         retiring = self._state.retiring.pop(slot, None)
         if retiring is not None:
             retiring[1].cancel()
-            upstream.calls.reclaim()
+            upstream.calls.usage.reclaim()
         self._state.upstreams.pop(slot, None)
         self._state.keys.pop(slot, None)
         name = upstream.entry.name
         failure = Failure("server_stopped", f"{name}: {reason}", name, True)
-        self._state.ctx.emit(CloseSlot(slot, reason))  # first: who is let down may open it anew
+        self._state.ctx.emit(
+            CloseSlot(slot, reason)
+        )  # first: a request that fails now may open it again
         upstream.down(failure, is_planned=True, comes_back=False)
         self.forget_strangers()
 
@@ -168,7 +171,7 @@ class Slots:
             return None
         upstream, timer = retiring
         timer.cancel()
-        upstream.calls.reclaim()
+        upstream.calls.usage.reclaim()
         upstream.calls.configure(entry)
         self._state.upstreams[slot] = upstream
         self._state.ctx.emit(OpenSlot(slot, entry.name, self._state.keys.get(slot), None, None))
@@ -178,6 +181,6 @@ class Slots:
         name = upstream.entry.name
         if upstream.introduction is not None:
             self._state.remember(upstream)
-        calls, errors = upstream.calls.take_counts()
+        calls, errors = upstream.calls.counts.take()
         past = self._state.past_calls.get(name, (0, 0))
         self._state.past_calls[name] = (past[0] + calls, past[1] + errors)

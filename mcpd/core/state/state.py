@@ -17,7 +17,8 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.upstream.client_lists import MOST_LISTS
-from mcpd.core.upstream.upstream import Known, Upstream
+from mcpd.core.upstream.known import Known
+from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import EVERYTHING, Scope
 
@@ -112,13 +113,14 @@ class MuxState:
         if entry is None or client is None or entry.sharing is not Sharing.SHARED:
             return self.catalog_of(name)
         shared = self.upstreams.get(SlotId(entry.launch))
-        known = self.known(entry)
-        return known.catalog_for(entry, client) if shared is None else shared.catalog_for(client)
+        if shared is not None:
+            return shared.client_lists.catalog_for(client)
+        return self.known(entry).catalog_for(entry, client)
 
     def client_of(self, session: Session, who: object) -> ClientInfo | None:
         """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""
         client_info = (
-            session.client_info_of(who) if isinstance(who, ClientRequest) else session.speaker()
+            session.legacy_client_info(who) if isinstance(who, ClientRequest) else session.speaker()
         )
         if client_info is None or session.server is not None:
             return client_info
@@ -273,6 +275,13 @@ class MuxState:
             entry.of_clients,
         )
 
+    def may_have_listed(self, entry: Entry | None, kind: Kind) -> bool:
+        """Tell whether a server's sessions can have been told that it has this list."""
+        known = self.memory.get(entry.launch) if entry is not None else None
+        return (
+            known is None or known.introduction is None or known.introduction.has(kind.capability)
+        )
+
     def remember(self, upstream: Upstream) -> None:
         """Keep what a process said and listed: it stands for all processes of its launch.
 
@@ -284,7 +293,7 @@ class MuxState:
 
     def is_abandoned(self, upstream: Upstream) -> bool:
         """Tell whether it was the process of a session that has another one now, or none."""
-        return self.is_private(upstream) and not upstream.calls.users
+        return self.is_private(upstream) and not upstream.calls.usage.users
 
     def is_private(self, upstream: Upstream) -> bool:
         key = self.keys.get(upstream.slot)

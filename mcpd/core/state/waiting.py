@@ -1,4 +1,7 @@
-"""Requests that wait for a server, and the one place where they go on."""
+"""Requests of clients that wait for a process, a list or a log level, and go on in one place.
+
+Calls wait elsewhere, in ``core.requests``: for the process, for their turn, and for room.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class Waiting(Generic[R]):
         self._refuse = refuse
 
     def __call__(self, *came: object) -> None:
-        """Resume the request. What came may end with a failure."""
+        """Resume the request. The last argument may be a failure."""
         request = self._request
         request.leave = None
         if request.is_over:
@@ -73,9 +76,9 @@ class Waiting(Generic[R]):
 
     def for_start(self) -> None:
         """Wait until the process is ready, or will not be."""
-        calls = self._upstream.calls
-        self._request.leave = partial(calls.wait_no_more, self)
-        calls.when_ready(self)
+        start = self._upstream.calls.start_wait
+        self._request.leave = partial(start.wait_no_more, self)
+        start.when_ready(self)
 
     def for_list(self, kind: Kind, lists: Lists) -> None:
         """Wait until the process has listed."""
@@ -84,7 +87,7 @@ class Waiting(Generic[R]):
 
     def for_level(self, wait: Callable[[Waiting[R]], None]) -> None:
         """Wait until the process has a log level, which ``wait`` sets."""
-        self._request.leave = partial(self._upstream.wait_for_no_level, self)
+        self._request.leave = partial(self._upstream.log_level.wait_no_more, self)
         wait(self)
 
     def for_fresh(self, kind: Kind, lists: Lists) -> None:

@@ -1,15 +1,15 @@
-"""What a modern server lists for clients that declare other capabilities than we do."""
+"""What a server lists for each client: modern ones may list by the capabilities of a request."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 from msgspec import MsgspecError, json
 
-from mcpd.core.catalog.model import Catalog, Item
+from mcpd.core.catalog.model import Catalog, Item, Kind
 from mcpd.core.facts import Failure
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Entry
@@ -26,10 +26,11 @@ LISTS_BYTES: Final = 8 * 1024 * 1024
 
 
 class ClientLists:
-    """The lists of one server, by the capabilities that they are read for.
+    """The lists of one server for its clients, by the capabilities that they are read for.
 
-    Clients that declare the same share them. Those that were not asked for longest go first, once
-    nobody waits for them.
+    Clients that declare the same share them: those that declare what we do, and all clients of a
+    legacy server, share ours. The lists that have not been asked for longest are forgotten first,
+    once no request waits for them.
     """
 
     def __init__(self, ctx: Context, calls: Calls, host: ListHost, ours: Lists) -> None:
@@ -43,18 +44,37 @@ class ClientLists:
     def __iter__(self) -> Iterator[Lists]:
         return iter([*self._of.values()])
 
-    def get(self, client: ClientInfo) -> Lists | None:
-        """Return the lists for a client, if there are any."""
-        return self._of.get(key_of(self._calls.entry, client)) if self._of else None
-
-    def of(self, client: ClientInfo) -> Lists:
-        """Return the lists for a client, which may have to be read first."""
+    def of(self, client: ClientInfo | None) -> Lists:
+        """Return the lists for a client, which may have to be read first; ``None`` is us."""
+        if client is None or not self._has_own(client):
+            return self._ours
         key = key_of(self._calls.entry, client)
         if key not in self._of:
             self._of[key] = self._lists(key, Catalog())
         self._of.move_to_end(key)
         self.bound()
         return self._of[key]
+
+    def get(self, client: ClientInfo | None) -> Lists | None:
+        """Return the lists for a client, or ``None`` if the server was never asked for them."""
+        if client is None or not self._has_own(client):
+            return self._ours
+        return self._of.get(key_of(self._calls.entry, client)) if self._of else None
+
+    def shown(self, client: ClientInfo, kind: Kind) -> Lists:
+        """Return the lists that a client is shown, or was before this daemon: ours if no others."""
+        own = self.get(client)
+        return self._ours if own is None or own.catalog.get(kind) is None else own
+
+    def catalog_for(self, client: ClientInfo | None) -> Catalog:
+        """Return what the server last listed for a client."""
+        lists = self.get(client)
+        return Catalog() if lists is None else lists.catalog
+
+    def _has_own(self, client: ClientInfo) -> bool:
+        if not self._host.lists_by_client:
+            return False
+        return key_of(self._calls.entry, client) != canonical(self._calls.ours.capabilities)
 
     def _lists(self, key: str, catalog: Catalog) -> Lists:
         told = key.encode(errors="replace")
@@ -67,7 +87,8 @@ class ClientLists:
             if len(sizes) <= MOST_LISTS and sum(sizes.values()) <= LISTS_BYTES:
                 return
             if not self._of[key].is_awaited:
-                del self._of[key], sizes[key]
+                del sizes[key]
+                self._of.pop(key).catalog = Catalog()  # of a circle, and the collector comes late
 
     def known(self) -> Mapping[str, Catalog]:
         """Return what is known, by the capabilities."""
@@ -80,17 +101,36 @@ class ClientLists:
         self.bound()
 
     def tool(self, name: str) -> Item | None:
-        """Return a tool that is listed for any of these clients."""
-        found = (lists.catalog.tool(name) for lists in self._of.values())
+        """Return a tool that the server has listed for any client, or for us."""
+        found = (lists.catalog.tool(name) for lists in (self._ours, *self._of.values()))
         return next((item for item in found if item is not None), None)
 
+    def outdate_others(self, kind: Kind, lists: Lists) -> None:
+        """Have a list read when it is next asked for, but not that of ``lists``."""
+        for others in (self._ours, *self._of.values()):
+            if others is not lists:
+                others.outdate(kind)
+
+    def verify(self, used: Collection[Lists]) -> None:
+        """Read again, from a new process, the lists in use; the others when next asked for."""
+        for lists in self:
+            if lists in used:
+                lists.verify()
+            else:
+                lists.outdate_all()
+
+    def compare(self, kinds: list[Kind]) -> None:
+        """Read lists again whose changes the server may not have reported."""
+        for lists in (self._ours, *self):
+            lists.compare(kinds)
+
     def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
-        """The process is gone; what it listed is kept."""
-        for lists in [*self._of.values()]:
+        """Note that the process is gone; what it listed is kept, ours and that of clients."""
+        for lists in (self._ours, *self):
             lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
 
     def clear(self) -> None:
-        """The server lists the same for everybody: it is a legacy one."""
+        """Forget all but our lists: the server is a legacy one and lists the same for all."""
         self._of.clear()
 
 

@@ -172,7 +172,7 @@ class EraDetection:
                 self._offers = Offers(self._capabilities)
                 return self.up()
         self._has_restarted = False
-        return self.up() if self._offers.refused(error) else Refuse(why)
+        return self.up() if self._offers.advance(error) else Refuse(why)
 
     def silent(self) -> Again | None:
         """Decide when the process has had its time; return ``None`` where silence means nothing."""

@@ -13,7 +13,7 @@ from mcpd.core.interface.context import Context, Timer
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mcp.offer import Verdict, left_out
+from mcpd.core.mcp.offer import Verdict, omitted_capabilities
 from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
 from mcpd.core.upstream import own_info
@@ -58,7 +58,7 @@ class Handshake:
         if verdict is None:
             return ()
         declared = own_info.declared_to_legacy(self._calls.ours, self._calls.entry)
-        return left_out(declared, verdict.offer.omission)
+        return omitted_capabilities(declared, verdict.offer.omission)
 
     def up(self) -> None:
         """A process is there, the first of an attempt or the next."""
@@ -109,8 +109,8 @@ class Handshake:
             params = own_info.handshake_params(ours, self._calls.entry, ask.offer)
         else:
             params = modern.discover_params(ours)
-        self._calls.era = Era.LEGACY  # until it is known: nothing is to be translated
-        self._calls.ask(_QUESTIONS[ask.era], params, self._answered)
+        self._calls.era = Era.LEGACY  # until it is known: translate nothing
+        self._calls.own_requests.ask(_QUESTIONS[ask.era], params, self._answered)
 
     def _answered(self, result: Raw | bytes | None, error: Raw | bytes | None) -> None:
         if self._opening is not None:

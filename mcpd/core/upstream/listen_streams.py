@@ -1,4 +1,7 @@
-"""Our listens at one modern process: one for its lists, one for each thing somebody follows."""
+"""The ``subscriptions/listen`` requests that are open at one modern process.
+
+There is one for its lists, and one for each resource or task that a client follows.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from msgspec import UNSET, Raw
 from mcpd.core.catalog.model import Kind
 from mcpd.core.interface.commands import ToServer
 from mcpd.core.interface.context import Context, Timer
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, legacy, modern_meta
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.introduction import TASKS_EXTENSION, Introduction
+from mcpd.core.mcp.listen import Listen, listen_params, read_listen
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import OURS, Recipient, UpstreamRequest
-from mcpd.core.requests.wire_ids import wire_id_of
 from mcpd.core.upstream.subscriptions import Task, Topic, Topics
 from mcpd.core.wire import envelope
+from mcpd.core.wire.wire_ids import wire_id_of
 
 Opened = Callable[[Raw | bytes | None], None]
 """Called once: with an error, or with ``None`` when the listen stands."""
@@ -34,7 +39,7 @@ _LISTEN: Final = CLIENT_REQUESTS["subscriptions/listen"]
 
 
 class _ListenStream:
-    def __init__(self, listen: modern.Listen, topic: Topic | None, opened: Opened | None) -> None:
+    def __init__(self, listen: Listen, topic: Topic | None, opened: Opened | None) -> None:
         self.listen = listen
         self.honoured = listen
         """As much of it as the server can tell of; all of it until it has said so."""
@@ -54,16 +59,17 @@ class _ListenStream:
 
 
 class ListenStreams:
-    """What one process tells us unasked, because we asked for it.
+    """The streams of notifications from one process.
 
-    A listen has no answer for as long as it lives: it is not in flight, has no time, and keeps
-    no server from being idle. One that the server ends is opened again while the process lives.
+    A listen request is not answered until its stream ends: it does not count as in flight, has no
+    time-out, and a server that has only these is idle. One that the server ends is opened again
+    while the process lives.
     """
 
-    def __init__(
-        self, ctx: Context, calls: Calls, reopened: Callable[[modern.Listen], None]
-    ) -> None:
-        """``reopened`` is called after a time in which the server told of no changes."""
+    def __init__(self, ctx: Context, calls: Calls, reopened: Callable[[list[Kind]], None]) -> None:
+        """``reopened`` is called with the lists of which the server has reported no changes for a
+        time.
+        """
         self._ctx = ctx
         self._calls = calls
         self._reopened = reopened
@@ -80,17 +86,18 @@ class ListenStreams:
         feed = self._lists
         return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
 
-    def follow_lists(self, listen: modern.Listen) -> None:
-        """Hear when lists change."""
-        self._lists = _ListenStream(listen, None, None)
-        self._send(self._lists)
+    def follow_lists(self, introduction: Introduction) -> None:
+        """Listen for changes of those lists of which the server reports changes."""
+        names = legacy.LIST_CHANGED
+        tools, prompts, resources = (introduction.has(name, "listChanged") for name in names)
+        if tools or prompts or resources:
+            listen = Listen(tools=tools, prompts=prompts, resources=resources)
+            self._lists = _ListenStream(listen, None, None)
+            self._send(self._lists)
 
     def follow(self, topic: Topic, opened: Opened) -> None:
         """Hear when a resource or a task changes."""
-        if isinstance(topic, Task):
-            listen = modern.Listen(tasks=(topic.id,))
-        else:
-            listen = modern.Listen(uris=(topic,))
+        listen = Listen(tasks=(topic.id,)) if isinstance(topic, Task) else Listen(uris=(topic,))
         feed = self._topics[topic] = _ListenStream(listen, topic, opened)
         self._parents.add(topic)
         feed.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
@@ -120,7 +127,7 @@ class ListenStreams:
         if feed is None or feed.stands:
             return
         try:
-            honoured = modern.read_listen(params)
+            honoured = read_listen(params)
         except ValueError:
             honoured = feed.listen  # it stands, whatever the server says of it
         feed.honoured = honoured
@@ -135,7 +142,7 @@ class ListenStreams:
             opened, feed.opened = feed.opened, None
             opened(None)
         elif is_again:
-            self._reopened(feed.listen)
+            self._reopened([kind for kind in Kind if getattr(feed.listen, kind.capability)])
 
     def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
         """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
@@ -165,7 +172,7 @@ class ListenStreams:
         return wire_id is None or wire_id in self._open
 
     def carries_update(self, params: Raw, topic: Topic) -> bool:
-        """Tell likewise, and that it is the one of several listens that counts.
+        """Do the same for a list, if this is the stream of several that counts.
 
         An update of a part comes by the listen for it and by those for what it is a part of.
         """
@@ -192,11 +199,11 @@ class ListenStreams:
         self._send(feed)
 
     def _send(self, feed: _ListenStream) -> None:
-        leg = UpstreamRequest(OURS, _LISTEN, modern.listen_params(feed.listen), _NOBODY)
+        leg = UpstreamRequest(OURS, _LISTEN, listen_params(feed.listen), _NOBODY)
         if feed.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
-        self._calls.detach(leg.wire_id)  # it is here that its answer is expected
+        self._calls.inflight.close(leg.wire_id)  # it is here that its answer is expected
         if leg.is_over:
             self._refused(feed, "it is too long to be sent")
             return
@@ -233,7 +240,7 @@ class ListenStreams:
         found = envelope.params_of(params) if params is not None else None
         meta = found.meta if found is not None else UNSET
         members = envelope.object_of(meta) if meta is not UNSET else None
-        ident = (members or {}).get(modern.SUBSCRIPTION_KEY)
+        ident = (members or {}).get(modern_meta.SUBSCRIPTION_KEY)
         return None if ident is None else wire_id_of(ident) or 0
 
 
@@ -253,5 +260,5 @@ def _name(topic: Topic) -> str:
 def _with_tasks(client_info: ClientInfo) -> ClientInfo:
     """Return who declares the extension as well: without that a server refuses to tell."""
     members = envelope.object_of(client_info.capabilities) or {}
-    members["extensions"] = Raw(envelope.object_from({modern.TASKS: b"{}"}))
+    members["extensions"] = Raw(envelope.object_from({TASKS_EXTENSION: b"{}"}))
     return msgspec.structs.replace(client_info, capabilities=envelope.object_from(members))

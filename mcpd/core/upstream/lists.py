@@ -11,24 +11,24 @@ from msgspec import Raw, structs
 from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
 from mcpd.core.catalog.paging import Hints, Paging
 from mcpd.core.facts import CatalogChanged, Failure
-from mcpd.core.interface.context import Context, Timer
+from mcpd.core.interface.context import Context
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
-from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
+from mcpd.core.upstream.list_changes import REFRESH_EVERY, ListChanges
+from mcpd.core.upstream.list_reading import ListReading, ListWaiter
 from mcpd.core.wire import envelope
 
 _LISTS: Final = {kind: CLIENT_REQUESTS[kind.method] for kind in Kind}
 _ERROR_LENGTH: Final = 300  # characters of a list's error that are told
-_GATHER: Final = 0.02  # seconds in which a burst of list changes becomes one
-_REFRESH_EVERY: Final = 1.0
-"""Seconds between two readings of a list: after changes, and where clients ask for it."""
-
-ListWaiter = Callable[[Listing | None, Failure | None], None]
 
 
 class ListHost(Protocol):
     """The server whose lists these are."""
+
+    @property
+    def lists_by_client(self) -> bool:
+        """Whether the server may list something else for clients that declare something else."""
 
     def has(self, capability: str) -> bool:
         """Tell whether the server declared a capability."""
@@ -37,39 +37,20 @@ class ListHost(Protocol):
         """Tell whether the server says so when a list changes."""
 
     def have_read(self, lists: Lists) -> None:
-        """One of these lists of a running process is another one now than the one we kept."""
+        """Remember one of these lists, which a running process has changed."""
 
     def lists_changed(self, kind: Kind, lists: Lists) -> None:
-        """A list has been read again, and it is another one, or the server said so."""
+        """Report to all clients that a list has changed, as read again or as the server says."""
 
     def lists_differ(self, kind: Kind, lists: Lists) -> None:
-        """A list of the process before is another one of this."""
+        """Report a list that this process lists otherwise than the one before."""
 
     def warn(self, text: str) -> None:
-        """The server did something odd."""
-
-
-class _Reading:
-    """One list that is being read.
-
-    ``before`` is our copy when it was begun. ``waiters`` wait for the list, each with whether it
-    may be read once more for them by the next process. Everybody is told of the list if it
-    ``is_announced``, or ``is_compared`` and differs; those whose list it is, if it ``is_verified``
-    and differs. It ``is_outdated`` if everybody was told of another one meanwhile.
-    """
-
-    def __init__(self, began_at: float, before: Listing | None) -> None:
-        self.began_at = began_at
-        self.before = before
-        self.waiters: dict[ListWaiter, bool] = {}
-        self.is_compared = False
-        self.is_announced = False
-        self.is_verified = False
-        self.is_outdated = False
+        """Report something odd that the server does."""
 
 
 class Lists:
-    """The catalog of one server. Whoever asks for a list while it is read shares the reading."""
+    """The catalog of one server. Those that ask for a list while it is read share the reading."""
 
     def __init__(
         self,
@@ -92,15 +73,12 @@ class Lists:
         self._waiting: dict[Kind, dict[ListWaiter, bool]] = {kind: {} for kind in Kind}
         """Who waits for a process that is to list, and whether one has begun to do so before."""
         self._ready = {kind: partial(self._read_for_all, kind) for kind in Kind}
-        self._reading: dict[Kind, _Reading] = {}
+        self._reading: dict[Kind, ListReading] = {}
         self._began_at: dict[Kind, float] = {}
         """When each list was last begun to be read, in monotonic seconds."""
         self._hints: dict[Kind, tuple[Hints, float]] = {}
         """How long lists may be kept, and when they were read; none for a copy from the disk."""
-        self._early: set[Kind] = set()
-        """Lists that changed before the process was ready."""
-        self._refresh_at: dict[Kind, float] = {}
-        self._refresh_timers: dict[Kind, Timer] = {}
+        self._changes = ListChanges(ctx, calls, self._refresh)
         self._outdated: set[Kind] = set()
         """Lists that everybody was told to be others, and that were not read since."""
 
@@ -113,11 +91,11 @@ class Lists:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a list is being read, or somebody waits for one."""
+        """Whether a list is being read, or a request waits for one."""
         return bool(self._reading) or any(self._waiting.values())
 
     def outdate(self, kind: Kind) -> None:
-        """Note that everybody was told that a list is another one: read it when next asked."""
+        """Note that all clients were notified of a change: read the list when next asked."""
         if kind in self._reading:
             self._reading[kind].is_outdated = True
         elif self.catalog.get(kind) is not None:
@@ -125,7 +103,7 @@ class Lists:
             self._began_at.pop(kind, None)
 
     def outdate_all(self) -> None:
-        """The process that listed this is gone: read it when next asked."""
+        """Note that the process that listed this is gone: read each list when next asked."""
         for kind in self.catalog.lists:
             self.outdate(kind)
 
@@ -145,7 +123,7 @@ class Lists:
             waiter(known, None)
             return
         self._waiting[kind][waiter] = False
-        self._calls.when_ready(self._ready[kind])
+        self._calls.start_wait.when_ready(self._ready[kind])
 
     def _read_for_all(self, kind: Kind, failure: Failure | None) -> None:
         """Read a list for those who waited for a process, or tell them that none comes."""
@@ -159,7 +137,7 @@ class Lists:
                 self.read(kind, waiter, may_repeat=may_repeat)
 
     def wait_no_more(self, kind: Kind, waiter: ListWaiter) -> None:
-        """Forget who waited for a list; harmless where nobody did."""
+        """Remove a waiter of a list; harmless for one that does not wait."""
         waiting = self._waiting[kind]
         if waiter not in waiting:
             if kind in self._reading:
@@ -167,7 +145,7 @@ class Lists:
             return
         del waiting[waiter]
         if not waiting:
-            self._calls.wait_no_more(self._ready[kind])
+            self._calls.start_wait.wait_no_more(self._ready[kind])
 
     def fresh(self, kind: Kind, then: Callable[[], None]) -> None:
         """Call ``then`` once our copy of a list is what a client may be given now.
@@ -200,15 +178,15 @@ class Lists:
     def _is_stale(self, kind: Kind) -> bool:
         """Tell whether a list may be another by now than our copy, and can be read again.
 
-        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for whoever gives
-        one; 0, which is what legacy servers have, says nothing about when the list changes.
+        A server that declares ``listChanged`` is believed. A ``ttlMs`` holds for servers that
+        send one; 0, which is what legacy servers have, says nothing about when the list changes.
         """
         if not self._calls.is_ready or not self._host.has(kind.capability):
             return False
         if kind in self._reading:
             return True
         now = self._ctx.now
-        if now < self._began_at.get(kind, -_REFRESH_EVERY) + _REFRESH_EVERY:
+        if now < self._began_at.get(kind, -REFRESH_EVERY) + REFRESH_EVERY:
             return False
         if kind in self._outdated or self.catalog.get(kind) is None:
             return True
@@ -238,8 +216,7 @@ class Lists:
         if reading is None:
             self._began_at[kind] = self._ctx.now
             known = None if kind in self._outdated else self.catalog.get(kind)
-            reading = _Reading(self._ctx.now, known)
-            self._reading[kind] = reading
+            reading = self._reading[kind] = ListReading(self._ctx.now, known)
         if waiter is not None:
             reading.waiters[waiter[0]] = waiter[1]
         reading.is_compared |= is_compared
@@ -261,8 +238,7 @@ class Lists:
                 self._list_failed(kind, paging, error)
                 return
             try:
-                is_modern = self._calls.era is Era.MODERN
-                following = paging.take(result, is_modern=is_modern)
+                following = paging.take(result, is_modern=self._calls.is_modern)
             except ListError as problem:
                 self._keep_previous(kind, paging, problem.message)
                 return
@@ -277,7 +253,7 @@ class Lists:
         client_info = None
         if self._capabilities is not None:
             client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
-        self._calls.ask(_LISTS[kind], params, take, client_info=client_info)
+        self._calls.own_requests.ask(_LISTS[kind], params, take, client_info=client_info)
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}
@@ -331,56 +307,44 @@ class Lists:
             self._host.have_read(self)
 
     def changed(self, kinds: tuple[Kind, ...]) -> None:
-        """The server said so: read these again soon, a burst as one, once a second at most."""
+        """Read these lists again soon: the server says that they have changed."""
         for kind in kinds:
             self._hints.pop(kind, None)
-            if kind in self._refresh_timers:
-                continue
-            due = max(self._ctx.now + _GATHER, self._refresh_at.get(kind, 0.0) + _REFRESH_EVERY)
+        self._changes.add(kinds)
 
-            def refresh(kind: Kind = kind) -> None:
-                self._refresh_timers.pop(kind, None)
-                self._refresh_at[kind] = self._ctx.now
-                if not self._calls.is_ready:
-                    self._early.add(kind)
-                    return
-                if self.catalog.get(kind) is None:
-                    self._host.lists_changed(kind, self)
-                else:
-                    self._read(kind, is_announced=True)
-
-            self._refresh_timers[kind] = self._ctx.after(due - self._ctx.now, refresh)
+    def _refresh(self, kind: Kind) -> None:
+        """Read a list that has changed, for all; one that no client has seen is only announced."""
+        if self.catalog.get(kind) is None:
+            self._host.lists_changed(kind, self)
+        else:
+            self._read(kind, is_announced=True)
 
     def opened(self) -> None:
-        """The process is ready: read again what changed while others were still being read."""
-        early, self._early = self._early, set()
-        self.compare(early)
+        """Read again the lists that changed before the process was ready, which it is now."""
+        self.compare(self._changes.take_early())
 
     def compare(self, kinds: Iterable[Kind]) -> None:
-        """Read lists that are known again, and tell of those that are others."""
+        """Read lists that are known again, and report those that differ."""
         for kind in kinds:
             if self.catalog.get(kind) is not None:
                 self._read(kind, is_compared=True)
 
     def verify(self) -> None:
-        """Read what an earlier process listed, and tell those whose lists these are."""
+        """Read what an earlier process listed, and notify the clients whose lists differ."""
         for kind in self.catalog.lists:
             self._read(kind, is_verified=True)
 
     def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
-        """The process is gone: nothing that is being read will come from it.
+        """End all readings: the process is gone.
 
         A list is read once more after a death, and after each restart that was planned.
         """
-        for timer in self._refresh_timers.values():
-            timer.cancel()
-        self._refresh_timers.clear()
-        self._early.clear()
+        self._changes.clear()
         readers, self._reading = self._reading, {}
         for kind, reading in readers.items():
             for waiter, may_repeat in reading.waiters.items():
                 if comes_back and may_repeat:
                     self._waiting[kind][waiter] = not is_planned
-                    self._calls.when_ready(self._ready[kind])
+                    self._calls.start_wait.when_ready(self._ready[kind])
                 else:
                     waiter(None, failure)

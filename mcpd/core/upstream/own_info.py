@@ -11,7 +11,7 @@ from mcpd.core.interface.entries import Entry, Interactive
 from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import TASKS_EXTENSION as TASKS
-from mcpd.core.mcp.offer import Capabilities, Offer, reduced
+from mcpd.core.mcp.offer import Capabilities, Offer, reduce_capabilities
 from mcpd.core.mcp.versions import Era
 from mcpd.core.wire import splice
 from mcpd.core.wire.envelope import object_from, object_of
@@ -23,7 +23,7 @@ _QUESTIONS = ("sampling", "elicitation")
 
 def handshake_params(client_info: ClientInfo, entry: Entry, offer: Offer) -> bytes:
     """Return the parameters of ``initialize`` that make an offer."""
-    declared = reduced(declared_to_legacy(client_info, entry), offer.omission)
+    declared = reduce_capabilities(declared_to_legacy(client_info, entry), offer.omission)
     return legacy.handshake_params(offer.version, declared, client_info.info or b"{}")
 
 

@@ -9,10 +9,13 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.facts import Failure
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.requests.calls import Calls
+from mcpd.core.wire import envelope
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A task of a modern server, by its id; whoever knows that may hear of it."""
+    """A task of a modern server, by its id; a client that knows the id may subscribe to it."""
 
     id: str
 
@@ -28,7 +31,7 @@ Waiter = Callable[[Raw | bytes | None, Failure | None], None]
 
 
 PARENT_CHARS: Final = 8192
-"""Characters of the longest URI whose subscribers hear of its parts, and whose parents' do."""
+"""Characters of the longest URI that is matched with those of its parts and parents."""
 
 
 class Topics:
@@ -139,7 +142,7 @@ class Subscriptions:
         return list(self._of.get(subscriber, ()))
 
     def down(self) -> None:
-        """The process is gone: nothing is open any more, everything wanted is to be renewed."""
+        """Note that the process is gone: all subscriptions have to be opened again."""
         for topic, followed in list(self._followed.items()):
             followed.is_open = followed.is_moving = False
             self._forget(topic, followed)
@@ -200,3 +203,15 @@ class Subscriptions:
         if not (followed.subscribers or followed.waiters or followed.is_open or followed.is_moving):
             self._followed.pop(topic, None)
             self._topics.discard(topic)
+
+
+def move_at_legacy(
+    calls: Calls, topic: Topic, wanted: bool, moved: Callable[[Raw | bytes | None], None]
+) -> None:
+    """Subscribe a legacy process to a resource, or unsubscribe; ``moved`` gets its error if any."""
+    if isinstance(topic, Task):
+        moved(None)  # it has taken the place of a modern process, and reports no tasks
+        return
+    method = "resources/subscribe" if wanted else "resources/unsubscribe"
+    params = b'{"uri":%b}' % envelope.quote(topic)
+    calls.own_requests.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from enum import Enum
-from typing import Final, NamedTuple, Protocol, TypeGuard
+from collections.abc import Callable
+from typing import Final, Protocol
 
 from msgspec import Raw
 
-from mcpd.core.catalog.model import Catalog, Item, Kind, Listing
+from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
-from mcpd.core.interface.commands import KeepCatalog, Ready, ToServer
+from mcpd.core.interface.commands import Ready, ToServer
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry
-from mcpd.core.mcp import legacy, modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
-from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS
-from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
 from mcpd.core.upstream import own_info
-from mcpd.core.upstream.client_lists import ClientLists, canonical, key_of
+from mcpd.core.upstream.client_lists import ClientLists, canonical
 from mcpd.core.upstream.handshake import Handshake
+from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.listen_streams import ListenStreams
 from mcpd.core.upstream.lists import Lists
-from mcpd.core.upstream.subscriptions import Subscriptions, Task, Topic
+from mcpd.core.upstream.log_level import LogLevel
+from mcpd.core.upstream.phase import Phase
+from mcpd.core.upstream.roots_wait import RootsWait
+from mcpd.core.upstream.subscriptions import Subscriptions, Topic, move_at_legacy
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
 from mcpd.ids import SlotId
 
 
 class Observer(Protocol):
-    """Whoever serves clients of a server: it learns what changes there.
+    """Serves the clients of a server, and is notified of what changes there.
 
     A server's protocol side knows no clients, so this is what it knows of them.
     """
@@ -56,71 +56,8 @@ class Observer(Protocol):
         """Drop what the process has asked: it has ended."""
 
 
-ROOTS_IN: Final = 0.25
-"""Seconds from when a process is ready until it has asked for roots, and from when it has been told
-them until it has taken them over."""
-
-ROOTS_MOST: Final = 10.0
-"""Seconds that requests wait for that at most."""
-
-
 KEEP_AFTER: Final = 2.0
 """Seconds after which lists of clients are put on disk: many come at once, in many turns."""
-
-
-class Known(NamedTuple):
-    """What is known of a launch, whether a process of it runs or not.
-
-    ``verdict`` is how the last handshake succeeded. ``capabilities`` were declared to the process
-    that said so, as JSON; what it lists may depend on them. ``of_clients`` is what a modern one
-    listed with others, by these (see ``key_of``). ``others`` are lists that it has not read, of
-    processes that were told other capabilities.
-    """
-
-    introduction: Introduction | None
-    catalog: Catalog
-    verdict: Verdict | None = None
-    has_asked: bool = False
-    capabilities: bytes = b"{}"
-    of_clients: Mapping[str, Catalog] = {}
-    others: Catalog = Catalog()
-
-    @property
-    def newest(self) -> Catalog:
-        """Return the newest list of each kind, whichever process read it."""
-        if not self.others.lists:
-            return self.catalog
-        return Catalog({**self.others.lists, **self.catalog.lists})
-
-    def after(self, before: Known) -> Known:
-        """Return this with those lists of ``before`` that have not been read since."""
-        introduction, read = self.introduction, self.catalog.lists
-        missing = {
-            kind: listing
-            for kind, listing in before.newest.lists.items()
-            if kind not in read and (introduction is None or introduction.has(kind.capability))
-        }
-        if canonical(before.capabilities) != canonical(self.capabilities):
-            return self._replace(others=Catalog(missing))
-        own = {kind: missing[kind] for kind in before.catalog.lists if kind in missing}
-        others = {kind: listing for kind, listing in missing.items() if kind not in own}
-        return self._replace(catalog=Catalog({**own, **read}), others=Catalog(others))
-
-    def catalog_for(self, entry: Entry, client: ClientInfo) -> Catalog:
-        """Return what was listed for a client, as far as that is known."""
-        if self.introduction is None or self.introduction.era is not Era.MODERN:
-            return self.catalog
-        key = key_of(entry, client)
-        ours = own_info.client_info_for(entry, None, "").capabilities
-        return self.catalog if key == canonical(ours) else self.of_clients.get(key, Catalog())
-
-
-class Phase(Enum):
-    """How far the process is."""
-
-    DOWN = "down"
-    STARTING = "starting"
-    READY = "ready"
 
 
 class Upstream:
@@ -143,34 +80,27 @@ class Upstream:
         self.noise = 0
         self.noise_reason: str | None = None
         """What was wrong with the last line of noise."""
-        self.level: str | None = None
-        """The log level that the process is, or will be, set to."""
         self.has_asked = entry.has_asked
         """Whether a call was seen to cause a question, in this life or an earlier one."""
-        self._level_sent: str | None = None
-        self._level_taken: str | None = None  # the last that a process agreed to
-        self._is_setting_level = False
-        self._level_waiters: dict[Callable[[Raw | bytes | None], None], None] = {}
         self.share = Share(ctx.memory)
         """What is kept of its questions."""
         self.calls = calls = Calls(ctx, slot, entry)
         calls.callers = own_info.control_client_info(ctx.settings.version)
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
         self.lists = Lists(ctx, calls, lists, self)
-        self._client_lists = ClientLists(ctx, calls, self, self.lists)
+        self.client_lists = ClientLists(ctx, calls, self, self.lists)
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(ctx, calls, self._take_introduction)
-        self.listen_streams = ListenStreams(ctx, calls, self.feed_reopened)
+        self.listen_streams = ListenStreams(ctx, calls, self.client_lists.compare)
+        self.log_level = LogLevel(calls, self._can_set_level)
+        self._roots_wait = RootsWait(ctx, calls)
         self._ctx = ctx
         self._observer = observer
         self._client = client
         if client is None:
             calls.ours = own_info.client_info_for(entry, None, ctx.settings.version)
         self._start_steps = 0  # answers that are owed before the process is ready
-        self._roots_asked: set[bytes] = set()  # the ids of its open questions for roots
-        self._roots_timer: Timer | None = None
         self._keep_timer: Timer | None = None
-        self._roots_by = 0.0  # when requests wait for roots no more
         self._before: dict[Kind, Listing] = {}
         self._warned_at = -math.inf
 
@@ -189,37 +119,11 @@ class Upstream:
         """Whether the process serves one client alone, or control calls."""
         return self._client is not None
 
-    def lists_for(self, client: ClientInfo | None) -> Lists:
-        """Return what the server lists for a client; ``None`` is us.
-
-        A modern server can list by what each request declares, so clients that declare something
-        else than we do have lists of their own, which may have to be read first.
-        """
-        return self._client_lists.of(client) if self._has_own_lists(client) else self.lists
-
-    def known_lists_for(self, client: ClientInfo | None) -> Lists | None:
-        """Return what the server lists for a client if it was ever asked for that."""
-        return self._client_lists.get(client) if self._has_own_lists(client) else self.lists
-
-    def lists_shown(self, client: ClientInfo, kind: Kind) -> Lists:
-        """Return the lists that a client is shown, or was before this daemon: ours if no others."""
-        own = self.known_lists_for(client)
-        return self.lists if own is None or own.catalog.get(kind) is None else own
-
-    def catalog_for(self, client: ClientInfo | None) -> Catalog:
-        """Return what the server last listed for a client."""
-        lists = self.known_lists_for(client)
-        return Catalog() if lists is None else lists.catalog
-
-    def _has_own_lists(self, client: ClientInfo | None) -> TypeGuard[ClientInfo]:
+    @property
+    def lists_by_client(self) -> bool:
+        """Whether the server may list something else for clients that declare something else."""
         known = self.introduction
-        if client is None or self.is_private or known is None or known.era is not Era.MODERN:
-            return False
-        return key_of(self.entry, client) != canonical(self.calls.ours.capabilities)
-
-    def tool(self, name: str) -> Item | None:
-        """Return a tool that the server has listed for anybody."""
-        return self.catalog.tool(name) or self._client_lists.tool(name)
+        return self._client is None and known is not None and known.era is Era.MODERN
 
     @property
     def is_ready(self) -> bool:
@@ -254,13 +158,13 @@ class Upstream:
 
     def silent_s(self) -> float | None:
         """Return for how long the process has said nothing while it owes an answer."""
-        owed_since = self.calls.owed_since()
+        owed_since = self.calls.inflight.owed_since()
         return None if owed_since is None else self._ctx.now - max(owed_since, self.heard_at)
 
     def known(self) -> Known:
         """Return what the next process of the same launch may take over."""
         verdict, told = self._handshake.verdict, self.calls.ours.capabilities
-        of_clients = self._client_lists.known()
+        of_clients = self.client_lists.known()
         return Known(self.introduction, self.catalog, verdict, self.has_asked, told, of_clients)
 
     def recall(self, known: Known) -> None:
@@ -268,7 +172,7 @@ class Upstream:
         self.introduction = known.introduction
         if not self.is_private:
             self.lists.catalog = known.catalog
-            self._client_lists.recall(known.of_clients)
+            self.client_lists.recall(known.of_clients)
         self._handshake.verdict = known.verdict
         self.has_asked = self.calls.gate.has_asked = known.has_asked
 
@@ -281,7 +185,7 @@ class Upstream:
             self.lists.catalog = known.catalog
 
     def mark_asked(self) -> None:
-        """A call has caused a question: that is remembered, as long as the launch is the same."""
+        """Remember that a call has caused a question, for as long as the launch is the same."""
         if not self.has_asked:
             self.has_asked = True
             self.keep_lists()
@@ -299,47 +203,17 @@ class Upstream:
             line = envelope.error(ident, error) if error is not None else None
             line = line or envelope.result(ident, result if result is not None else b"{}")
             self._ctx.emit(ToServer(self.slot, line))
-            if ident in self._roots_asked:
-                self._roots_asked.discard(ident)
-                self._wait_for_roots()
-
-    # -- roots ----------------------------------------------------------------------------------
+            self._roots_wait.answered(ident)
 
     def roots_asked(self, ident: bytes) -> None:
-        """Note that the server wants to know the roots; ``answer`` tells it."""
-        if self.phase is Phase.STARTING or self.calls.is_held:
-            self._roots_asked.add(ident)
-            self._wait_for_roots()
-
-    def _hold_for_roots(self) -> None:
-        """Have the first requests wait until a process that asks for roots has been told them.
-
-        It asks when it is initialized, and denies what is outside of them: a client alone with it
-        has answered that long before it calls a tool.
-        """
-        has_roots = bool(self.entry.roots) or self.entry.asks_for_roots
-        if has_roots and not self.is_modern:
-            self.calls.hold_all()
-            self._roots_by = self._ctx.now + ROOTS_MOST
-            self._wait_for_roots()
-
-    def _wait_for_roots(self) -> None:
-        if not self.calls.is_held:
-            return
-        if self._roots_timer is not None:
-            self._roots_timer.cancel()
-        left = self._roots_by - self._ctx.now
-        wait = left if self._roots_asked else min(ROOTS_IN, left)
-        self._roots_timer = self._ctx.after(wait, self._let_all_go)
-
-    def _let_all_go(self) -> None:
-        self._roots_asked.clear()
-        self.calls.let_all_go()
+        """Note that the server has asked for the roots; ``answer`` sends them."""
+        if self.phase is Phase.STARTING or self.calls.start_wait.is_held:
+            self._roots_wait.asked(ident)
 
     # -- the life of a process ------------------------------------------------------------------
 
     def up(self) -> None:
-        """A new process is there: introduce ourselves."""
+        """Introduce ourselves to a new process."""
         self.phase = Phase.STARTING
         client = None if self._client is None else self._client()
         version = self._ctx.settings.version
@@ -352,27 +226,20 @@ class Upstream:
         self._handshake.probe_read()
 
     def down(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
-        """There is no process: fail what it request, and keep what may go to the next one."""
+        """There is no process: fail what it was asked, and keep what may go to the next one."""
         self._handshake.down(failure, is_planned=is_planned, comes_back=comes_back)
-        self.calls.is_ready = False  # whoever gets a turn now waits for the next process
+        self.calls.is_ready = False  # a session that gets its turn now waits for the next process
         self._observer.process_gone(self)
         if self._keep_timer is not None:
             self.keep_lists()
         self.phase = Phase.DOWN
         self._start_steps = 0
-        self._roots_asked.clear()
-        if self._roots_timer is not None:
-            self._roots_timer.cancel()
+        self._roots_wait.process_gone()
         self.listen_streams.down()
         self.subscriptions.down()
-        self.calls.lose(
-            failure,
-            is_planned=is_planned,
-            comes_back=comes_back,
-            tool=self.tool,
-        )
-        self.lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
-        self._client_lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
+        tool = self.client_lists.tool
+        self.calls.lose(failure, is_planned=is_planned, comes_back=comes_back, tool=tool)
+        self.client_lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
         if not comes_back:
             self.subscriptions.fail(failure)
 
@@ -381,17 +248,15 @@ class Upstream:
         self.calls.era = introduction.era
         self._before = dict(self.catalog.lists)
         self._start_steps = 1
-        self._level_sent = None
-        if self.is_modern:
-            self._follow_lists(introduction)  # before they are read, so that no change is lost
+        self.log_level.process_introduced()
+        if self.is_modern:  # before the lists are read, so that no change is lost
+            self.listen_streams.follow_lists(introduction)
         else:
-            self._client_lists.clear()
+            self.client_lists.clear()
             self.notify(b'"notifications/initialized"')
-            for level in self.calls.levels():  # the process before may have been a modern one
-                self.log_at_least(level)
-            if self.level is not None and introduction.has("logging"):
+            if self.log_level.wanted is not None and introduction.has("logging"):
                 self._start_steps += 1
-                self._send_level(self.level, lambda error: self._started_step())
+                self.log_level.send(lambda error: self._started_step())
         for kind in Kind:
             if kind is Kind.TOOLS or kind in self._before:
                 self._start_steps += 1
@@ -406,13 +271,11 @@ class Upstream:
         if self._start_steps:
             return
         self.phase = Phase.READY
-        version = "" if self.introduction is None else self.introduction.version
-        self._ctx.emit(Ready(self.slot, version))
+        self._ctx.emit(Ready(self.slot, self.version or ""))
         self.keep_lists()
-        if self.level is not None and self._is_level_due:
-            self._send_level(self.level, None)  # they were told to change meanwhile
+        self.log_level.send_due()
         self.subscriptions.renew()
-        self._hold_for_roots()
+        self._roots_wait.process_ready()
         self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
@@ -421,123 +284,40 @@ class Upstream:
         self._before = {}
         self.lists.opened()
         self._observer.process_ready(self)
-        self.calls.mark_idle()
+        self.calls.usage.mark_idle()
 
     def keep_lists(self) -> None:
-        """Have what the server said known to everybody, and put on disk."""
+        """Have what the server has said and listed remembered, and put on disk."""
         if self._keep_timer is not None:
             self._keep_timer.cancel()
             self._keep_timer = None
         if self.introduction is not None:
             self._observer.lists_kept(self)
-            said, entry = self.introduction, self.entry
-            verdict = self._handshake.verdict
-            offer = FULL if verdict is None else verdict.offer
-            known = self.known()
-            self._ctx.emit(
-                KeepCatalog(
-                    entry.name,
-                    entry.launch,
-                    said,
-                    known.catalog,
-                    known.has_asked,
-                    offer,
-                    known.capabilities,
-                    known.of_clients,
-                )
-            )
+            self._ctx.emit(self.known().kept(self.introduction, self.entry))
 
     def have_read(self, lists: Lists) -> None:
-        """One of these lists of a running process is another one now than the one we kept."""
+        """Remember one of these lists, which a running process has changed."""
         if lists is self.lists:
             self.keep_lists()
             return
-        self._client_lists.bound()
+        self.client_lists.bound()
         self._observer.lists_kept(self)
         if self._keep_timer is None:
             self._keep_timer = self._ctx.after(KEEP_AFTER, self.keep_lists)
 
     def lists_changed(self, kind: Kind, lists: Lists) -> None:
-        """A list has been read again, and it is another one, or the server said so."""
-        for others in (self.lists, *self._client_lists):
-            if others is not lists:
-                others.outdate(kind)
+        """Report to all clients that a list has changed, as read again or as the server says."""
+        self.client_lists.outdate_others(kind, lists)
         self._observer.list_changed(self, kind, everybody=True)
 
     def lists_differ(self, kind: Kind, lists: Lists) -> None:
-        """A list of the process before is another one of this."""
+        """Report a list that this process lists otherwise than the one before."""
         self._observer.list_changed(self, kind, everybody=True, lists=lists)
-
-    def verify_lists(self, used: Collection[Lists]) -> None:
-        """A new process may list something else: look, for those clients that are there."""
-        for lists in self._client_lists:
-            if lists in used:
-                lists.verify()
-            else:
-                lists.outdate_all()
 
     # -- log level and subscriptions ------------------------------------------------------------
 
-    @property
-    def _takes_levels(self) -> bool:
-        return not self.is_modern and self.has("logging")
-
-    def set_level(
-        self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
-    ) -> None:
-        """Set the most verbose level that anybody wants; ``then`` gets the server's refusal."""
-        self.level = level
-        if self.phase is Phase.READY and self._is_setting_level:
-            if then is not None:
-                self._level_waiters[then] = None
-        elif self._is_level_due:
-            self._send_level(level, then)
-        elif then is not None:
-            then(None)
-
-    def log_at_least(
-        self, level: str, then: Callable[[Raw | bytes | None], None] | None = None
-    ) -> None:
-        """Set this level where nobody wants a more verbose one."""
-        self.set_level(min(level, self.level or level, key=LEVELS.index), then)
-
-    def wait_for_no_level(self, then: Callable[[Raw | bytes | None], None]) -> None:
-        """Forget who waited for a log level; harmless where nobody did."""
-        self._level_waiters.pop(then, None)
-
-    @property
-    def _is_level_due(self) -> bool:
-        is_other = self.level is not None and self.level != self._level_sent
-        return is_other and self.phase is Phase.READY and self._takes_levels
-
-    def _send_level(self, level: str, then: Callable[[Raw | bytes | None], None] | None) -> None:
-        """Send it: one at a time, for a server may do what two of them say in any order."""
-
-        def answered(error: Raw | bytes | None, *, is_lost: bool = False) -> None:
-            self._is_setting_level = False
-            if error is not None and self.level == level:
-                self.level = self._level_sent = self._level_taken
-            elif error is None and not is_lost:  # else the next process will be told
-                self._level_taken = level
-            if then is not None:
-                then(error)
-            if self._is_setting_level:
-                return
-            if self.level is not None and self._is_level_due:  # it was to be another meanwhile
-                self._send_level(self.level, None)
-                return
-            waiters, self._level_waiters = self._level_waiters, {}
-            for waiter in waiters:
-                waiter(error)
-
-        self._is_setting_level = True
-        self._level_sent = level
-        self.calls.ask(
-            CLIENT_REQUESTS["logging/setLevel"],
-            legacy.level_params(level),
-            lambda result, error: answered(error),
-            lost=lambda: answered(None, is_lost=True),
-        )
+    def _can_set_level(self) -> bool:
+        return self.phase is Phase.READY and not self.is_modern and self.has("logging")
 
     def _move_subscription(self, topic: Topic, wanted: bool) -> None:
         if self.phase is Phase.STARTING:
@@ -547,45 +327,20 @@ class Upstream:
             self.subscriptions.moved(topic, wanted, error)
             self._started_step()
 
-        if self.is_modern and wanted:
+        if not self.is_modern:
+            move_at_legacy(self.calls, topic, wanted, moved)
+        elif wanted:
             self.listen_streams.follow(topic, moved)
-        elif self.is_modern:
+        else:
             self.listen_streams.leave(topic)
             moved(None)
-        elif isinstance(topic, Task):
-            moved(None)  # a legacy process, in the place of a modern one, has none to tell of
-        else:
-            method = "resources/subscribe" if wanted else "resources/unsubscribe"
-            params = b'{"uri":%b}' % envelope.quote(topic)
-            self.calls.ask(CLIENT_REQUESTS[method], params, lambda result, error: moved(error))
-
-    def _follow_lists(self, introduction: Introduction) -> None:
-        tools, prompts, resources = (
-            introduction.has(name, "listChanged") for name in legacy.LIST_CHANGED
-        )
-        if tools or prompts or resources:
-            self.listen_streams.follow_lists(
-                modern.Listen(tools=tools, prompts=prompts, resources=resources, uris=())
-            )
-
-    def feed_reopened(self, listen: modern.Listen) -> None:
-        """For a time the server told of no changes: look for some."""
-        wanted = {"tools": listen.tools, "prompts": listen.prompts, "resources": listen.resources}
-        kinds = [kind for kind in Kind if wanted[kind.capability]]
-        for lists in (self.lists, *self._client_lists):
-            lists.compare(kinds)
 
     def warn_seldom(self, text: str) -> None:
-        """Say that the server does something odd, once a second at most."""
+        """Report something odd that the server does, at most once a second."""
         if self._ctx.now >= self._warned_at + 1.0:
             self._warned_at = self._ctx.now
             self.warn(text)
 
     def warn(self, text: str) -> None:
-        """Say that the server did something odd."""
+        """Report something odd that the server does."""
         self._ctx.tell(ServerWarning(self.entry.name, text))
-
-
-def most_verbose(levels: list[str]) -> str | None:
-    """Return the level that shows everything that any of these does."""
-    return min(levels, key=LEVELS.index, default=None)

@@ -1,4 +1,4 @@
-"""One JSON-RPC message whose payload is left as bytes: decoding, and the frames we write."""
+"""JSON-RPC messages with their payload left as bytes: decoding, and writing frames."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mcpd.core.wire import scan
 from mcpd.core.wire.framing import Frame
 
 Bytes = Raw | UnsetType
-"""A member kept as it came, or its absence."""
+"""A member as it came, or ``UNSET`` if it is absent."""
 
 
 class Message(msgspec.Struct, gc=False):
-    """The envelope of one frame. Which members are there is for the reader to judge."""
+    """The members of one message. Any of them may be absent: the caller checks which are there."""
 
     jsonrpc: str | UnsetType = UNSET
     id: Bytes = UNSET
@@ -29,7 +29,7 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Params(msgspec.Struct, gc=False):
-    """The members of ``params`` that any rule looks at, each as it came."""
+    """The members of ``params`` that are used for routing, each as it came."""
 
     name: Bytes = UNSET
     uri: Bytes = UNSET
@@ -50,10 +50,10 @@ class Params(msgspec.Struct, gc=False):
 
 
 class Malformed(Exception):
-    """A frame that is no JSON-RPC message.
+    """A frame is not a JSON-RPC message.
 
-    ``is_json`` tells a bad message (-32600) from bytes that could not be read at all (-32700);
-    ``id`` is the frame's id where it has a usable one. ``elements`` are those of an array.
+    ``is_json`` is true for JSON that is no message (-32600), false for anything else (-32700).
+    ``id`` is the frame's id if it has a valid one. ``elements`` are those of an array.
     """
 
     def __init__(
@@ -78,24 +78,24 @@ _decode_text = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
 
 LARGE_BYTES: Final = 65536
-"""Payloads over this are not copied to be put into a line."""
+"""Larger payloads are written without joining them with the rest of their line."""
 
 ID_BYTES: Final = 1024
-"""The longest id, or progress token. They are kept until what they belong to is over."""
+"""The longest id, or progress token: it is kept as long as its request is pending."""
 
 _INTEGER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)\Z")
 TOO_MANY: Final = f"an array has at most {scan.MOST_PARTS} messages"
-"""Why a longer one is refused: ``Malformed.reason``."""
+"""The ``Malformed.reason`` of a longer one."""
 
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")
 _PARAMS: Final = msgspec.structs.fields(Params)
 
 
 def decode(frame: Frame) -> Message:
-    """Read one frame.
+    """Decode one frame.
 
     Raises:
-        Malformed: the peer sent something that is no JSON object with the members' right types.
+        Malformed: the frame is not a JSON object, or ``jsonrpc`` or ``method`` is not a string.
     """
     try:
         if not frame.isascii():
@@ -108,7 +108,7 @@ def decode(frame: Frame) -> Message:
 
 
 def _decode_tolerantly(frame: Frame) -> Message:
-    """Take what msgspec refuses and JSON allows: lone surrogate escapes, oddly typed members."""
+    """Decode what msgspec refuses: lone surrogate escapes, members of the wrong type."""
     try:
         found = {text(name): value for name, value in _members(frame)}
     except (scan.TooDeep, scan.TooMany) as error:
@@ -130,7 +130,7 @@ def _decode_tolerantly(frame: Frame) -> Message:
 
 
 def _no_object(frame: Frame, problem: str) -> Malformed:
-    """Say what a frame is that is no JSON object."""
+    """Return the error for a frame that is not a JSON object."""
     elements = _elements(frame)
     if elements is not None:
         if len(elements) > scan.MOST_PARTS:
@@ -144,7 +144,7 @@ def _no_object(frame: Frame, problem: str) -> Malformed:
 
 
 def _members(data: Frame) -> Iterator[tuple[bytes, bytes]]:
-    """Yield each member's name, as it is written, and its value.
+    """Yield each member's quoted name and its value.
 
     Raises:
         ValueError: see ``scan.members``.
@@ -154,7 +154,7 @@ def _members(data: Frame) -> Iterator[tuple[bytes, bytes]]:
 
 
 def params_of(params: Raw | bytes) -> Params | None:
-    """Look into ``params``; ``None`` where ``object_of`` has none."""
+    """Decode ``params``; return ``None`` if they are no object, or have too many members."""
     if len(params) <= LARGE_BYTES:
         try:
             return _decode_params(params)
@@ -171,10 +171,10 @@ def params_of(params: Raw | bytes) -> Params | None:
 
 
 def object_of(value: Raw | bytes) -> dict[str, Raw] | None:
-    """Split an object into its members, each as it came; of equal names the last wins.
+    """Return the members of an object, each as it came; the last one of a repeated name.
 
-    Returns ``None`` where it is no object, and for a large one of too many members
-    (``scan.MOST_PARTS``): to make a dictionary of millions takes seconds.
+    Return ``None`` if the value is no object, or a large one of more than ``scan.MOST_PARTS``
+    members: a dictionary of millions takes seconds to make.
     """
     if len(value) <= LARGE_BYTES:
         try:
@@ -195,13 +195,13 @@ def object_of(value: Raw | bytes) -> dict[str, Raw] | None:
 
 
 def elements_of(value: Raw | bytes) -> list[bytes] | None:
-    """Split an array into its elements, ``None`` where it is none, or has too many."""
+    """Return the elements of an array; ``None`` if it is no array, or has too many."""
     found = _elements(value)
     return None if found is None or len(found) > scan.MOST_PARTS else found
 
 
 def _elements(value: Raw | Frame) -> list[bytes] | None:
-    """Return one element more than may be taken where there are too many."""
+    """Return the first ``scan.MOST_PARTS + 1`` elements of an array."""
     view = memoryview(value)
     try:
         return [bytes(view[at:end]) for at, end in scan.elements(value, scan.MOST_PARTS + 1)]
@@ -210,7 +210,7 @@ def _elements(value: Raw | Frame) -> list[bytes] | None:
 
 
 def text(value: Raw | bytes | UnsetType) -> str | None:
-    """Read a JSON string; ``None`` where the value is none. Lone surrogates survive as such."""
+    """Decode a JSON string; return ``None`` for any other value. Lone surrogates are kept."""
     if value is UNSET:
         return None
     try:
@@ -225,14 +225,14 @@ def text(value: Raw | bytes | UnsetType) -> str | None:
 
 
 def is_id(raw: bytes) -> bool:
-    """Tell whether these bytes are an id as MCP has them: a string or an integer, not too long."""
+    """Tell whether a JSON value is a valid id: a string or an integer of at most ``ID_BYTES``."""
     if len(raw) > ID_BYTES:
         return False
     return raw.isdigit() or raw.startswith(b'"') or _INTEGER.match(raw) is not None
 
 
 def id_key(raw: bytes) -> bytes:
-    """Return what makes two spellings of one id equal, with its type: ``"\\u0061"`` is ``"a"``."""
+    """Return an id in its normal form, which keeps its type: ``"\\u0061"`` becomes ``"a"``."""
     if raw.startswith(b'"'):
         if b"\\" not in raw:
             return raw
@@ -241,14 +241,14 @@ def id_key(raw: bytes) -> bytes:
 
 
 def key_of_id(raw: bytes) -> bytes | None:
-    """Return the key of an id (see ``id_key``), ``None`` where these bytes are no id."""
+    """Return the normal form of an id (see ``id_key``), or ``None`` for anything else."""
     if raw.isdigit() and len(raw) <= ID_BYTES:
         return raw
     return id_key(raw) if is_id(raw) else None
 
 
 def quote(value: str) -> bytes:
-    """Write a JSON string; what cannot be UTF-8 (lone surrogates) goes out as escapes."""
+    """Return a JSON string; lone surrogates, which UTF-8 does not have, are escaped."""
     try:
         return encode(value)
     except (UnicodeEncodeError, msgspec.MsgspecError):
@@ -256,14 +256,14 @@ def quote(value: str) -> bytes:
 
 
 def object_from(members: Mapping[str, Raw | bytes]) -> bytes:
-    """Write an object of members that are JSON already."""
-    # by hand: the encoder refuses names with lone surrogates, and validates nothing of a Raw
+    """Return an object of members whose values are JSON."""
+    # without the encoder, which refuses names with lone surrogates
     parts = (b"".join((quote(name), b":", raw)) for name, raw in members.items())
     return b"{" + b",".join(parts) + b"}"
 
 
 def request(wire_id: int, method: bytes, params: Raw | bytes | None) -> bytes:
-    """Write a request of ours, newline included."""
+    """Return the line of a request; ``method`` is a JSON string."""
     if params is None:
         return b'{"jsonrpc":"2.0","id":%d,"method":%b}\n' % (wire_id, method)
     head = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":' % (wire_id, method)
@@ -271,26 +271,26 @@ def request(wire_id: int, method: bytes, params: Raw | bytes | None) -> bytes:
 
 
 def notification(method: bytes, params: Raw | bytes | None = None) -> bytes:
-    """Write a notification, newline included; ``method`` is a JSON string."""
+    """Return the line of a notification; ``method`` is a JSON string."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}\n' % method
     return b"".join((b'{"jsonrpc":"2.0","method":', method, b',"params":', params, b"}\n"))
 
 
 def result(ident: bytes, value: Raw | bytes) -> bytes:
-    """Write a response, newline included; ``ident`` is the requester's id as it came."""
+    """Return the line of a response; ``ident`` is the id of the request as it came."""
     return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"result":', value, b"}\n"))
 
 
 def result_parts(ident: bytes, value: Raw | bytes) -> bytes | tuple[bytes | Raw, ...]:
-    """Write a response; a large one as the parts of it, because joining them is a copy."""
+    """Return the line of a response; a large one in parts, because joining them copies it."""
     if len(value) <= LARGE_BYTES:
         return result(ident, value)
     return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, value, b"}\n")
 
 
 def error(ident: bytes | None, value: Raw | bytes) -> bytes:
-    """Write an error response; without ``ident`` the member is left out."""
+    """Return the line of an error response; an ``ident`` of ``None`` is left out."""
     if ident is None:
         return b"".join((b'{"jsonrpc":"2.0","error":', value, b"}\n"))
     return b"".join((b'{"jsonrpc":"2.0","id":', ident, b',"error":', value, b"}\n"))
@@ -303,13 +303,11 @@ _PAYLOAD: Final = re.compile(rb'"(params|result|error)"\s*:')
 
 
 def find_id(head: bytes, tail: bytes, *, of_answer: bool = False) -> bytes | None:
-    """Find the id of a frame that was not kept, from its two ends.
+    """Return the id of an oversized frame from its two ends, or ``None`` if it is not there.
 
-    With ``of_answer`` it must look like an answer: ids of requests are others' to give. The number
-    of an answer may have a fraction or an exponent, that of a request has none.
-
-    Members of the payload may be called ``id`` too, so only the head up to where the payload begins
-    and the tail after its end are looked at.
+    With ``of_answer`` the frame must be a response, and its id may be a number with a fraction or
+    an exponent. The payload may have members named ``id``, so only the head up to the payload and
+    the tail after it are searched.
     """
     payload = _PAYLOAD.search(head)
     if of_answer and (payload is None or payload[1] == b"params"):

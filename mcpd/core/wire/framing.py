@@ -1,25 +1,24 @@
-"""Newline-delimited frames out of a byte stream, whatever the chunking, under a size limit."""
+"""Splits a byte stream into newline-delimited frames under a size limit."""
 
 from __future__ import annotations
 
 import msgspec
 
 EDGE_BYTES = 4096
-"""How much is kept of each end of an oversized frame, for finding its id. Pieces under this size
-are gathered before they are kept: a peer that writes byte by byte costs no more than others."""
+"""Bytes kept of each end of an oversized frame, to find its id there."""
 
 LARGE_BYTES = 65536
-"""Frames over this that came in pieces are handed over in the buffer they were gathered in."""
+"""Larger frames that came in several chunks are returned as the buffer itself, without a copy."""
 
 Frame = bytes | bytearray
-"""The bytes of one message, without its newline; nobody changes them."""
+"""The bytes of one message without its newline; never changed, even if a ``bytearray``."""
 
 _BOM = b"\xef\xbb\xbf"
 _CR = 13
 
 
 class Oversized(msgspec.Struct, frozen=True):
-    """A frame over the limit: it was skipped, and only its ends were kept."""
+    """A frame over the limit, of which only both ends were kept."""
 
     head: bytes
     tail: bytes
@@ -27,7 +26,7 @@ class Oversized(msgspec.Struct, frozen=True):
 
 
 def has_many_lines(data: bytes, many: int) -> bool:
-    """Tell whether a chunk ends more lines than ``many``; looks no further than it must."""
+    """Tell whether a chunk has more than ``many`` newlines; stop at the first one too many."""
     at = -1
     for _ in range(many + 1):
         at = data.find(b"\n", at + 1)
@@ -37,17 +36,17 @@ def has_many_lines(data: bytes, many: int) -> bool:
 
 
 class Framer:
-    """Cuts one peer's bytes into frames at 0x0A alone.
+    """Splits one peer's bytes into frames at each 0x0A.
 
-    Linear in the bytes fed: nothing is scanned twice, and a frame is copied once. A carriage
-    return before the newline, a byte order mark at the very start and blank lines are tolerated.
-    A frame of exactly ``limit_bytes`` passes; of a longer one only its ends are ever buffered.
+    Linear in the bytes fed: no byte is scanned twice, and a frame is copied once. A carriage
+    return before the newline, a byte order mark at the start of the stream and blank lines are left
+    out. A frame of exactly ``limit_bytes`` passes; of a longer one only both ends are kept.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._buffer = bytearray()
-        self._size = 0  # of the frame that is under way, dropped bytes included
+        self._size = 0  # of the partial frame, including bytes that were not kept
         self._head = b""
         self._tail = b""  # of an oversized frame; _buffer is empty then
         self._is_start = True
@@ -74,26 +73,26 @@ class Framer:
             self._keep(data[start:] if start else data)
         return frames
 
-    def pending(self) -> int:
-        """Bytes of the frame that has begun and not ended."""
+    def partial_bytes(self) -> int:
+        """Return the size of the partial frame: its newline has not come yet."""
         return self._size
 
-    def begun(self) -> bytes:
-        """Return how the frame begins that has begun and not ended."""
+    def partial_head(self) -> bytes:
+        """Return the first ``EDGE_BYTES`` bytes of the partial frame."""
         return self._head or bytes(self._buffer[:EDGE_BYTES])
 
-    def kept(self) -> int:
-        """Bytes of it that are kept: few, where it is over the limit."""
+    def buffered_bytes(self) -> int:
+        """Return how many bytes of the partial frame are in memory: few if it is oversized."""
         return len(self._buffer) + len(self._tail)
 
     def drop(self) -> None:
-        """Forget the frame that has begun: nobody will end it."""
+        """Drop the partial frame, at the end of the stream."""
         self._buffer, self._head, self._tail, self._size = bytearray(), b"", b"", 0
 
     def _without_bom(self, data: bytes) -> bytes:
         joined = bytes(self._buffer) + data if self._buffer else data
         if len(joined) < len(_BOM) and _BOM.startswith(joined):
-            return data  # it may still become one; settled with the next bytes
+            return data  # it may become one with the next bytes
         self._is_start = False
         if joined.startswith(_BOM):
             self._buffer = bytearray()
@@ -107,7 +106,7 @@ class Framer:
             self._tail = (self._tail + piece[-EDGE_BYTES:])[-EDGE_BYTES:]
             return
         self._buffer += piece  # grows where it is: the copy is spread over what comes
-        if self._size > self.limit_bytes + 1:  # the one more may be the carriage return
+        if self._size > self.limit_bytes + 1:  # the last byte may be the carriage return
             self._head = bytes(self._buffer[:EDGE_BYTES])
             self._tail = bytes(self._buffer[-EDGE_BYTES:])
             self._buffer = bytearray()

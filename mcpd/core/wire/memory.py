@@ -1,18 +1,18 @@
-"""What is kept in memory for peers, counted in bytes against one bound."""
+"""Counts the bytes that are kept in memory for peers, under one limit."""
 
 from __future__ import annotations
 
 from typing import Final
 
 REQUEST_BYTES: Final = 1024
-"""What a request takes besides its own bytes, about."""
+"""Memory that a request takes in addition to its own bytes, estimated."""
 
 FREE_BYTES: Final = 64 * 1024
-"""What each of a thousand peers may have kept besides; less where the bound is low."""
+"""Bytes that each peer may always use, at most; a thousandth of a low limit."""
 
 
 class Memory:
-    """The bytes that are kept for all peers: requests, questions, what they have not read.
+    """The bytes that are kept for all peers: requests, questions and unread output.
 
     Invariant: ``kept_bytes`` is the sum of ``Share.kept_bytes`` over all shares.
     """
@@ -21,15 +21,15 @@ class Memory:
         """``most_bytes`` is ``max_buffered_bytes``."""
         self.most_bytes = most_bytes
         self.free_bytes = min(FREE_BYTES, most_bytes // 1000)
-        """What each peer may always have kept: nobody is shut out by what others have sent."""
+        """Bytes that each peer may always use, even if the others have used the limit up."""
         self.kept_bytes = 0
 
 
 class Share:
-    """What is kept for one peer.
+    """The bytes that are kept for one peer.
 
-    A peer may take as much as is left for all others: one alone gets half of the bound, two get a
-    third each, and there is always room for one more.
+    A peer may use as many bytes as are left for all others: a single peer gets half of the limit,
+    two get a third each, and there is always room for one more.
     """
 
     __slots__ = ("count", "kept_bytes", "memory")
@@ -38,52 +38,52 @@ class Share:
         self.memory = memory
         self.kept_bytes = 0
         self.count = 0
-        """Requests for which something is kept."""
+        """Requests that are counted."""
 
     def has_room(self, size: int) -> bool:
-        """Tell whether so many bytes more may be kept."""
+        """Tell whether there is room for ``size`` bytes more."""
         kept = self.kept_bytes + size
         memory = self.memory
         return kept <= memory.most_bytes - memory.kept_bytes or kept <= memory.free_bytes
 
     def take(self, size: int) -> bool:
-        """Count so many bytes more, if there is room for them; tell whether there was."""
+        """Count ``size`` bytes more if there is room; tell whether there was."""
         if not self.has_room(size):
             return False
         self.add(size)
         return True
 
     def add(self, size: int) -> None:
-        """Count so many bytes more; a negative number gives them back."""
+        """Count ``size`` bytes more; a negative number gives bytes back."""
         self.kept_bytes += size
         self.memory.kept_bytes += size
 
     def set(self, size: int) -> None:
-        """Count as many bytes as this, instead of what was counted before."""
+        """Count exactly ``size`` bytes."""
         self.add(size - self.kept_bytes)
 
 
-class Kept:
-    """What is kept of one request, from its arrival until nobody needs it any more.
+class RequestMemory:
+    """The bytes that are kept of one request, with a reference count.
 
-    It counts in the share of its peer from ``enter`` on. Whoever needs it for longer than its
-    request is owed an answer calls ``keep``, and ``release`` when that is over; the last
-    ``release`` gives everything back.
+    They are counted in the share of its peer from ``enter`` on. Code that needs the request after
+    its response calls ``keep``, and ``release`` when it is done; the last ``release`` gives the
+    bytes back.
     """
 
     __slots__ = ("_keepers", "kept_bytes", "share")
 
     def __init__(self) -> None:
         self.share: Share | None = None
-        """Where it counts; ``None`` before and after."""
+        """The share that it is counted in; ``None`` if it is not counted."""
         self.kept_bytes = 0
         self._keepers = 0
 
     def enter(self, share: Share, size: int) -> bool:
-        """Count a request of so many bytes, if there is room; tell whether there was."""
+        """Count a request of ``size`` bytes if there is room; tell whether there was."""
         size += REQUEST_BYTES
         memory = share.memory
-        kept = share.kept_bytes + size  # as in ``has_room`` and ``add``: each request comes here
+        kept = share.kept_bytes + size  # ``has_room`` and ``add`` inlined, for speed
         if kept > memory.most_bytes - memory.kept_bytes and kept > memory.free_bytes:
             return False
         share.kept_bytes = kept
@@ -94,13 +94,13 @@ class Kept:
         self._keepers = 1
         return True
 
-    def keep(self) -> Kept:
-        """Go on counting until one ``release`` more."""
+    def keep(self) -> RequestMemory:
+        """Add a reference; return the request."""
         self._keepers += 1
         return self
 
     def release(self) -> None:
-        """Give back what was counted, unless somebody else keeps it."""
+        """Drop a reference; with the last one, give the bytes back."""
         self._keepers -= 1
         share = self.share
         if not self._keepers and share is not None:
@@ -110,20 +110,20 @@ class Kept:
             self.share = None
 
     def grow(self, size: int) -> bool:
-        """Count so many bytes more, if there is room for them; tell whether there was."""
+        """Count ``size`` bytes more if there is room; tell whether there was."""
         if self.share is not None and not self.share.has_room(size):
             return False
         self.add(size)
         return True
 
     def add(self, size: int) -> None:
-        """Count so many bytes more; a negative number gives them back."""
+        """Count ``size`` bytes more; a negative number gives bytes back."""
         if self.share is not None:
             self.share.add(size)
             self.kept_bytes += size
 
-    def take_over(self, other: Kept) -> None:
-        """Count what was counted for another request of the peer that is the same one."""
+    def absorb(self, other: RequestMemory) -> None:
+        """Count the bytes of another attempt of the same request, and release that one."""
         more = max(0, other.kept_bytes - self.kept_bytes)
         other.release()
         self.add(more)

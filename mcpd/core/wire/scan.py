@@ -1,8 +1,8 @@
-"""Where the members of a JSON object and the elements of an array lie in its bytes.
+"""Finds the offsets of the members of a JSON object, and of the elements of an array.
 
-The values are skipped by the decoder, in C, and no object is made of them: a pass over 64 MiB takes
-as long as it does to validate them, whatever they hold. Only the names and elements that are
-found cost more, so their number is bounded.
+The decoder skips the values in C without making objects: a pass over 64 MiB takes as long as
+validating it. Each member or element that is found takes time in Python, so their number is
+limited.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 MOST_PARTS: Final = 1000
-"""Members of an object, or elements of an array, that are looked for one by one."""
+"""Members of an object, or elements of an array, that are found at most."""
 
 _skip: Final = msgspec.json.Decoder(Raw).decode
 _PROBLEM: Final = re.compile(r"(?:JSON is malformed: )?(.+) \(byte ([0-9]+)\)\Z")
@@ -32,19 +32,19 @@ _Found = TypeVar("_Found")
 
 
 class TooDeep(ValueError):
-    """JSON, perhaps, but nested deeper than the decoder looks."""
+    """The text is nested deeper than the decoder allows; it may be JSON."""
 
 
 class TooMany(ValueError):
-    """JSON, perhaps, but of more parts than are looked for."""
+    """The text has more than ``MOST_PARTS`` parts; it may be JSON."""
 
 
 class _Refused(ValueError):
-    """The decoder took no value for JSON."""
+    """The decoder refused a value."""
 
 
 class Member(NamedTuple):
-    """Where the name of a member lies, quotes included, and where its value does."""
+    """The offsets of a member: its name with quotes, then its value."""
 
     start: int
     name_end: int
@@ -53,10 +53,10 @@ class Member(NamedTuple):
 
 
 def members(data: Raw | bytes | bytearray) -> list[Member]:
-    """Return where the members of an object lie, in their order, repeated names included.
+    """Return the offsets of an object's members in order, including repeated names.
 
     Raises:
-        ValueError: this is no JSON object; ``TooDeep`` or ``TooMany`` where it may be one.
+        ValueError: the text is not a JSON object; ``TooDeep`` or ``TooMany`` if it may be one.
     """
     found = _tolerantly(lambda view: _split(view, b"{}", _member, MOST_PARTS + 1), data)
     if len(found) > MOST_PARTS:
@@ -65,26 +65,26 @@ def members(data: Raw | bytes | bytearray) -> list[Member]:
 
 
 def elements(data: Raw | bytes | bytearray, most: int) -> list[tuple[int, int]]:
-    """Return where the first ``most`` elements of an array begin and end.
+    """Return the start and the end of each of the first ``most`` elements of an array.
 
-    What follows them is not looked at.
+    The text after them is not checked.
 
     Raises:
-        ValueError: this is no JSON array; ``TooDeep`` where it may be one.
+        ValueError: the text is not a JSON array; ``TooDeep`` if it may be one.
     """
     return _tolerantly(lambda view: _split(view, b"[]", _element, most), data)
 
 
 def check(data: Raw | bytes | bytearray) -> None:
-    """Raise ``ValueError`` for bytes that are no JSON text, ``TooDeep`` where they may be one."""
+    """Raise ``ValueError`` if the text is not JSON, ``TooDeep`` if it may be."""
     _tolerantly(_check, data)
 
 
 def _tolerantly(find: Callable[[memoryview], _Found], data: Raw | bytes | bytearray) -> _Found:
-    """Call ``find``, once more without surrogates if it fails: JSON allows lone ones.
+    """Call ``find``; if it fails, again with escapes of surrogates replaced.
 
-    The decoder refuses them. In their place stand escapes of other characters, which are as long,
-    so that everything lies where it did.
+    JSON allows lone surrogates, and the decoder refuses them. The replacements are as long, so the
+    offsets stay the same.
     """
     try:
         try:
@@ -154,10 +154,9 @@ def _element(view: memoryview, at: int) -> tuple[tuple[int, int], int]:
 
 
 def _end_of(view: memoryview, at: int) -> int:
-    """Return where something follows the value that begins here, blanks skipped.
+    """Return the offset of the next character that is no blank after the value at ``at``.
 
-    The decoder takes one value alone. Where it complains about something that follows it, that
-    is where the value has ended.
+    The decoder takes a single value, and its error names the offset of anything that follows it.
     """
     try:
         _skip(view[at:])

@@ -1,4 +1,4 @@
-"""Changing some members of a JSON object alone, in its bytes."""
+"""Changes single members of a JSON object in its bytes; every other byte stays the same."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _EMPTY: Final = re.compile(rb"[ \t\r\n]*+\{[ \t\r\n]*+\}[ \t\r\n]*+\Z")
 
 
 def replace(item: Raw | bytes, member: str, value: Raw | bytes) -> bytes:
-    """Return the object ``item`` with the value of its top-level ``member`` exchanged.
+    """Return the object ``item`` with another value for its top-level ``member``.
 
-    Every other byte stays. Of a member that occurs twice both are exchanged, because readers
-    differ in which one they believe. An object without it, and bytes that are no object, come
-    back as they are.
+    If the member occurs twice, both are replaced, because parsers differ in which one they use. An
+    object without the member, and bytes that are no object, are returned unchanged.
     """
     found = _decoded(item)
     if found is not None:
@@ -35,9 +34,9 @@ def replace(item: Raw | bytes, member: str, value: Raw | bytes) -> bytes:
 
 
 def without(item: Raw | bytes, names: Collection[str]) -> bytes:
-    """Return the object ``item`` without these top-level members, however often they occur.
+    """Return the object ``item`` without these top-level members, repeated ones included.
 
-    Every other member stays as it is, in its place; bytes that are no object come back as such.
+    Bytes that are no object are returned unchanged.
     """
     found = _decoded(item)
     if found is not None:
@@ -52,10 +51,10 @@ def without(item: Raw | bytes, names: Collection[str]) -> bytes:
 
 
 def in_front(item: Raw | bytes, members: bytes) -> bytes:
-    """Return the object ``item`` with further members before its own.
+    """Return the object ``item`` with more members before its own.
 
-    ``members`` is the inside of an object: ``"a":1,"b":2``. Nothing of the item is looked at but
-    its first brace, so that a name that it has already will occur twice.
+    ``members`` is the inside of an object: ``"a":1,"b":2``. The members of ``item`` are not read:
+    a name that it has already occurs twice in the result.
     """
     view = memoryview(item)
     start = bytes(view[:1])
@@ -68,7 +67,7 @@ def in_front(item: Raw | bytes, members: bytes) -> bytes:
 
 
 def is_empty(item: Raw | bytes) -> bool:
-    """Tell whether this is an object without members."""
+    """Tell whether ``item`` is an object without members."""
     return _EMPTY.match(item) is not None
 
 
@@ -76,13 +75,23 @@ def elements(array: bytes, most: int = 10_001) -> list[bytes]:
     """Return the first ``most`` elements of a JSON array, each with its own bytes.
 
     Raises:
-        ValueError: not a JSON array, or nested too deep.
+        ValueError: ``array`` is not a JSON array, or is nested too deep.
     """
     return [array[start:end] for start, end in scan.elements(array, most)]
 
 
+def texts(array: Raw | bytes, most: int = 1001) -> list[str] | None:
+    """Return the first ``most`` elements of an array of strings; ``None`` for anything else."""
+    try:
+        found = [text(element) for element in elements(bytes(array), most)]
+    except ValueError:
+        return None
+    read = [one for one in found if one is not None]
+    return read if len(read) == len(found) else None
+
+
 def _decoded(item: Raw | bytes) -> dict[str, Raw] | None:
-    """Take a small object apart; a large one is not, for it may have millions of members."""
+    """Decode a small object. A large one may have millions of members, so return ``None``."""
     if len(item) > LARGE_BYTES:
         return None
     try:
@@ -92,9 +101,9 @@ def _decoded(item: Raw | bytes) -> dict[str, Raw] | None:
 
 
 def _is_compact(item: Raw | bytes, members: dict[str, Raw]) -> bool:
-    """Tell whether an object is written without spaces, and each of its members once.
+    """Tell whether an object is written without spaces and without repeated members.
 
-    No other spelling is as short, so that its length alone says so.
+    No other spelling is as short, so its length is enough to tell.
     """
     size = 1 + 2 * len(members)
     for name, value in members.items():
@@ -134,7 +143,7 @@ def _name(item: bytes, member: scan.Member) -> str | None:
 
 
 def _members(item: bytes) -> list[scan.Member]:
-    """Find the members of an object; none in bytes that are no object, or one of too many."""
+    """Return the members of an object; none if the bytes are no object, or it has too many."""
     try:
         return scan.members(item)
     except ValueError:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from mcpd.core.facts import Failure
-from mcpd.core.interface.events import Hold, Reserve
+from mcpd.core.interface.events import StartUnasked, UserStop
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
@@ -33,7 +33,7 @@ class ServerControl:
         registry: Registry,
         mux: Mux,
         supervisor: Supervisor,
-        dispatch: Callable[[Hold | Reserve], None],
+        dispatch: Callable[[UserStop | StartUnasked], None],
     ) -> None:
         self._registry = registry
         self._mux = mux
@@ -116,7 +116,7 @@ class ServerControl:
                 hint=f"mcpctl start {server.name}",
             )
             self._held.add(server.name)
-            self._dispatch(Hold(server.name, failure))
+            self._dispatch(UserStop(server.name, failure))
             if not self.others_of(server):
                 for slot in self._slots(server):
                     self._supervisor.stop(slot, failure)
@@ -129,7 +129,7 @@ class ServerControl:
         """Hold a server no longer."""
         if name in self._held:
             self._held.discard(name)
-            self._dispatch(Hold(name, None))
+            self._dispatch(UserStop(name, None))
 
     def start_eager(self, name: str) -> None:
         """Start a server whose entry says ``start = "eager"``, unless it is held."""
@@ -137,7 +137,7 @@ class ServerControl:
         if server is None or server.backend is None or server.backend.of_workspace:
             return  # there is no workspace before a session
         if name not in self._held:
-            self._dispatch(Reserve(name))
+            self._dispatch(StartUnasked(name))
             for slot in self._own_slots(server):
                 self._supervisor.want(slot)
 
@@ -152,7 +152,7 @@ class ServerControl:
 
     def _start(self, server: Server) -> asyncio.Future[Failure | None]:
         self.release(server.name)
-        self._dispatch(Reserve(server.name))
+        self._dispatch(StartUnasked(server.name))
         return self._supervisor.start(self._own_slots(server)[0])
 
     def _usable(self, names: Sequence[str]) -> list[Server] | Failure:

@@ -13,7 +13,7 @@ from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry, Interactive, Sharing
-from mcpd.core.lifecycle.machine import Rules
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.mcp.versions import Era
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful

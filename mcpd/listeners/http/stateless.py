@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from mcpd.core.interface.commands import SessionState
-from mcpd.core.mcp import codes, modern
+from mcpd.core.mcp import codes, modern_meta
 from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
@@ -162,9 +162,9 @@ class StatelessFront:
         ident, params = message.ident, message.params
         version = version_of(message)
         members = envelope.object_of(params.meta) if params.meta is not UNSET else None
-        declared = (members or {}).get(modern.CAPABILITIES_KEY, UNSET)
+        declared = (members or {}).get(modern_meta.CAPABILITIES_KEY, UNSET)
         if version is None or declared is UNSET or envelope.object_of(declared) is None:
-            why = f"_meta needs {modern.VERSION_KEY} and {modern.CAPABILITIES_KEY}"
+            why = f"_meta needs {modern_meta.VERSION_KEY} and {modern_meta.CAPABILITIES_KEY}"
             raise Invalid(codes.INVALID_PARAMS, why, ident)
         wrong = routing.disagreement(exchange.headers, version, message.method, params)
         if wrong is None and message.method == "tools/call":
@@ -264,7 +264,7 @@ def version_of(request: Request) -> str | None:
     """Return the protocol version that a request names in ``_meta``."""
     meta = request.params.meta
     members = envelope.object_of(meta) if meta is not UNSET else None
-    return envelope.text((members or {}).get(modern.VERSION_KEY, UNSET))
+    return envelope.text((members or {}).get(modern_meta.VERSION_KEY, UNSET))
 
 
 def _cancellation(ident: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mcpd.core.facts import Failure
-from mcpd.core.policy.runners import broken_cache, mend_cache
+from mcpd.core.policy.runners import broken_cache, cache_remedy
 from mcpd.errors import SpawnFailed
 from mcpd.supervise.process import Child
 
@@ -51,6 +51,6 @@ def crash(
     cache = None if is_ready else broken_cache(recent)
     if cache is not None:
         message += f": something is missing in {cache}"
-        hint = f"{hint}; {mend_cache(cache, server)}"
+        hint = f"{hint}; {cache_remedy(cache, server)}"
         details["cache"] = cache
     return Failure("server_crashed", message, server, True, hint, details)

@@ -99,7 +99,7 @@ class Pipes:
 
     def unfinished(self) -> tuple[bytes, int]:
         """Return the beginning of a line of stdout that has not ended, and its bytes so far."""
-        return self._stdout.framer.begun(), self._stdout.framer.pending()
+        return self._stdout.framer.partial_head(), self._stdout.framer.partial_bytes()
 
     @property
     def is_open(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from tests.faults.ground import memory_kib
 from tests.support.daemon import Box, Peer
 
@@ -62,7 +63,10 @@ def test_parked_calls_are_bounded_in_bytes(box: Box) -> None:
     box.fake().up()
     client = box.peer()
     client.request("mcpd/attach", {"server": "fake"})
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {"elicitation": {}}}
+    about = {
+        modern_meta.VERSION_KEY: NEWEST_MODERN,
+        modern_meta.CAPABILITIES_KEY: {"elicitation": {}},
+    }
     client.request("tools/list", {"_meta": about})
     before = memory(box)
     found = []

@@ -124,6 +124,7 @@ class Acting(World):
                 call.level = client.level
             call.asked = asked
             call.sent = params
+            call.was_off = self.may_ask_nothing(call.server)
             if call not in client.calls:
                 client.calls.append(call)
         if listening is not None:
@@ -191,6 +192,7 @@ class Acting(World):
                 client, ident, "mcpd/call", dumps({**params, "arguments": arguments}), call=call
             )
             call.sent = call.params
+            call.was_off = self.may_ask_nothing(call.server)
 
     def give_up(self, client: Client, ident: bytes) -> None:
         """Cancel a request, a listen, or nothing at all."""

@@ -84,6 +84,8 @@ class Call(Shown):
     is_modern: bool
     may_repeat: bool
     info: Json | None = None
+    was_off: bool = False
+    """Whether its server might ask nothing when its latest request came."""
     meta: bytes = b"{}"
     sent: bytes = b"{}"
     asked: Asked | None = None

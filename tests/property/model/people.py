@@ -59,12 +59,12 @@ class PeopleRules(Drawing):
         entry = self.entries.get(name)
         match what:
             case "hold":
-                self.handle(ev.Hold(name, failure("server_stopped")))
+                self.handle(ev.UserStop(name, failure("server_stopped")))
                 for slot in [*self.places]:
                     if slot in self.places and self.places[slot][0] == name:
                         self.lose(slot, is_planned=True, comes_back=False)
             case "release":
-                self.handle(ev.Hold(name, None))
+                self.handle(ev.UserStop(name, None))
             case "upgrade":  # in place: nothing tells that it is another program
                 if entry is not None and entry.era is None:
                     self.natures[name] = nature

@@ -57,6 +57,11 @@ ROUNDING: Final = 1e-6
 ANSWERS: Final = ("inputResponses", "requestState")
 
 
+def without_questions(capabilities: Json) -> Json:
+    """Return capabilities without those by which a server asks something."""
+    return {name: value for name, value in capabilities.items() if name not in OURS}
+
+
 class Upward(Ground):
     """The checks of what processes are sent."""
 
@@ -229,7 +234,11 @@ class Upward(Ground):
             given = json.loads(meta.get(LEVEL, b"null"))
             if given in (client.level, client.tried_level):
                 level = given  # it changed while the call waited, or its change was cancelled
-        self.is_enveloped(meta, self.allowed(process, told), level)
+        allowed = self.allowed(process, told)
+        if self.may_ask_nothing(process.server) != call.was_off:  # it changed while the call waited
+            before = without_questions(told) if call.was_off else told
+            allowed = before if json.loads(meta[CAPABILITIES]) == before else allowed
+        self.is_enveloped(meta, allowed, level)
         assert json.loads(meta[CLIENT]) == call.info
 
     def is_enveloped(self, meta: dict[str, bytes], capabilities: Json, level: str | None) -> None:
@@ -248,17 +257,24 @@ class Upward(Ground):
         told = {name: value for name, value in told.items() if value or name != "extensions"}
         for declared in self.declared:
             for client in (declared, without_tasks(declared)):
-                if self.allowed(process, client) == told:
+                allowed = [self.allowed(process, client)]
+                if process.server in self.mixed:  # the mode may have changed while the list waited
+                    allowed = [client, without_questions(client)]
+                if told in allowed:
                     TALLY["lists read for clients"] += told != process.told
                     return told
         return process.told
 
     def allowed(self, process: Process, capabilities: Json) -> Json:
         """Return what of a client's capabilities a process may know."""
-        entry = self.entries.get(process.server)
-        if entry is None or entry.interactive is not Interactive.OFF:
+        if not self.may_ask_nothing(process.server):
             return capabilities
-        return {name: value for name, value in capabilities.items() if name not in OURS}
+        return without_questions(capabilities)
+
+    def may_ask_nothing(self, server: str) -> bool:
+        """Tell whether a server is configured to ask clients nothing."""
+        entry = self.entries.get(server)
+        return entry is not None and entry.interactive is Interactive.OFF
 
     def has_its_turn(self, process: Process, call: Call) -> None:
         """Where sessions take turns, a call goes while nobody else's could be what is asked about.

@@ -307,4 +307,4 @@ async def test_nothing_is_kept_for_a_closed_connection(reports: Reports) -> None
     FakeTransport(made)
     made.data_received(b"x" * 300_000)
     made.connection_lost(None)
-    assert made._framer.kept() == 0
+    assert made._framer.buffered_bytes() == 0

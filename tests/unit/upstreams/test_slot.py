@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpd.core.lifecycle.patience import Patience
+from mcpd.core.lifecycle.start_timeout import StartTimeout
 from mcpd.ids import SlotId
 from mcpd.upstreams.slot import Slot, Slots, launch_of
 from tests.support.memoryupstream import RULES, MemoryBackend
@@ -10,7 +10,7 @@ from tests.support.memoryupstream import RULES, MemoryBackend
 
 def add(slots: Slots, ident: str, server: str, *before: Slot) -> Slot:
     backend = MemoryBackend(server=server, rules=RULES, grace=1.0)
-    slot = Slot(SlotId(ident), server, None, frozenset(before), backend, Patience())
+    slot = Slot(SlotId(ident), server, None, frozenset(before), backend, StartTimeout())
     slots.open[slot.id] = slot
     return slot
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.patience import Patience
+from mcpd.core.lifecycle.start_timeout import StartTimeout
 from mcpd.core.policy.runners import Package
 from mcpd.ids import SlotId
 from mcpd.upstreams.slot import Slot, Slots
@@ -47,9 +47,9 @@ class Queue:
     ) -> Slot:
         """Make a slot and queue a start in it."""
         backend = MemoryBackend(server=name, rules=RULES, grace=1.0, package=package)
-        slot = Slot(SlotId(name), name, None, before, backend, Patience())
+        slot = Slot(SlotId(name), name, None, before, backend, StartTimeout())
         self.slots.open[slot.id] = slot
-        slot.machine.want(0.0)
+        slot.machine.start_on_demand(0.0)
         self.starts.add(slot, slot.machine.generation)
         self.starts.pump()
         return slot

@@ -9,9 +9,10 @@ import pytest
 
 from mcpd.config.entry import entry_from_json
 from mcpd.daemon.servers.server import assemble
-from mcpd.supervise import loginshell, procfs
+from mcpd.supervise.loginenv import loginshell
 from mcpd.supervise.loginenv.loginpath import LoginResult
 from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.proctable import procfs
 from mcpd.upstreams.stdio.spec import ProcessSpec
 from tests.integration.supervise.conftest import House
 from tests.support.waiting import wait_until_async

@@ -22,7 +22,7 @@ def part(servers: list[str], server: str, *items: str, kind: Kind = Kind.TOOLS) 
 
 def test_tools_are_in_config_order_then_the_servers_own():
     """
-    B098: the same bytes whoever became ready first.
+    B098: the same bytes in whichever order the servers became ready.
     """
     servers = ["zeta", "alpha"]
     parts = [
@@ -47,7 +47,7 @@ def test_nothing_but_the_name_changes():
     assert page == b'{"tools":[' + raw.replace('"x.y"', '"s__x_y"').encode() + b"]}"
 
 
-def test_prompts_are_named_likewise():
+def test_prompts_have_qualified_names():
     parts = [
         part(["a", "b"], server, '{"name":"greet"}', kind=Kind.PROMPTS) for server in ("a", "b")
     ]
@@ -108,7 +108,7 @@ def test_a_uri_belongs_to_the_first_server_that_lists_it():
     assert (owners.owner("a:1"), owners.owner("a:2"), owners.owner("a:3")) == ("one", "two", None)
 
 
-def test_a_uri_in_nobodys_list_goes_to_the_first_matching_template():
+def test_a_uri_in_no_list_goes_to_the_first_matching_template():
     templates = [
         Part("one", listing(Kind.TEMPLATES, '{"uriTemplate":"x:{"}', '{"uriTemplate":"a:{id}"}')),
         Part(

@@ -274,7 +274,7 @@ def test_a_cache_cut_anywhere_is_no_catalog():
     assert json.loads(data)["version"] == 1
 
 
-def test_of_a_list_without_end_no_more_is_taken_apart_than_may_be_kept():
+def test_at_most_one_entry_too_many_is_read():
     """
     A server that wrote ten million entries in a line held everybody up for 26 s, and took 1.6 GiB.
     """

@@ -134,7 +134,7 @@ def modern_page(text: str, **members: object) -> bytes:
         ),
     ],
 )
-def test_of_several_pages_the_strictest_hints_count(pages: list[dict[str, object]], hints: Hints):
+def test_the_strictest_hints_of_all_pages_count(pages: list[dict[str, object]], hints: Hints):
     paging = Paging(Kind.TOOLS)
     for number, members in enumerate(pages):
         more = {"nextCursor": str(number)} if number < len(pages) - 1 else {}
@@ -142,7 +142,7 @@ def test_of_several_pages_the_strictest_hints_count(pages: list[dict[str, object
     assert paging.hints == hints
 
 
-def test_what_a_modern_server_says_of_the_result_is_no_part_of_the_list():
+def test_result_type_and_hints_of_a_modern_server_are_removed():
     """
     Clients of the older era are served the same bytes.
     """
@@ -152,7 +152,7 @@ def test_what_a_modern_server_says_of_the_result_is_no_part_of_the_list():
     assert paging.listing().page() == b'{"tools":[ {"name":"a","ttlMs":1} ],"x":1.0}'
 
 
-def test_what_a_legacy_server_says_is_passed_on_as_it_is():
+def test_the_result_of_a_legacy_server_is_unchanged():
     whole = b'{"resultType":"complete","tools":[],"ttlMs":5}'
     paging = Paging(Kind.TOOLS)
     paging.take(whole)
@@ -166,6 +166,6 @@ def test_a_result_of_another_type_is_no_list(kind: str):
         Paging(Kind.TOOLS).take(b'{"resultType":%b,"tools":[]}' % kind.encode(), is_modern=True)
 
 
-def test_hints_grow_old():
+def test_hints_have_less_time_when_they_are_older():
     assert Hints(5000, "public").less(1.5) == Hints(3500, "public")
     assert Hints(5000, "public").less(60) == Hints(0, "public")

@@ -12,7 +12,7 @@ from mcpd.core.facts import CallEnded, CallFact, CallStarted, CallWaited, Failur
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.entries import Entry
-from mcpd.core.mcp import modern
+from mcpd.core.mcp.introduction import TASKS_EXTENSION
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.ids import SessionId
@@ -51,7 +51,7 @@ class Hall(World):
         if method.is_legacy:
             self.run(f"!! server echo {fields}".strip(), "!! start echo", "!! join 1 echo")
             return
-        result = TASKS % modern.TASKS
+        result = TASKS % TASKS_EXTENSION
         self.run(
             "!! server echo era=modern",
             "!! up echo",

@@ -10,7 +10,8 @@ import pytest
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.commands import ToSession
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from tests.unit.core.mux.world import World
 
 ERAS = ["legacy", "modern"]
@@ -26,7 +27,7 @@ class Listeners(World):
 
     def listen(self, session: int, ident: Any, **wanted: Any) -> list[cmd.Command]:
         """Have a session listen; the server grants what it is asked for it."""
-        about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {}}
+        about = {modern_meta.VERSION_KEY: NEWEST_MODERN, modern_meta.CAPABILITIES_KEY: {}}
         done = self.say(
             str(session),
             json.dumps(
@@ -48,7 +49,7 @@ class Listeners(World):
                 continue
             asked = json.loads(command.data)
             if asked["method"] == "subscriptions/listen":
-                about = {modern.SUBSCRIPTION_KEY: asked["id"]}
+                about = {modern_meta.SUBSCRIPTION_KEY: asked["id"]}
                 heard = {"notifications": asked["params"]["notifications"], "_meta": about}
                 more += self.notify("subscriptions/acknowledged", heard)
             elif "id" in asked:
@@ -73,7 +74,7 @@ def heard(done: list[cmd.Command], session: int) -> list[tuple[str, Any]]:
         if isinstance(c, ToSession) and c.session == session
     ]
     return [
-        (m["method"].rsplit("/", 1)[1], m["params"]["_meta"][modern.SUBSCRIPTION_KEY])
+        (m["method"].rsplit("/", 1)[1], m["params"]["_meta"][modern_meta.SUBSCRIPTION_KEY])
         for m in told
         if "method" in m
     ]
@@ -140,7 +141,7 @@ def test_who_listens_too_much_is_told_so():
 def test_a_refused_resource_leaves_the_others(era: str):
     world = Listeners(era)
     world.run("!! attach 1 echo")
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {}}
+    about = {modern_meta.VERSION_KEY: NEWEST_MODERN, modern_meta.CAPABILITIES_KEY: {}}
     wanted = {"resourceSubscriptions": ["a:no", "a:b"]}
     params = {"notifications": wanted, "_meta": about}
     request = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
@@ -185,7 +186,7 @@ def test_an_unfinished_listen_survives_a_crash(era: str):
     """
     world = Listeners(era)
     world.run("!! attach 1 echo")
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {}}
+    about = {modern_meta.VERSION_KEY: NEWEST_MODERN, modern_meta.CAPABILITIES_KEY: {}}
     params = {"notifications": {"resourceSubscriptions": ["a:b"]}, "_meta": about}
     request = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
     world.say("1", json.dumps(request).encode())
@@ -200,7 +201,7 @@ def test_when_the_daemon_ends_every_listen_ends_with_its_result():
         world.listen(session, "l", toolsListChanged=True)
     done = world.handle(ev.Draining())
     told = [json.loads(c.data) for c in done if isinstance(c, ToSession) and c.data]  # type: ignore[arg-type]
-    meta = {modern.SUBSCRIPTION_KEY: "l", modern.DRAINING_KEY: True}
+    meta = {modern_meta.SUBSCRIPTION_KEY: "l", modern_meta.DRAINING_KEY: True}
     result = {"resultType": "complete", "_meta": meta}
     assert [(m["id"], m["result"]) for m in told] == [("l", result), ("l", result)]
     assert world.mux.table_sizes()["listens"] == 0

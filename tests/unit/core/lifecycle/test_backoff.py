@@ -22,7 +22,7 @@ def test_all_of_it_is_left_to_chance(roll: float):
     assert delay(5, first=0.5, most=30, roll=roll) == pytest.approx(8 * roll)
 
 
-def test_nobody_waits_where_it_is_off():
+def test_a_backoff_of_0_is_none():
     assert delay(5, first=0, most=30, roll=1.0) == 0
 
 

@@ -9,17 +9,9 @@ import msgspec
 import pytest
 
 from mcpd.core.facts import Failure
-from mcpd.core.lifecycle.machine import (
-    Action,
-    Down,
-    End,
-    Machine,
-    Note,
-    Rules,
-    Spawn,
-    Wish,
-    crash_loop,
-)
+from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
+from mcpd.core.lifecycle.machine import AfterStop, Machine
+from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 RULES = Rules(
@@ -38,7 +30,7 @@ STOP = Failure("server_stopped", "stopped by a person", "echo")
 
 
 class Shell:
-    """Does what a machine asks for, with processes that are numbers.
+    """Carries out the actions of a machine, with processes that are numbers.
 
     ``tree`` is the generation whose tree is alive. A process that is told to end is ``ending``
     until ``end`` says that it is gone.
@@ -71,10 +63,10 @@ class Shell:
         return self.machine.state
 
     def want(self) -> list[Action]:
-        return self(self.machine.want)
+        return self(self.machine.start_on_demand)
 
     def take_turn(self, *, works: bool = True) -> list[Action]:
-        """Spawn what waits for its turn, as far as it is still wanted."""
+        """Spawn the processes that wait for their turn and are still valid."""
         actions: list[Action] = []
         for generation in self.turns:
             if not self.machine.may_spawn(generation):
@@ -99,7 +91,7 @@ class Shell:
         assert self.state is State.READY
 
     def die(self, *, clean: bool = False, message: str = "died") -> list[Action]:
-        """Have the process end by itself, and what is left of it go."""
+        """Let the process end by itself, and its tree with it."""
         failure = Failure("server_crashed", message, "echo", True, None, {"exit_code": 1})
         actions = self(lambda now: self.machine.exited(now, failure, is_clean=clean))
         return actions + self.end()
@@ -110,11 +102,11 @@ class Shell:
         self.tree, self.is_ending = None, False
         return self(self.machine.gone)
 
-    def stop(self, then: Wish = Wish.NOTHING) -> list[Action]:
+    def stop(self, then: AfterStop = AfterStop.NOTHING) -> list[Action]:
         return self(lambda now: self.machine.stop(now, STOP, then=then))
 
     def wait(self, seconds: float) -> list[Action]:
-        """Let time pass, with every deadline on the way."""
+        """Let time pass, and the timers that are due with it."""
         until, actions = self.now + seconds, list[Action]()
         while (due := self.machine.next_deadline()) is not None and due <= until:
             self.now = max(self.now, due)
@@ -129,19 +121,19 @@ def downs(actions: list[Action]) -> list[tuple[str, bool, bool]]:
 
 
 def states(actions: list[Action]) -> list[State]:
-    return [a.state for a in actions if isinstance(a, Note)]
+    return [a.state for a in actions if isinstance(a, StateChanged)]
 
 
 # -- starting -------------------------------------------------------------------------------------
 
 
-def test_nothing_runs_that_nobody_wants():
+def test_a_server_without_requests_is_not_started():
     shell = Shell()
     assert shell.state is State.STOPPED
     assert shell.machine.next_deadline() is None
 
 
-def test_many_who_want_it_start_it_once():
+def test_concurrent_requests_start_it_once():
     """
     B047: twenty calls to a dead server are one start.
     """
@@ -157,7 +149,7 @@ def test_many_who_want_it_start_it_once():
     assert shell.spawned == [1] and shell.turns == []
 
 
-def test_what_became_ready_says_when():
+def test_the_time_of_becoming_ready_is_kept():
     shell = Shell()
     shell.up()
     assert (shell.machine.ready_at, shell.machine.generation) == (shell.now, 1)
@@ -183,18 +175,18 @@ def test_a_start_that_takes_too_long_is_ended():
     shell.want()
     shell.take_turn()
     actions = shell.wait(30)
-    assert [type(a) for a in actions] == [Note, Down, End]
+    assert [type(a) for a in actions] == [StateChanged, Down, End]
     assert shell.state is State.BACKOFF
     assert "not ready within 30 s" in str(shell.machine.last_error)
 
 
 def run_out(shell: Shell) -> Failure:
-    """Have a start take longer than it may; return what is said of it."""
+    """Let a start time out; return its failure."""
     if shell.state is not State.STARTING:
         shell.wait(60)
         shell.want()
     shell.take_turn()
-    shell.wait(shell.machine.limit)
+    shell.wait(shell.machine.start_limit)
     shell.end()
     assert shell.machine.last_failure is not None
     return shell.machine.last_failure
@@ -212,7 +204,7 @@ def test_each_further_try_gets_twice_the_time_and_is_not_given_up_for_that():
     assert shell.state is State.BACKOFF
 
 
-def test_who_reads_that_a_start_took_too_long_reads_what_the_next_gets():
+def test_a_start_that_timed_out_names_the_limit_of_the_next():
     shell = Shell(startup_timeout_max=50)
     shell.machine.busy()
     shell.want()
@@ -230,7 +222,7 @@ def test_a_crash_gives_the_next_start_no_more_time():
     shell.want()
     shell.take_turn()
     shell.die()
-    assert shell.machine.next_limit() == 30
+    assert shell.machine.next_start_limit() == 30
 
 
 def test_a_success_ends_the_longer_times():
@@ -239,21 +231,21 @@ def test_a_success_ends_the_longer_times():
     run_out(shell)
     shell.wait(60)
     shell.up()
-    assert shell.machine.next_limit() == 30
+    assert shell.machine.next_start_limit() == 30
 
 
-def test_a_person_does_not_shorten_the_next_start():
+def test_a_start_by_a_user_keeps_the_longer_limit():
     """
-    Who types `mcpctl start` again and again would else never see it come up.
+    Otherwise repeated `mcpctl start` would never let it become ready.
     """
     shell = Shell()
     shell.want()
     run_out(shell)
     shell(shell.machine.start)
     run_out(shell)
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     shell.take_turn()
-    assert shell.machine.limit == 120
+    assert shell.machine.start_limit == 120
 
 
 def test_a_server_that_waits_for_a_person_may_be_given_all_the_time_there_is():
@@ -297,7 +289,7 @@ def test_a_command_that_cannot_be_started_fails_its_callers():
     assert shell.state is State.BACKOFF
 
 
-def test_news_of_a_start_that_is_over_means_nothing():
+def test_reports_of_an_earlier_start_are_ignored():
     shell = Shell()
     shell.up()
     assert shell.ready() == []
@@ -312,7 +304,7 @@ def test_news_of_a_start_that_is_over_means_nothing():
 
 def test_after_a_death_it_comes_back_by_itself():
     """
-    B024, B039: nobody has to ask for it.
+    B024, B039: without a request.
     """
     shell = Shell()
     shell.up()
@@ -342,7 +334,7 @@ def test_a_call_during_the_backoff_waits_for_it():
     assert shell.turns == []
 
 
-def test_the_backoff_grows_with_each_failure_and_is_thrown_by_dice():
+def test_the_backoff_grows_with_each_failure_and_has_jitter():
     """
     B045: exponential, with jitter, up to a cap.
     """
@@ -363,9 +355,9 @@ def test_the_backoff_grows_with_each_failure_and_is_thrown_by_dice():
 def test_the_backoff_says_how_long_and_why():
     shell = Shell()
     shell.up()
-    (note,) = [a for a in shell.die() if isinstance(a, Note)]
-    assert (note.delay_s, note.failures) == (0.5, 1)
-    assert note.failure is not None and note.failure.message == "died"
+    (change,) = [a for a in shell.die() if isinstance(a, StateChanged)]
+    assert (change.delay_s, change.failures) == (0.5, 1)
+    assert change.failure is not None and change.failure.message == "died"
 
 
 def test_being_ready_for_long_makes_the_backoff_short_again():
@@ -385,7 +377,7 @@ def test_being_ready_for_long_makes_the_backoff_short_again():
 
 def test_too_many_deaths_before_any_answer_and_it_has_failed():
     """
-    B045: then nothing more is started, whoever asks.
+    B045: then no request starts it.
     """
     shell = Shell()
     for _ in range(5):
@@ -441,7 +433,7 @@ def test_the_next_process_has_to_answer_for_itself():
     assert shell.state is State.FAILED
 
 
-def test_where_it_never_gives_up_it_never_fails():
+def test_without_max_failures_it_is_never_given_up():
     shell = Shell(max_failures=0, backoff=0)
     for _ in range(50):
         shell.want()
@@ -460,7 +452,7 @@ def failed(**changes: Any) -> Shell:
     return shell
 
 
-def test_a_failed_server_is_tried_once_more_now_and_then():
+def test_a_failed_server_is_started_again_after_failed_retry():
     shell = failed()
     shell.wait(300)
     shell.want()
@@ -477,7 +469,7 @@ def test_a_failed_server_is_tried_once_more_now_and_then():
     assert shell.state is State.READY
 
 
-def test_one_try_is_one_try():
+def test_a_failed_server_has_one_attempt_per_failed_retry():
     """
     Though its death is the only one within the window by then.
     """
@@ -495,7 +487,7 @@ def test_one_try_is_one_try():
     assert shell.state is State.FAILED
 
 
-def test_a_try_that_succeeded_is_forgotten():
+def test_an_attempt_that_succeeded_is_forgotten():
     shell = failed(backoff=0)
     shell.wait(300)
     shell.want()
@@ -505,7 +497,7 @@ def test_a_try_that_succeeded_is_forgotten():
     assert downs(shell.die()) == [("server_crashed", False, True)]
 
 
-def test_a_try_that_was_stopped_is_forgotten():
+def test_an_attempt_that_was_stopped_is_forgotten():
     shell = Shell(max_failures=2, backoff=0)
     for _ in range(2):
         shell.want()
@@ -515,13 +507,13 @@ def test_a_try_that_was_stopped_is_forgotten():
     shell.wait(300)
     shell.want()
     shell.take_turn()
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     shell.end()
     shell.take_turn()
     assert downs(shell.die()) == [("server_crashed", False, True)]
 
 
-def test_where_only_a_person_helps_no_use_does():
+def test_without_failed_retry_only_a_user_starts_a_failed_server():
     shell = failed(failed_retry=0)
     shell.wait(100_000)
     assert shell.want() == []
@@ -529,7 +521,7 @@ def test_where_only_a_person_helps_no_use_does():
     assert shell.state is State.STARTING
 
 
-def test_a_person_gives_it_a_clean_slate():
+def test_a_start_by_a_user_forgets_failures():
     shell = Shell(max_failures=2, backoff=8)
     for _ in range(2):
         shell.want()
@@ -543,7 +535,7 @@ def test_a_person_gives_it_a_clean_slate():
     assert shell.machine.next_deadline() == shell.now + 8
 
 
-def test_a_person_does_not_wait_for_a_backoff():
+def test_a_start_by_a_user_ends_a_backoff():
     shell = Shell()
     shell.up()
     shell.die()
@@ -551,15 +543,6 @@ def test_a_person_does_not_wait_for_a_backoff():
     assert shell.state is State.STARTING and len(shell.turns) == 1
     shell.take_turn()
     assert shell.wait(29) == []
-
-
-def test_a_failed_server_says_why():
-    last = Failure("server_crashed", "exited with 3", "echo", True, None, {"exit_code": 3})
-    failure = crash_loop("echo", last)
-    assert failure.kind == "crash_loop" and not failure.is_retryable
-    assert "exited with 3" in failure.message and failure.details == {"exit_code": 3}
-    assert "mcpctl restart echo" in str(failure.hint)
-    assert crash_loop("echo", None).details == {}
 
 
 # -- ends that are no crashes ------------------------------------------------------------------------
@@ -604,7 +587,7 @@ def test_clean_exits_in_a_row_have_a_backoff_of_their_own():
     assert shell.state is State.STARTING
 
 
-def test_a_person_does_not_wait_for_the_backoff_of_clean_exits():
+def test_a_start_by_a_user_ends_the_backoff_of_clean_exits():
     shell = Shell()
     for _ in range(4):
         shell.up()
@@ -630,7 +613,7 @@ def test_a_clean_exit_before_it_is_ready_is_a_failed_start():
 
 
 @pytest.mark.parametrize("is_ready", [True, False])
-def test_where_nothing_is_restarted_it_is_stopped(is_ready: bool):
+def test_without_restarts_a_crash_stops_it(is_ready: bool):
     shell = Shell(restarts=False)
     shell.want()
     shell.take_turn()
@@ -686,7 +669,7 @@ def test_a_stop_during_the_backoff_ends_the_waiting():
     assert shell.wait(1000) == []
 
 
-def test_a_stop_of_a_failed_server_forgives_it():
+def test_a_stop_of_a_failed_server_forgets_its_failures():
     shell = failed()
     shell.stop()
     assert shell.state is State.STOPPED
@@ -699,7 +682,7 @@ def test_a_stop_of_what_is_stopped_does_nothing():
     assert shell.stop() == []
 
 
-def test_a_second_stop_fails_those_who_came_in_between():
+def test_a_second_stop_fails_requests_since_the_first():
     """
     They wait for a start that will not come.
     """
@@ -712,7 +695,7 @@ def test_a_second_stop_fails_those_who_came_in_between():
     assert shell.state is State.STOPPED
 
 
-def test_who_wants_it_while_it_stops_gets_the_next_process():
+def test_a_request_during_a_stop_starts_the_next_process():
     shell = Shell()
     shell.up()
     shell.stop()
@@ -725,18 +708,18 @@ def test_who_wants_it_while_it_stops_gets_the_next_process():
 def test_a_restart_is_a_stop_and_a_start():
     shell = Shell()
     shell.up()
-    assert downs(shell.stop(Wish.START)) == [("server_stopped", True, True)]
+    assert downs(shell.stop(AfterStop.START)) == [("server_stopped", True, True)]
     shell.end()
     shell.take_turn()
     shell.ready()
     assert shell.machine.generation == 2
-    assert shell.machine.restarts == 0, "only those that nobody asked for count"
+    assert shell.machine.restarts == 0, "only restarts after a crash count"
 
 
 @pytest.mark.parametrize("prepare", [Shell, failed])
 def test_a_restart_of_what_does_not_run_is_a_start(prepare: Callable[[], Shell]):
     shell = prepare()
-    shell.stop(Wish.START)
+    shell.stop(AfterStop.START)
     assert shell.state is State.STARTING and len(shell.turns) == 1
 
 
@@ -754,7 +737,7 @@ def test_the_exit_of_a_process_that_is_being_stopped_is_no_crash():
 # -- one tree at a time ---------------------------------------------------------------------------
 
 
-def test_what_a_dead_process_left_behind_goes_first():
+def test_the_tree_of_a_dead_process_is_ended_before_the_next_start():
     shell = Shell()
     shell.up()
     failure = Failure("server_crashed", "died", "echo")
@@ -766,7 +749,7 @@ def test_what_a_dead_process_left_behind_goes_first():
     assert shell.turns == [2]
 
 
-def test_what_could_not_be_used_goes_first():
+def test_an_unusable_process_is_ended_before_the_next_start():
     shell = Shell()
     shell.want()
     shell.take_turn()
@@ -802,7 +785,7 @@ def test_a_stop_waits_for_the_tree_of_a_process_that_died():
 # -- idleness -------------------------------------------------------------------------------------
 
 
-def test_what_nobody_uses_is_stopped():
+def test_an_idle_server_is_stopped():
     shell = Shell()
     shell.machine.busy()
     shell.up()
@@ -814,7 +797,7 @@ def test_what_nobody_uses_is_stopped():
     assert shell.state is State.STOPPED
 
 
-def test_who_comes_in_time_keeps_it():
+def test_a_request_in_time_restarts_the_idle_time():
     shell = Shell()
     shell.up()
     shell.wait(800)
@@ -834,13 +817,13 @@ def test_idleness_counts_from_when_it_was_ready():
     assert shell.wait(1) != []
 
 
-def test_what_is_never_idle_is_never_stopped():
+def test_without_idle_timeout_it_is_not_stopped():
     shell = Shell(idle_timeout=0)
     shell.up()
     assert shell.wait(10**6) == []
 
 
-def test_a_server_that_was_started_for_nobody_comes_back_after_a_crash():
+def test_a_server_without_users_is_restarted_after_a_crash():
     """
     B024: one that starts with the daemon has had no user yet.
     """
@@ -851,7 +834,7 @@ def test_a_server_that_was_started_for_nobody_comes_back_after_a_crash():
     assert shell.state is State.STARTING
 
 
-def test_what_crashes_and_is_not_used_is_given_up_in_the_end():
+def test_a_server_without_users_that_crashes_is_stopped_at_the_idle_timeout():
     shell = Shell(backoff=800, backoff_max=800)
     shell.up()
     shell.machine.busy()
@@ -862,7 +845,7 @@ def test_what_crashes_and_is_not_used_is_given_up_in_the_end():
     assert shell.state is State.STOPPED
 
 
-def test_a_lack_of_ours_is_no_death_of_the_servers():
+def test_a_lack_of_resources_of_the_daemon_is_no_crash():
     """
     Descriptors or memory that run out, in a daemon with many servers, would make all of them
     `failed` within seconds.
@@ -870,7 +853,7 @@ def test_a_lack_of_ours_is_no_death_of_the_servers():
     machine = Machine("echo", RULES)
     lack = Failure("spawn_failed", "too many open files", "echo")
     now = 0.0
-    machine.want(now)
+    machine.start_on_demand(now)
     for _ in range(RULES.max_failures * 3):
         machine.spawn_failed(now, lack, is_ours=True)
         assert machine.state is State.BACKOFF
@@ -892,11 +875,11 @@ def probed(**changes: Any) -> Shell:
     shell.machine.busy()
     shell.want()
     shell.take_turn()
-    shell.machine.probing(True)
+    shell.machine.set_probing(True)
     return shell
 
 
-def test_a_death_of_being_asked_is_no_crash():
+def test_an_exit_during_a_probe_is_no_crash():
     """
     No backoff, no restart that counts, nothing to be told; and the tree goes first, as always.
     """
@@ -904,7 +887,7 @@ def test_a_death_of_being_asked_is_no_crash():
     actions = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     assert downs(actions) == [("spawn_failed", True, True)]
     assert [type(a) for a in actions] == [Down, End]
-    assert shell.state is State.STARTING and shell.machine.is_between
+    assert shell.state is State.STARTING and shell.machine.is_between_processes
     assert shell.turns == []
     assert shell.end() == [Spawn(2)]
     shell.take_turn()
@@ -937,7 +920,9 @@ def test_a_start_whose_time_is_over_before_its_next_turn_has_failed():
     shell = probed()
     shell.die()
     actions = shell.wait(30)
-    assert [type(a) for a in actions] == [Note, Down], "there is no tree that could be ended"
+    assert [type(a) for a in actions] == [StateChanged, Down], (
+        "there is no tree that could be ended"
+    )
     assert shell.take_turn() == []
 
 
@@ -953,20 +938,20 @@ def test_the_next_of_a_start_is_not_asked_yet():
     assert shell.machine.last_error == "died"
 
 
-def test_who_has_answered_may_die_as_usual():
+def test_an_exit_after_the_probe_is_a_crash():
     shell = probed()
-    shell.machine.probing(False)
+    shell.machine.set_probing(False)
     assert downs(shell.die()) == [("server_crashed", False, True)]
 
 
-def test_a_process_of_no_use_makes_room_for_another():
+def test_a_process_is_replaced_within_its_start():
     shell = probed()
-    actions = shell(lambda now: shell.machine.afresh(now, STOP))
+    actions = shell(lambda now: shell.machine.replace_process(now, STOP))
     assert downs(actions) == [("server_stopped", True, True)]
     assert actions[-1] == End()
     late = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     assert late == [], "it was told to"
-    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    assert shell(lambda now: shell.machine.replace_process(now, STOP)) == []
     assert shell.ready() == []
     shell.end()
     shell.take_turn()
@@ -975,11 +960,11 @@ def test_a_process_of_no_use_makes_room_for_another():
     assert (shell.machine.restarts, shell.machine.last_error) == (0, None)
 
 
-def test_only_a_start_has_another_process():
+def test_only_a_process_that_is_starting_is_replaced():
     shell = Shell()
     shell.up()
-    shell.machine.probing(True)
-    assert shell(lambda now: shell.machine.afresh(now, STOP)) == []
+    shell.machine.set_probing(True)
+    assert shell(lambda now: shell.machine.replace_process(now, STOP)) == []
     assert downs(shell.die()) == [("server_crashed", False, True)]
     assert shell.machine.restarts == 1
 
@@ -998,14 +983,14 @@ def test_a_restart_between_two_processes_is_another_start():
     shell = probed()
     shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
     shell.wait(10)
-    shell.stop(then=Wish.START)
+    shell.stop(then=AfterStop.START)
     shell.end()
     shell.take_turn()
     assert shell.spawned == [1, 3]
     assert shell.machine.next_deadline() == shell.now + RULES.startup_timeout
 
 
-def test_a_command_that_is_missing_is_not_looked_for_all_the_time():
+def test_attempts_to_spawn_a_missing_command_are_apart():
     """
     With no backoff and no end of it, that would be all that the daemon does.
     """

@@ -75,7 +75,7 @@ def test_an_error_of_mcp_itself_may_have_no_data():
     assert codes.plain_error(-32601, "no") == b'{"code":-32601,"message":"no"}'
 
 
-def test_of_a_name_of_megabytes_a_message_has_the_beginning() -> None:
+def test_a_long_message_is_cut() -> None:
     name = "x" * 5_000_000
     failure = Failure("server_not_found", f"there is no server {name!r}", name)
     assert len(codes.error_object(failure)) < 3 * codes.MOST_CHARACTERS

@@ -25,7 +25,7 @@ def answer(**changes: Any) -> bytes:
     return json.dumps({k: v for k, v in members.items() if v is not ...}).encode()
 
 
-def test_the_handshake_says_what_it_is_given():
+def test_the_parameters_of_initialize_are_written():
     params = legacy.handshake_params("2025-03-26", {"sampling": b"{}"}, b'{"name":"x"}')
     assert json.loads(params) == {
         "protocolVersion": "2025-03-26",
@@ -34,7 +34,7 @@ def test_the_handshake_says_what_it_is_given():
     }
 
 
-def test_what_a_server_says_of_itself_is_kept_as_it_wrote_it():
+def test_an_introduction_keeps_the_servers_bytes():
     raw = answer(instructions="Say é").replace(b'"3"', b'"\\u0033"')
     said = read_handshake(raw, "echo")
     assert said.version == "2025-06-18"
@@ -104,7 +104,7 @@ def test_capabilities_are_honoured(declared: bytes, has: bool, subscribes: bool)
 
 
 def test_lists_are_shown_to_change_and_tasks_are_not_shown():
-    shown = legacy.capabilities_shown(
+    shown = legacy.endpoint_capabilities(
         introduction(
             tools=b'{"listChanged":false,"n":1e400}',
             prompts=b"{}",
@@ -128,14 +128,14 @@ def test_names_that_have_no_utf8_do_not_raise():
     """
     raw = b'{"protocolVersion":"2025-11-25","capabilities":{"tools":{"\\ud800":1},"\\ud800":{}}}'
     said = read_handshake(raw, "echo")
-    assert legacy.capabilities_shown(said) == (
+    assert legacy.endpoint_capabilities(said) == (
         b'{"tools":{"\\ud800":1,"listChanged":true},"\\ud800":{}}'
     )
     assert Introduction.from_cache(said.to_cache()) == said
     msgspec.json.encode(said.to_cache())
 
 
-def test_what_was_said_survives_the_disk():
+def test_an_introduction_survives_the_cache():
     said = read_handshake(answer(instructions="x"), "echo")
     stored = json.loads(json.dumps(said.to_cache()))
     assert Introduction.from_cache(stored) == said
@@ -156,14 +156,14 @@ def test_what_was_said_survives_the_disk():
         {"instructions": ...},
     ],
 )
-def test_what_the_disk_says_is_not_believed(changes: dict[str, Any]):
+def test_a_damaged_cache_is_refused(changes: dict[str, Any]):
     stored = {**introduction(tools=b"{}").to_cache(), **changes}
     stored = {name: value for name, value in stored.items() if value is not ...}
     with pytest.raises((KeyError, TypeError, ValueError)):
         Introduction.from_cache(stored)
 
 
-def test_a_client_is_told_with_the_servers_own_words():
+def test_the_result_of_initialize_is_written():
     result = legacy.initialize_result("2025-06-18", b'{"a":1e400}', b'{"name": "x"}', b'"\\u00e9"')
     assert result == (
         b'{"protocolVersion":"2025-06-18","capabilities":{"a":1e400},'

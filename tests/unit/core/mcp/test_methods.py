@@ -38,6 +38,6 @@ def test_each_list_knows_what_it_lists():
     assert all(m.capability for m in lists)
 
 
-def test_levels_go_from_talkative_to_silent():
+def test_levels_are_in_order():
     assert (LEVELS[0], LEVELS[-1]) == ("debug", "emergency")
     assert len(LEVELS) == 8

@@ -11,10 +11,10 @@ PROMPT = '"ref":{"type":"ref/prompt","name":"p"}'
 ARGUMENT = '"argument":{"name":"a","value":"\\ud800"}'
 
 
-def misfit(method: str, params: str) -> str | None:
+def find_problem(method: str, params: str) -> str | None:
     found = envelope.params_of(params.encode())
     assert found is not None
-    return shapes.misfit(method, found)
+    return shapes.find_problem(method, found)
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def misfit(method: str, params: str) -> str | None:
         ("resources/read", '{"uri":"x","arguments":5}'),
     ],
 )
-def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
-    assert misfit(method, params) is None
+def test_well_formed_parameters_have_no_problem(method: str, params: str) -> None:
+    assert find_problem(method, params) is None
 
 
 @pytest.mark.parametrize(
@@ -57,5 +57,5 @@ def test_what_is_as_mcp_has_it_fits(method: str, params: str) -> None:
         ("completion/complete", f'{{{PROMPT},"argument":"a"}}', "argument"),
     ],
 )
-def test_what_is_not_is_named(method: str, params: str, member: str) -> None:
-    assert (misfit(method, params) or "").startswith(f"{member} must")
+def test_a_malformed_parameter_is_named(method: str, params: str, member: str) -> None:
+    assert (find_problem(method, params) or "").startswith(f"{member} must")

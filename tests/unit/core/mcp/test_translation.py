@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from mcpd.core.mcp import modern, translation
+from mcpd.core.mcp import modern_meta, translation
 from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.input_required import retry_params
 from mcpd.core.mcp.versions import Era
 
 META = "io.modelcontextprotocol/"
@@ -23,7 +24,7 @@ def declared(**capabilities: Any) -> dict[str, Raw]:
 
 
 def test_a_legacy_client_is_introduced_with_what_the_modern_era_knows():
-    client_info = translation.client_info_of(
+    client_info = translation.legacy_client_info(
         declared(
             roots={"listChanged": True},
             sampling={"tools": {}},
@@ -52,7 +53,7 @@ def test_a_legacy_client_is_introduced_with_what_the_modern_era_knows():
 
 @pytest.mark.parametrize("info", [None, Raw(b"null"), Raw(b'"c"')])
 def test_a_client_without_a_name_has_none(info: Raw | None):
-    client_info = translation.client_info_of(declared(sampling=None), info)
+    client_info = translation.legacy_client_info(declared(sampling=None), info)
     assert (client_info.capabilities, client_info.info, client_info.answers) == (
         b"{}",
         None,
@@ -62,27 +63,31 @@ def test_a_client_without_a_name_has_none(info: Raw | None):
 
 def test_a_request_between_peers_of_one_era_stays_as_it_is():
     params = b'{ "_meta":{"io.modelcontextprotocol/logLevel":"info"},"task":{},"requestState":"s"}'
-    assert translation.params_up(Raw(params), NEW, Era.MODERN) == params
-    assert translation.params_up(Raw(params), OLD, Era.LEGACY) == params
-    assert translation.params_up(None, NEW, Era.MODERN) is None
+    assert translation.params_for_server(Raw(params), NEW, Era.MODERN) == params
+    assert translation.params_for_server(Raw(params), OLD, Era.LEGACY) == params
+    assert translation.params_for_server(None, NEW, Era.MODERN) is None
 
 
 def test_a_legacy_request_gets_an_envelope_and_loses_its_task():
-    params = translation.params_up(Raw(b'{"name":"a","task":{"ttl":1},"n":1.0}'), OLD, Era.MODERN)
+    params = translation.params_for_server(
+        Raw(b'{"name":"a","task":{"ttl":1},"n":1.0}'), OLD, Era.MODERN
+    )
     assert params is not None
     assert params.endswith(b',"name":"a","n":1.0}')
-    client_info = modern.read_envelope(json.dumps(json.loads(params)["_meta"]).encode())
+    client_info = modern_meta.read_envelope(json.dumps(json.loads(params)["_meta"]).encode())
     assert client_info is not None and client_info.answers == {"roots"}
-    assert json.loads(translation.params_up(None, OLD, Era.MODERN) or b"")["_meta"]
+    assert json.loads(translation.params_for_server(None, OLD, Era.MODERN) or b"")["_meta"]
 
 
 def test_a_modern_request_reaches_a_legacy_server_without_envelope_and_answers():
     params = b'{"name":"a","n":1.0}'
-    sent = modern.with_envelope(modern.retry_params(params, {"q": b"{}"}, b'"s"'), NEW)
-    assert translation.params_up(Raw(sent), NEW, Era.LEGACY) == params
-    sent = modern.with_envelope(b'{"task":{"ttl":1},"name":"a","n":1.0}', NEW)
-    assert translation.params_up(Raw(sent), NEW, Era.LEGACY) == params
-    assert translation.params_up(modern.with_envelope(None, NEW), NEW, Era.LEGACY) is None
+    sent = modern_meta.with_envelope(retry_params(params, {"q": b"{}"}, b'"s"'), NEW)
+    assert translation.params_for_server(Raw(sent), NEW, Era.LEGACY) == params
+    sent = modern_meta.with_envelope(b'{"task":{"ttl":1},"name":"a","n":1.0}', NEW)
+    assert translation.params_for_server(Raw(sent), NEW, Era.LEGACY) == params
+    assert (
+        translation.params_for_server(modern_meta.with_envelope(None, NEW), NEW, Era.LEGACY) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,6 +211,8 @@ def test_a_question_without_parameters_has_empty_ones():
 
 
 def test_only_an_elicitation_can_be_refused_in_an_answer():
-    assert json.loads(translation.refusal("elicitation/create") or b"") == {"action": "cancel"}
-    assert translation.refusal("sampling/createMessage") is None
-    assert translation.refusal("roots/list") is None
+    assert json.loads(translation.response_for_error("elicitation/create") or b"") == {
+        "action": "cancel"
+    }
+    assert translation.response_for_error("sampling/createMessage") is None
+    assert translation.response_for_error("roots/list") is None

@@ -9,10 +9,11 @@ import pytest
 
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.failures import MOST_FOLLOWED
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern_meta
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.mux.mux import Mux
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS
-from mcpd.core.requests.call_gate import MOST_GIVEN_UP
+from mcpd.core.requests.given_up import MOST_GIVEN_UP
 from tests.unit.core.mux.world import World
 
 MIB = 1 << 20
@@ -452,8 +453,8 @@ def test_what_is_cancelled_waits_nowhere(where: str):
     def waiting() -> int:
         slots = world.mux._state.all_upstreams()
         return sum(
-            len(each.calls._on_ready)
-            + len(each._level_waiters)
+            len(each.calls.start_wait.waiters)
+            + len(each.log_level._waiters)
             + sum(map(len, each.lists._waiting.values()))
             + sum(len(one.waiters) for one in each.lists._reading.values())
             for each in slots
@@ -486,7 +487,10 @@ def test_a_call_counts_as_it_was_first_sent_when_it_is_made_again():
     """
     world = Bounded()
     world.run("!! server echo", "!! start echo", "!! attach 1 echo")
-    about = {modern.VERSION_KEY: modern.VERSION, modern.CAPABILITIES_KEY: {"elicitation": {}}}
+    about = {
+        modern_meta.VERSION_KEY: NEWEST_MODERN,
+        modern_meta.CAPABILITIES_KEY: {"elicitation": {}},
+    }
     params = {"name": "write", "_meta": about}
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     world.say("1", json.dumps(call).replace(', "_meta"', " " * MIB + ', "_meta"').encode())
@@ -525,7 +529,7 @@ def test_a_server_that_does_not_read_cancellations_gets_no_more_calls():
         world.run(CANCEL % (1, number))
     (line,) = world.call(1, -1)
     assert error_of(line)["data"]["kind"] == "server_busy"
-    last = world.mux._state.all_upstreams()[0].calls._inflight._next - 1
+    last = world.mux._state.all_upstreams()[0].calls.inflight._next - 1
     world.answer("echo", last)
     assert world.call(1, -2)[0].startswith("<< echo"), "it has read everything"
 

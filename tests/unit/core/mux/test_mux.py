@@ -74,7 +74,7 @@ def test_connections_that_have_not_said_what_they_are_are_no_sessions():
         ev.ControlDone(SessionId(1), b"1", b"{}"),
         ev.ControlDone(SessionId(9), b"1", b"{}"),
         ev.Validated(99),
-        ev.Reserve("nobody"),
+        ev.StartUnasked("nobody"),
         ev.Tick(),
     ],
 )

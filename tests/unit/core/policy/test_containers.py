@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.core.policy.containers import advice, recognise
+from mcpd.core.policy.containers import advice, container_run
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from mcpd.core.policy.containers import advice, recognise
 )
 def test_what_is_run_is_found_behind_any_options(line: str, before: str, image: str | None):
     command, *args = line.split()
-    run = recognise(command, args)
+    run = container_run(command, args)
     assert run is not None
     assert run.globals == tuple(before.split())
     assert run.image == image
@@ -52,10 +52,10 @@ def test_what_is_run_is_found_behind_any_options(line: str, before: str, image: 
 )
 def test_nothing_else_is_taken_for_one(line: str):
     """
-    What somebody else makes and looks after is not for us to stop.
+    Such containers are not mcpd's to stop.
     """
     command, *args = line.split()
-    assert recognise(command, args) is None
+    assert container_run(command, args) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_nothing_else_is_taken_for_one(line: str):
 def test_what_matters_is_found_among_the_options(
     options: str, cidfile: str | None, removes: bool, detaches: bool
 ):
-    run = recognise("docker", ["run", *options.split(), "image", "--rm", "-d", "--name", "no"])
+    run = container_run("docker", ["run", *options.split(), "image", "--rm", "-d", "--name", "no"])
     assert run is not None
     assert run.cidfile == cidfile
     assert (run.removes, run.detaches) == (removes, detaches)
@@ -87,7 +87,7 @@ def test_what_is_added_stands_before_what_the_user_wrote():
     Of an option that is given twice the last one counts.
     """
     args = ["--context", "c", "run", "--cidfile", "/theirs", "i"]
-    run = recognise("docker", args)
+    run = container_run("docker", args)
     assert run is not None
     added = run.with_options(args, "--label=x=y", "--cidfile", "/ours")
     assert added == (*args[:3], "--label=x=y", "--cidfile", "/ours", *args[3:])
@@ -103,7 +103,7 @@ def test_no_command_line_is_too_odd_to_be_read(args: list[str]):
     """
     Nor is a word of the user's lost or moved.
     """
-    run = recognise("docker", args)
+    run = container_run("docker", args)
     advice("docker", args)
     if run is not None:
         assert args[run.at - 1] == "run"

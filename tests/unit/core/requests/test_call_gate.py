@@ -268,7 +268,7 @@ def test_what_is_taken_elsewhere_holds_no_turn_here() -> None:
     first = floor.call(1)
     floor.call(1)
     floor.calls.release(GONE, lambda: None)
-    floor.calls.reclaim()
+    floor.calls.usage.reclaim()
     other = floor.call(2)
     assert not other.is_written
     floor.finish(first)

@@ -149,7 +149,7 @@ def test_answers_to_our_own_requests_prove_nothing():
     """
     box = Box()
     box.up()
-    box.calls.ask(CLIENT_REQUESTS["tools/list"], None, lambda result, error: None)
+    box.calls.own_requests.ask(CLIENT_REQUESTS["tools/list"], None, lambda result, error: None)
     box.finish(1)
     assert box.said(Answered) == []
 
@@ -169,10 +169,10 @@ def test_calls_and_errors_are_counted():
     odd = box.calls.take(4)
     assert odd is not None
     box.calls.end(odd, failed(GONE))
-    assert box.calls.calls == 4 and box.calls.errors == 3
+    assert box.calls.counts.calls == 4 and box.calls.counts.errors == 3
     box.wait(5)
-    assert box.calls.take_counts() == (6, 5)
-    assert box.calls.take_counts() == (0, 0)
+    assert box.calls.counts.take() == (6, 5)
+    assert box.calls.counts.take() == (0, 0)
 
 
 def test_progress_and_questions_stretch_the_time():
@@ -259,11 +259,11 @@ def test_a_process_that_does_not_read_costs_one_call_after_the_other():
     box.up()
     for name in "abc":
         box.submit(name)
-    box.calls.refuse_write(1)
+    box.calls.unwritten.refuse(1)
     assert box.outcomes == {"a": "server_busy"}
     assert box.sent() == [1, 2]
-    box.calls.refuse_write(99)
-    box.calls.refuse_write(2)
+    box.calls.unwritten.refuse(99)
+    box.calls.unwritten.refuse(2)
     assert box.outcomes == {"a": "server_busy", "b": "server_busy"}
 
 
@@ -271,7 +271,7 @@ def test_what_was_not_written_because_the_process_has_gone_waits_for_the_next():
     box = Box()
     box.up()
     box.submit("a")
-    box.calls.refuse_write(1, is_gone=True)
+    box.calls.unwritten.refuse(1, is_gone=True)
     assert box.outcomes == {}
     box.lose()
     assert box.outcomes == {}
@@ -281,7 +281,7 @@ def test_what_was_not_written_because_the_process_has_gone_waits_for_the_next():
 
 def outcome_of_ours(box: Box, **how: Callable[[], None]) -> list[object]:
     told: list[object] = []
-    box.calls.ask(
+    box.calls.own_requests.ask(
         CLIENT_REQUESTS["tools/list"],
         None,
         lambda result, error: told.append("answer" if error is None else "error"),
@@ -299,17 +299,17 @@ def test_our_own_requests_are_told_what_became_of_them():
     box = Box()
     box.up()
     assert outcome_of_ours(box, act=lambda: box.finish(1)) == ["answer"]
-    assert outcome_of_ours(box, act=lambda: box.calls.refuse_write(2)) == ["error"]
+    assert outcome_of_ours(box, act=lambda: box.calls.unwritten.refuse(2)) == ["error"]
     assert outcome_of_ours(box, act=lambda: box.wait(60)) == ["error"]
     assert outcome_of_ours(box, act=box.lose) == ["lost"]
 
 
 def test_a_server_is_busy_while_anything_is_under_way():
     box = Box()
-    box.calls.when_ready(lambda failure: None)
+    box.calls.start_wait.when_ready(lambda failure: None)
     assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
     box.up()
-    box.calls.mark_idle()
+    box.calls.usage.mark_idle()
     assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
     one = box.submit("a")
     box.submit("b")
@@ -318,8 +318,8 @@ def test_a_server_is_busy_while_anything_is_under_way():
     box.finish(2)
     box.finish(3)  # a ping: it has read that the call was given up
     assert box.said(Busy, Idle) == [Idle(SlotId("echo-1"))]
-    box.calls.users.add(7)
-    box.calls.mark_busy()
+    box.calls.usage.users.add(7)
+    box.calls.usage.mark_busy()
     box.submit("c")
     box.finish(4)
     assert box.said(Busy, Idle) == [Busy(SlotId("echo-1"))]
@@ -328,12 +328,12 @@ def test_a_server_is_busy_while_anything_is_under_way():
 def test_who_waits_for_the_process_is_told_once():
     box = Box()
     told: list[object] = []
-    box.calls.when_ready(told.append)
+    box.calls.start_wait.when_ready(told.append)
     box.lose()
     assert told == [GONE]
-    box.calls.when_ready(told.append)
+    box.calls.start_wait.when_ready(told.append)
     box.up()
-    box.calls.when_ready(told.append)
+    box.calls.start_wait.when_ready(told.append)
     assert told == [GONE, None, None]
 
 
@@ -345,7 +345,7 @@ def test_a_restart_by_a_person_keeps_what_was_not_sent():
     box.submit("queued")
     box.lose(is_planned=True)
     box.submit("came later")
-    box.calls.when_ready(told.append)
+    box.calls.start_wait.when_ready(told.append)
     box.lose(is_planned=True)
     assert box.outcomes == {"sent": "server_crashed"} and told == []
     box.up()
@@ -368,7 +368,7 @@ def test_what_has_not_been_sent_can_be_handed_over():
 def test_a_place_without_anything_in_flight_is_free_at_once():
     box = Box()
     free, told = list[str](), list[object]()
-    box.calls.when_ready(told.append)
+    box.calls.start_wait.when_ready(told.append)
     waiting = box.submit("waiting")
     assert box.calls.release(GONE, lambda: free.append("free")) == [waiting]
     assert free == ["free"] and told == [GONE]
@@ -381,12 +381,14 @@ def test_a_handshake_that_could_not_be_written_is_left_to_the_start_up_time():
     box = Box()
     box.calls.begin()
     told = list[object]()
-    box.calls.ask(CLIENT_REQUESTS["initialize"], None, lambda result, error: told.append(error))
-    box.calls.refuse_write(1)
+    box.calls.own_requests.ask(
+        CLIENT_REQUESTS["initialize"], None, lambda result, error: told.append(error)
+    )
+    box.calls.unwritten.refuse(1)
     assert told == []
     box.calls.open()
     box.submit("a")
-    box.calls.refuse_write(2)
+    box.calls.unwritten.refuse(2)
     assert box.outcomes == {"a": "server_busy"}
 
 
@@ -394,7 +396,7 @@ def test_lines_that_were_not_taken_are_told_of_once_a_second():
     box = Box()
     for now in (5.0, 5.1, 5.9, 6.0, 6.5):
         box.ctx.now = now
-        box.calls.refuse_write(0)
-    box.calls.refuse_write(0, is_gone=True)
+        box.calls.unwritten.refuse(0)
+    box.calls.unwritten.refuse(0, is_gone=True)
     facts = [c.fact for c in box.ctx.commands if isinstance(c, Tell)]
     assert [fact.text.rsplit(" ", 1)[1] for fact in facts] == ["1", "3"]

@@ -6,7 +6,7 @@ import pytest
 
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Settings
-from mcpd.core.mcp.client_info import SAID_BYTES
+from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES
 from mcpd.core.state.session import Session
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
@@ -52,7 +52,7 @@ def test_what_a_client_says_of_itself_is_no_longer_than_can_be_kept():
     """
     world = World()
     world.run("!! server echo", "!! start echo", "!! join 1 echo", "!! join 2 echo")
-    long = "x" * SAID_BYTES
+    long = "x" * CLIENT_INFO_BYTES
     said = world.request(1, 1, "tools/call", name="echo", _meta={"trace": long})
     assert "_meta has more than 65536 bytes" in said[0]
     said = world.request(1, 2, "tools/call", name="echo", _meta={"progressToken": long[:2000]})

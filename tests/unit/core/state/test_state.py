@@ -104,7 +104,7 @@ def test_control_calls_are_made_in_the_workspace_that_they_come_from():
     for session, workspace in ((1, "/a"), (2, "/b"), (3, "/a"), (4, None)):
         ident = SessionId(session)
         world.run(f"!! open {session}")
-        world.mux.handle(ev.Locate(ident, workspace), 0.0)
+        world.mux.handle(ev.WorkspaceKnown(ident, workspace), 0.0)
         for server in ("own", "all"):
             key = server.encode()
             frame = b'{"jsonrpc":"2.0","id":"%b","method":"mcpd/call"}' % key

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpd.core.mcp import modern
+from mcpd.core.mcp import modern, modern_meta
 from mcpd.core.mcp.offer import FULL, Offer, Omission, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.upstream.era_detection import (
@@ -381,10 +381,10 @@ def test_the_probe_carries_our_envelope() -> None:
 
     client_info = client_info_for(Entry(name="x", launch="x", roots=("file:///r",)), None, "1.2")
     meta = json.loads(modern.discover_params(client_info))["_meta"]
-    assert meta[modern.VERSION_KEY] == "2026-07-28"
-    assert meta[modern.CAPABILITIES_KEY] == {
+    assert meta[modern_meta.VERSION_KEY] == "2026-07-28"
+    assert meta[modern_meta.CAPABILITIES_KEY] == {
         "sampling": {},
         "elicitation": {"form": {}, "url": {}},
         "roots": {},
     }
-    assert meta[modern.INFO_KEY] == {"name": "mcpd", "version": "1.2"}
+    assert meta[modern_meta.INFO_KEY] == {"name": "mcpd", "version": "1.2"}

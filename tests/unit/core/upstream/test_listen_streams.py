@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpd.core.mcp.modern import SUBSCRIPTION_KEY
+from mcpd.core.mcp.modern_meta import SUBSCRIPTION_KEY
 from tests.unit.core.mux.world import World
 
 LISTENS = '"method":"subscriptions/listen"'

@@ -4,21 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.core.upstream.upstream import most_verbose
 from tests.unit.core.mux.world import World
-
-
-@pytest.mark.parametrize(
-    ("levels", "most"),
-    [
-        ([], None),
-        (["error"], "error"),
-        (["emergency", "notice", "error"], "notice"),
-        (["info", "debug"], "debug"),
-    ],
-)
-def test_the_most_verbose_level_shows_what_all_others_do(levels: list[str], most: str | None):
-    assert most_verbose(levels) == most
 
 
 @pytest.mark.parametrize("ident", ['"3"', "3", "  3"])

@@ -31,7 +31,7 @@ def test_a_request_is_split_into_its_members():
     assert message.result is UNSET and message.error is UNSET
 
 
-def test_members_nobody_knows_are_left_out():
+def test_unknown_members_are_left_out():
     message = envelope.decode(b'{"extra":{"deep":[1]},"jsonrpc":"2.0","method":"m"}')
     assert message.method == "m" and message.id is UNSET
 
@@ -122,7 +122,7 @@ def test_json_that_is_no_object_is_a_bad_message(frame: bytes):
         b"",
     ],
 )
-def test_what_is_no_json_could_not_be_read(frame: bytes):
+def test_a_frame_that_is_not_json_is_refused(frame: bytes):
     problem = malformed(frame)
     assert not problem.is_json and problem.id is None
 

@@ -38,7 +38,7 @@ def test_a_frame_may_come_in_pieces():
 def test_an_unfinished_line_is_not_a_frame():
     framer = Framer(LIMIT)
     assert framer.feed(b"one\ntwo") == [b"one"]
-    assert framer.pending() == 3
+    assert framer.partial_bytes() == 3
 
 
 def test_nothing_fed_is_nothing_found():
@@ -153,11 +153,11 @@ def test_a_line_without_an_end_is_not_buffered():
     for _ in range(5_000):
         assert framer.feed(chunk) == []
         most = max(most, kept_bytes(framer))
-    assert framer.pending() == 5_000_000
+    assert framer.partial_bytes() == 5_000_000
     assert most < LIMIT + 2 * EDGE_BYTES + 2_000
     (found,) = framer.feed(b"\n")
     assert isinstance(found, Oversized)
-    assert framer.pending() == 0
+    assert framer.partial_bytes() == 0
     assert kept_bytes(framer) < 200
 
 
@@ -197,12 +197,12 @@ def test_a_chunk_of_many_lines_is_told_from_others(data: bytes, many: int, more:
     assert has_many_lines(data, many) is more
 
 
-def test_how_a_line_begins_that_has_not_ended_can_be_seen():
+def test_the_head_of_a_partial_frame_is_available():
     framer = Framer(100)
     framer.feed(b"{}\nbe")
     framer.feed(b"gun")
-    assert (framer.begun(), framer.pending()) == (b"begun", 5)
+    assert (framer.partial_head(), framer.partial_bytes()) == (b"begun", 5)
     framer.feed(b"x" * 200)
-    assert framer.begun().startswith(b"begunx")
+    assert framer.partial_head().startswith(b"begunx")
     framer.feed(b"\n")
-    assert (framer.begun(), framer.pending()) == (b"", 0)
+    assert (framer.partial_head(), framer.partial_bytes()) == (b"", 0)

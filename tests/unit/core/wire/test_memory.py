@@ -1,11 +1,11 @@
-"""What is kept for peers is counted, and nobody takes all of the room."""
+"""Memory kept for peers is counted, and no peer can use all of it."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.core.wire.memory import REQUEST_BYTES, Kept, Memory, Share
+from mcpd.core.wire.memory import REQUEST_BYTES, Memory, RequestMemory, Share
 
 MIB = 1 << 20
 
@@ -30,7 +30,7 @@ def test_one_peer_gets_half_and_two_get_a_third_each():
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 40 * MIB)), max_size=200))
-def test_the_bound_holds_whoever_takes_what(steps: list[tuple[int, int]]):
+def test_the_limit_holds_for_any_sequence_of_peers(steps: list[tuple[int, int]]):
     memory = Memory(64 * MIB)
     shares = [Share(memory) for _ in range(10)]
     for number, size in steps:
@@ -50,9 +50,9 @@ def test_a_peer_that_comes_when_all_is_taken_has_a_little_room():
     assert not late.take(1)
 
 
-def test_a_request_counts_until_the_last_who_keeps_it_lets_go():
+def test_a_request_counts_until_its_last_release():
     share = Share(Memory(MIB))
-    request = Kept()
+    request = RequestMemory()
     assert request.enter(share, 1000)
     assert (share.kept_bytes, share.count) == (1000 + REQUEST_BYTES, 1)
     request.keep()
@@ -66,6 +66,6 @@ def test_a_request_counts_until_the_last_who_keeps_it_lets_go():
 
 def test_a_request_that_finds_no_room_counts_nothing():
     share = Share(Memory(MIB))
-    request = Kept()
+    request = RequestMemory()
     assert not request.enter(share, MIB)
     assert (share.kept_bytes, share.count) == (0, 0)

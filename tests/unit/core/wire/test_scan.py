@@ -89,7 +89,7 @@ def test_what_is_no_array_is_refused(data: bytes):
         scan.elements(data, 10)
 
 
-def test_after_as_many_elements_as_are_asked_for_nothing_is_looked_at():
+def test_nothing_after_the_last_wanted_element_is_checked():
     """
     An array of 60 MiB was split in 11 seconds, for one error.
     """
@@ -205,7 +205,7 @@ def steps(act: Callable[[], object]) -> int:
 @pytest.mark.parametrize("filling", [" \t\r ", "\\\\", "\\udfff", "[]"])
 def test_no_line_of_python_is_run_for_each_character(frame: str, filling: str):
     """
-    32 MiB of blanks beside a lone surrogate were walked over for 2.8 s, and nobody was served.
+    32 MiB of blanks beside a lone surrogate took 2.8 s, during which no client was served.
     """
 
     def read(count: int) -> int:

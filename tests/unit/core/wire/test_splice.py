@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import Raw
 
-from mcpd.core.wire.splice import elements, in_front, is_empty, replace, without
+from mcpd.core.wire.splice import elements, in_front, is_empty, replace, texts, without
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_only_the_top_level_member_changes(item: bytes, expected: bytes):
         ),
     ],
 )
-def test_of_a_member_that_occurs_twice_both_change(item: bytes, expected: bytes):
+def test_both_values_of_a_repeated_member_change(item: bytes, expected: bytes):
     """
     Readers differ in which of the two they believe.
     """
@@ -78,6 +78,20 @@ def test_an_array_is_split_into_its_elements():
 def test_what_is_no_array_is_not_split(array: bytes):
     with pytest.raises(ValueError):
         elements(array)
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (b"[]", []),
+        (b'["a", "\\u00e9", "c"]', ["a", "\u00e9"]),
+        (b'["a", 1]', None),
+        (b'"a"', None),
+        (b"null", None),
+    ],
+)
+def test_an_array_of_strings_is_read_as_far_as_wanted(array: bytes, expected: list[str] | None):
+    assert texts(array, 2) == expected
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import UNSET, Raw
 
-from mcpd.core.requests.wire_ids import wire_id_of
+from mcpd.core.wire.wire_ids import wire_id_of
 
 
 @pytest.mark.parametrize(

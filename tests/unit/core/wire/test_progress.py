@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.core.requests import progress
+from mcpd.core.wire import progress
 
 
 @pytest.mark.parametrize(

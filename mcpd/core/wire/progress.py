@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from mcpd.core.requests.wire_ids import whole
 from mcpd.core.wire import envelope
+from mcpd.core.wire.wire_ids import whole
 
 
 def with_token(params: Raw | bytes | None, wire_id: int) -> bytes:
