@@ -152,27 +152,7 @@ class Observer:
                 self._note(server, "mcpd", f"starting, process {fact.generation}")
                 self._event("server.starting", server=server, generation=fact.generation)
             case facts.ServerReady():
-                took = round(fact.duration_s, 3)
-                version = fact.protocol_version
-                log.info(
-                    "server.ready",
-                    pid=fact.pid,
-                    duration_s=took,
-                    era=fact.era,
-                    protocol_version=version,
-                )
-                pid = "" if fact.pid is None else f"pid {fact.pid}, "
-                text = f"ready after {took:g} s, {pid}{version} ({fact.era})"
-                self._note(server, "mcpd", text)
-                self._event(
-                    "server.ready",
-                    server=server,
-                    generation=fact.generation,
-                    pid=fact.pid,
-                    duration_s=took,
-                    era=fact.era,
-                    protocol_version=version,
-                )
+                self._report_ready(fact)
             case facts.ServerCrashed():
                 text = self._mask(server, fact.failure.message)
                 log.warning("server.crashed", reason=text)
@@ -208,6 +188,24 @@ class Observer:
                 self._event("server.stopped", server=server, reason=text, step=fact.step)
             case _:
                 assert_never(fact)
+
+    def _report_ready(self, fact: facts.ServerReady) -> None:
+        log = self._log.bind(server=fact.server)
+        took, version = round(fact.duration_s, 3), fact.protocol_version
+        log.info(
+            "server.ready", pid=fact.pid, duration_s=took, era=fact.era, protocol_version=version
+        )
+        pid = "" if fact.pid is None else f"pid {fact.pid}, "
+        self._note(fact.server, "mcpd", f"ready after {took:g} s, {pid}{version} ({fact.era})")
+        self._event(
+            "server.ready",
+            server=fact.server,
+            generation=fact.generation,
+            pid=fact.pid,
+            duration_s=took,
+            era=fact.era,
+            protocol_version=version,
+        )
 
 
 def _exit(failure: Failure) -> dict[str, object]:

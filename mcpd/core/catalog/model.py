@@ -91,12 +91,6 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         """Return the schema of a tool's arguments, which may be any JSON value."""
         return self.member("inputSchema")
 
-    def description(self) -> str | None:
-        """Return the description, or the title if there is no description."""
-        members = object_of(self.raw) or {}
-        found = (text(members[name]) for name in ("description", "title") if name in members)
-        return next((line for line in found if line), None)
-
     @property
     def read_only(self) -> bool:
         """Whether the tool declares that it changes nothing (``readOnlyHint``)."""

@@ -1,4 +1,4 @@
-"""What servers say unasked, to those whom it concerns and to nobody else."""
+"""Passes notifications of servers on to the sessions that they are for."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Notifier:
         self._parked_calls = parked
 
     def lists_kept(self, upstream: Upstream) -> None:
-        """Remember what a process listed: it stands for all processes of its launch."""
+        """Keep what a process listed; sessions without a process of this server are shown that."""
         state = self._state
         state.remember(upstream)
         for name in self._names_of(upstream):
@@ -184,7 +184,7 @@ class Notifier:
         return [e.name for e in self._state.entries.values() if e.launch == launch]
 
     def _is_own(self, session: Session, upstream: Upstream) -> bool:
-        """Tell whether a process is the one that a session's endpoint stands for."""
+        """Tell whether a session on a server's own endpoint uses this process of it."""
         used = session.upstreams.get(session.server or "")
         if used is not None:
             return used is upstream

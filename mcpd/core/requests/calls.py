@@ -118,7 +118,7 @@ class Calls(Process):
     # -- the end ---------------------------------------------------------------------------------
 
     def end(self, leg: UpstreamRequest, outcome: Outcome) -> None:
-        """End a request, wherever it is: the only way in which one ends.
+        """End a request that was submitted, wherever it is.
 
         It leaves its table and is counted. Then its recipient takes the outcome, its turn and its
         room go to the next requests, and at last the server may be idle.

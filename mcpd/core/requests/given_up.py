@@ -82,5 +82,5 @@ class GivenUp:
         return self._ping(answered)
 
     def _ask_again(self, leg: UpstreamRequest) -> None:
-        if self.unread and leg is next(reversed(self.unread)):  # it stands for all
+        if self.unread and leg is next(reversed(self.unread)):  # one ping is enough for all
             self._ask_whether_read(leg)

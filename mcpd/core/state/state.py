@@ -283,7 +283,7 @@ class MuxState:
         )
 
     def remember(self, upstream: Upstream) -> None:
-        """Keep what a process said and listed: it stands for all processes of its launch.
+        """Keep what a process said and listed, for its next process and for sessions without one.
 
         It may have read fewer lists than others before it: theirs stay known.
         """

@@ -8,7 +8,7 @@ from mcpd.core.catalog.model import Listing
 from mcpd.core.facts import Failure
 
 ListWaiter = Callable[[Listing | None, Failure | None], None]
-"""Called with a list, or with why there is none."""
+"""Called with a list, or with why there is none; with neither if this client's cannot be read."""
 
 
 class ListReading:

@@ -26,7 +26,7 @@ from mcpd.core.wire import envelope
 from mcpd.core.wire.wire_ids import wire_id_of
 
 Opened = Callable[[Raw | bytes | None], None]
-"""Called once: with an error, or with ``None`` when the listen stands."""
+"""Called once: with an error, or with ``None`` when the server has acknowledged the stream."""
 
 ACKNOWLEDGE_S: Final = 10.0
 """Seconds that the server has to acknowledge the listen for a resource or a task."""
@@ -46,9 +46,9 @@ class _ListenStream:
         self.topic = topic
         self.opened = opened  # until it was called
         self.wire_id = 0  # 0: it is not open
-        self.stands = False  # the server has acknowledged it
-        self.has_stood = False
-        self.stood_at = 0.0
+        self.is_acknowledged = False  # the server has acknowledged it
+        self.was_acknowledged = False
+        self.acknowledged_at = 0.0
         self.tries = 0  # since it last stood for a while
         self.timer: Timer | None = None  # for its acknowledgement, or to open it again
 
@@ -83,8 +83,10 @@ class ListenStreams:
 
     def hears(self, kind: Kind) -> bool:
         """Tell whether the server has agreed to say when a list changes, or may still agree."""
-        feed = self._lists
-        return feed is not None and bool(feed.wire_id) and getattr(feed.honoured, kind.capability)
+        stream = self._lists
+        if stream is None or not stream.wire_id:
+            return False
+        return bool(getattr(stream.honoured, kind.capability))
 
     def follow_lists(self, introduction: Introduction) -> None:
         """Listen for changes of those lists of which the server reports changes."""
@@ -98,22 +100,22 @@ class ListenStreams:
     def follow(self, topic: Topic, opened: Opened) -> None:
         """Hear when a resource or a task changes."""
         listen = Listen(tasks=(topic.id,)) if isinstance(topic, Task) else Listen(uris=(topic,))
-        feed = self._topics[topic] = _ListenStream(listen, topic, opened)
+        stream = self._topics[topic] = _ListenStream(listen, topic, opened)
         self._parents.add(topic)
-        feed.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(feed))
-        self._send(feed)
+        stream.timer = self._ctx.after(ACKNOWLEDGE_S, lambda: self._unacknowledged(stream))
+        self._send(stream)
 
     def leave(self, topic: Topic) -> None:
         """Hear no more of a resource or a task."""
-        feed = self._topics.pop(topic, None)
+        stream = self._topics.pop(topic, None)
         self._parents.discard(topic)
-        if feed is not None:
-            self._close(feed)
+        if stream is not None:
+            self._close(stream)
 
     def down(self) -> None:
         """The process is gone, and all its listens with it."""
-        for feed in self._all():
-            feed.drop_timer()
+        for stream in self._all():
+            stream.drop_timer()
         self._open.clear()
         self._topics.clear()
         self._parents = Topics()
@@ -122,48 +124,49 @@ class ListenStreams:
     # -- what the server says ----------------------------------------------------------------------
 
     def acknowledged(self, params: Raw) -> None:
-        """A listen stands, for as much of what was asked for as the server can tell."""
-        feed = self._open.get(self._id_in(params) or 0)
-        if feed is None or feed.stands:
+        """Take an acknowledgement: it says which of the changes the server can report."""
+        stream = self._open.get(self._id_in(params) or 0)
+        if stream is None or stream.is_acknowledged:
             return
         try:
             honoured = read_listen(params)
         except ValueError:
-            honoured = feed.listen  # it stands, whatever the server says of it
-        feed.honoured = honoured
+            honoured = stream.listen  # all of it, whatever the server says
+        stream.honoured = honoured
         heard = (*honoured.uris, *(Task(ident) for ident in honoured.tasks))
-        if feed.topic is not None and feed.topic not in heard:
-            self._refused(feed, f"the server does not tell of changes of {_name(feed.topic)}")
+        if stream.topic is not None and stream.topic not in heard:
+            self._refused(stream, f"the server does not tell of changes of {_name(stream.topic)}")
             return
-        is_again, feed.stands, feed.has_stood = feed.has_stood, True, True
-        feed.stood_at = self._ctx.now
-        feed.drop_timer()
-        if feed.opened is not None:
-            opened, feed.opened = feed.opened, None
+        is_again = stream.was_acknowledged
+        stream.is_acknowledged = stream.was_acknowledged = True
+        stream.acknowledged_at = self._ctx.now
+        stream.drop_timer()
+        if stream.opened is not None:
+            opened, stream.opened = stream.opened, None
             opened(None)
         elif is_again:
-            self._reopened([kind for kind in Kind if getattr(feed.listen, kind.capability)])
+            self._reopened([kind for kind in Kind if getattr(stream.listen, kind.capability)])
 
     def ended(self, wire_id: int, error: Raw | bytes | None = None) -> bool:
         """An answer came to a listen, or the server gave it up; tell whether it was one of ours."""
-        feed = self._open.pop(wire_id, None)
-        if feed is None:
+        stream = self._open.pop(wire_id, None)
+        if stream is None:
             return False
-        was_standing, feed.stands, feed.wire_id = feed.stands, False, 0
-        feed.drop_timer()
-        if feed.opened is not None:
-            opened, feed.opened = feed.opened, None
-            self._forget(feed)
+        was_open, stream.is_acknowledged, stream.wire_id = stream.is_acknowledged, False, 0
+        stream.drop_timer()
+        if stream.opened is not None:
+            opened, stream.opened = stream.opened, None
+            self._forget(stream)
             why = "the server ended the listen before it acknowledged it"
             opened(error or codes.plain_error(codes.INTERNAL_ERROR, why))
         elif error is not None and _code_of(error) == codes.METHOD_NOT_FOUND:
-            self._forget(feed)
+            self._forget(stream)
         else:
-            if was_standing and self._ctx.now - feed.stood_at >= AGAIN_MOST_S:
-                feed.tries = 0
-            wait = min(AGAIN_MOST_S, AGAIN_S * 2.0 ** min(feed.tries, 10))
-            feed.tries += 1
-            feed.timer = self._ctx.after(wait, lambda: self._send_again(feed))
+            if was_open and self._ctx.now - stream.acknowledged_at >= AGAIN_MOST_S:
+                stream.tries = 0
+            wait = min(AGAIN_MOST_S, AGAIN_S * 2.0 ** min(stream.tries, 10))
+            stream.tries += 1
+            stream.timer = self._ctx.after(wait, lambda: self._send_again(stream))
         return True
 
     def carries(self, params: Raw | bytes | None) -> bool:
@@ -179,62 +182,62 @@ class ListenStreams:
         wire_id = self._id_in(params)
         if wire_id is None:
             return True
-        feed = self._open.get(wire_id)
-        if feed is None:
+        stream = self._open.get(wire_id)
+        if stream is None:
             return False
-        longest = feed.topic
+        longest = stream.topic
         for own in (*self._parents.parents(topic), topic):
             other = self._topics.get(own)
-            if other is not None and other.stands:
+            if other is not None and other.is_acknowledged:
                 longest = own
-        return feed.topic is None or feed.topic == longest
+        return stream.topic is None or stream.topic == longest
 
     # -- inside ------------------------------------------------------------------------------------
 
     def _all(self) -> list[_ListenStream]:
         return [*self._topics.values(), *([] if self._lists is None else [self._lists])]
 
-    def _send_again(self, feed: _ListenStream) -> None:
-        feed.timer = None
-        self._send(feed)
+    def _send_again(self, stream: _ListenStream) -> None:
+        stream.timer = None
+        self._send(stream)
 
-    def _send(self, feed: _ListenStream) -> None:
-        leg = UpstreamRequest(OURS, _LISTEN, listen_params(feed.listen), _NOBODY)
-        if feed.listen.tasks:
+    def _send(self, stream: _ListenStream) -> None:
+        leg = UpstreamRequest(OURS, _LISTEN, listen_params(stream.listen), _NOBODY)
+        if stream.listen.tasks:
             leg.client_info = _with_tasks(self._calls.ours)
         self._calls.place(leg)
         self._calls.inflight.close(leg.wire_id)  # it is here that its answer is expected
         if leg.is_over:
-            self._refused(feed, "it is too long to be sent")
+            self._refused(stream, "it is too long to be sent")
             return
-        feed.wire_id = leg.wire_id
-        self._open[feed.wire_id] = feed
+        stream.wire_id = leg.wire_id
+        self._open[stream.wire_id] = stream
 
-    def _unacknowledged(self, feed: _ListenStream) -> None:
-        feed.timer = None
-        self._refused(feed, f"the server did not acknowledge the listen in {ACKNOWLEDGE_S:g} s")
+    def _unacknowledged(self, stream: _ListenStream) -> None:
+        stream.timer = None
+        self._refused(stream, f"the server did not acknowledge the listen in {ACKNOWLEDGE_S:g} s")
 
-    def _refused(self, feed: _ListenStream, why: str) -> None:
-        opened, feed.opened = feed.opened, None
-        self._close(feed)
-        self._forget(feed)
+    def _refused(self, stream: _ListenStream, why: str) -> None:
+        opened, stream.opened = stream.opened, None
+        self._close(stream)
+        self._forget(stream)
         if opened is not None:
             opened(codes.plain_error(codes.INVALID_PARAMS, why))
 
-    def _close(self, feed: _ListenStream) -> None:
-        feed.drop_timer()
-        if self._open.pop(feed.wire_id, None) is not None:
-            params = b'{"requestId":%d}' % feed.wire_id
+    def _close(self, stream: _ListenStream) -> None:
+        stream.drop_timer()
+        if self._open.pop(stream.wire_id, None) is not None:
+            params = b'{"requestId":%d}' % stream.wire_id
             line = envelope.notification(b'"notifications/cancelled"', params)
-            self._ctx.emit(ToServer(self._calls.slot, line, cancels=feed.wire_id))
-        feed.wire_id, feed.stands = 0, False
+            self._ctx.emit(ToServer(self._calls.slot, line, cancels=stream.wire_id))
+        stream.wire_id, stream.is_acknowledged = 0, False
 
-    def _forget(self, feed: _ListenStream) -> None:
-        if feed is self._lists:
+    def _forget(self, stream: _ListenStream) -> None:
+        if stream is self._lists:
             self._lists = None
-        elif feed.topic is not None and self._topics.get(feed.topic) is feed:
-            del self._topics[feed.topic]
-            self._parents.discard(feed.topic)
+        elif stream.topic is not None and self._topics.get(stream.topic) is stream:
+            del self._topics[stream.topic]
+            self._parents.discard(stream.topic)
 
     def _id_in(self, params: Raw | bytes | None) -> int | None:
         found = envelope.params_of(params) if params is not None else None

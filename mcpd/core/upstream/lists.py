@@ -266,19 +266,17 @@ class Lists:
             self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
 
     def _keep_previous(self, kind: Kind, paging: Paging, why: str) -> None:
-        instead: Listing | None = None
         if self.catalog.get(kind) is not None:
             self._host.warn(f"{why}; the previous list stays")
         elif self._ours is not None:
-            instead = self._ours.catalog.get(kind) or paging.listing()
             self._host.warn(f"{why}; a client is given the list of others")
         else:
             self._take_listing(kind, paging.listing())
             self._host.warn(f"{why}; what was read so far is kept")
-        self._end_reading(kind, instead)
+        self._end_reading(kind)
 
-    def _end_reading(self, kind: Kind, instead: Listing | None = None) -> None:
-        """Give a list to those who wait for it; ``instead`` is given where there is none."""
+    def _end_reading(self, kind: Kind) -> None:
+        """Give a list to the requests that wait for it; ``None`` if it cannot be read."""
         reading = self._reading.pop(kind)
         if reading.is_outdated:
             self.outdate(kind)
@@ -287,7 +285,7 @@ class Lists:
             return
         listing = self.catalog.get(kind)
         for waiter in reading.waiters:
-            waiter(instead if listing is None else listing, None)
+            waiter(listing, None)
         is_other = reading.before is not None and listing != reading.before
         if reading.is_announced or (reading.is_compared and is_other):
             self._host.lists_changed(kind, self)

@@ -21,7 +21,8 @@ MARGIN_S = 10.0
 """Seconds that the end may take besides the drain and the grace of the slowest server."""
 
 SHOWN = ("ready", "starting", "backoff", "stopping", "failed")
-"""States that the status line counts. The first of its states stands for a server."""
+"""The states that the status line counts. A server counts once, under the first of these that one
+of its processes is in."""
 
 
 class ManagerStatus:

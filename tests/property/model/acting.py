@@ -299,6 +299,7 @@ class Acting(World):
             return
         work = process.open.pop(number)
         process.over.add(number)
+        process.read_all_before(number)
         ident = b"%d" % number
         is_modern = process.lock == "modern"
         stamps = {"resultType": "complete", "ttlMs": 7000, "cacheScope": "public"}
@@ -327,7 +328,6 @@ class Acting(World):
                     "serverInfo": info,
                 }
             case "ping":
-                process.read_all_before(number)
                 said = {}
             case "logging/setLevel":
                 process.level = json.loads(work.params)["level"]
@@ -348,6 +348,7 @@ class Acting(World):
             return
         del process.open[number]
         process.over.add(number)
+        process.read_all_before(number)
         call = work.call
         call.place = None
         for question in process.questions.values():

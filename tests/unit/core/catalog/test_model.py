@@ -137,7 +137,6 @@ def test_lone_surrogates_are_kept_as_they_were_written():
     page = parse_page(Kind.TOOLS, tools(raw, '{"name":"good"}'))
     assert [item.raw for item in page.items] == [raw.encode(), b'{"name":"good"}']
     assert page.items[0].identity == "x\ud800"
-    assert page.items[0].description() == "\udc00 é"
     assert merge_pages([page]).page() == tools(raw, '{"name":"good"}')
 
 
@@ -181,13 +180,6 @@ def test_hints_count_only_when_true():
     ):
         assert not item(odd).read_only
     assert not Item("x", b'{"name":"x"}').read_only
-
-
-def test_an_entry_is_described_by_its_description_or_its_title():
-    assert Item("x", b'{"title":"T","description":"D"}').description() == "D"
-    assert Item("x", b'{"title":"T"}').description() == "T"
-    assert Item("x", b'{"description":5}').description() is None
-    assert Item("x", b"{}").description() is None
 
 
 def test_a_listing_finds_its_entries():

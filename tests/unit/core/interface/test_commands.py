@@ -63,3 +63,26 @@ def test_what_is_logged_while_no_call_runs_belongs_to_no_request():
     world.run("!! server echo", "!! start echo", "!! join 1 echo", "!! join 2 echo")
     log = message("notifications/message", level="error", data="d")
     assert written(world.say("echo", log)) == [(1, b"", False), (2, b"", False)]
+
+
+def test_a_question_of_a_modern_server_and_its_withdrawal_belong_to_the_call():
+    world = World()
+    world.run("!! server echo era=modern", "!! start echo", "!! join 1 echo elicitation")
+    world.call(1, 7)
+    question = {"method": "elicitation/create", "params": {"mode": "form", "message": "m"}}
+    wanted = {"resultType": "input_required", "inputRequests": {"a": question}}
+    assert written(world.answer("echo", 4, wanted)) == [(1, b"7", False)]
+    cancelled = message("notifications/cancelled", requestId=7)
+    assert written(world.say("1", cancelled)) == [(1, b"7", False)]
+
+
+def test_what_a_subscription_brings_belongs_to_its_request():
+    world = World()
+    world.run("!! server echo", "!! start echo tools resources", "!! attach 1 echo")
+    world.run(
+        '>>m 1 - {"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":'
+        '{"notifications":{"resourceSubscriptions":["file:///x"]}}}'
+    )
+    assert written(world.answer("echo", 3)) == [(1, b'"l"', False)], "acknowledged"
+    updated = message("notifications/resources/updated", uri="file:///x")
+    assert written(world.say("echo", updated)) == [(1, b'"l"', False)]

@@ -86,3 +86,17 @@ def test_lists_that_came_one_after_the_other_are_put_on_disk_together() -> None:
     assert [line for line in world.run(f"!! +{KEEP_AFTER}") if "keep" in line] != []
     assert world.list("d")
     assert [line for line in world.run("!! down echo crashed") if "keep" in line] != []
+
+
+def test_lists_that_leave_give_their_memory_back_at_once() -> None:
+    """
+    They are part of a circle, and the collector may come late.
+    """
+    world = Listing()
+    world.list("c")
+    (upstream,) = world.mux._state.upstreams.values()
+    (first,) = upstream.client_lists
+    for number in range(MOST_LISTS):
+        world.list(f"c{number}")
+    assert first not in [*upstream.client_lists]
+    assert not first.catalog.lists
