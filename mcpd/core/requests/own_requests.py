@@ -17,6 +17,9 @@ from mcpd.core.requests.timeouts import Timeouts
 Answer = Callable[[Raw | bytes | None, Raw | bytes | None], None]
 """Called with the result or the error of a request of ours."""
 
+Unanswered = Callable[[Raw | bytes | None], None]
+"""Called where a process does not answer, with the error of a time-out or None when it ends."""
+
 
 _TIMEOUT: Final = 60.0  # seconds for a list, a level or a subscription
 _PING: Final = CLIENT_REQUESTS["ping"]
@@ -25,20 +28,23 @@ _PING: Final = CLIENT_REQUESTS["ping"]
 class OwnRequest(Recipient):
     """Takes the outcome of a request of our own."""
 
-    __slots__ = ("lost", "then")
+    __slots__ = ("then", "unanswered")
 
-    def __init__(self, then: Answer, lost: Callable[[], None] | None) -> None:
+    def __init__(self, then: Answer, unanswered: Unanswered | None) -> None:
         self.then = then
-        self.lost = lost
+        self.unanswered = unanswered
 
     def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
-        """Pass on the result or the error, or that the process ended before it answered."""
-        if outcome.how is not End.LOST:
-            failure = outcome.failure
-            error = outcome.error if failure is None else codes.error_object(failure)
+        """Pass on the result or the error, or that the process did not answer."""
+        failure = outcome.failure
+        error = outcome.error if failure is None else codes.error_object(failure)
+        if outcome.how is End.LOST:
+            if self.unanswered is not None:
+                self.unanswered(None)
+        elif outcome.how is End.TIMED_OUT and self.unanswered is not None:
+            self.unanswered(error)
+        else:
             self.then(outcome.result, error)
-        elif self.lost is not None:
-            self.lost()
 
 
 class OwnRequests:
@@ -63,15 +69,16 @@ class OwnRequests:
         params: bytes | None,
         then: Answer,
         *,
-        lost: Callable[[], None] | None = None,
+        unanswered: Unanswered | None = None,
         client_info: ClientInfo | None = None,
     ) -> UpstreamRequest:
         """Send a request; ``then`` gets its result or error.
 
-        Where the process ends before it answers, ``lost`` is called instead. A modern process is
-        told the capabilities of ``client_info``, if there is one, instead of ours.
+        ``unanswered`` is called instead where the process does not answer. Without it, ``then``
+        gets the error of a time-out, and nothing is called when the process ends. A modern process
+        is told the capabilities of ``client_info``, if there is one, instead of ours.
         """
-        leg = UpstreamRequest(OURS, method, params, OwnRequest(then, lost))
+        leg = UpstreamRequest(OURS, method, params, OwnRequest(then, unanswered))
         leg.client_info = client_info
         leg.holder = self._holder
         self._send(leg)

@@ -79,12 +79,16 @@ class LogLevel:
 
     def _send(self, level: str, then: LevelWaiter | None) -> None:
 
-        def answered(error: Raw | bytes | None, *, is_lost: bool = False) -> None:
-            self._is_setting = False
-            if error is not None and self.wanted == level:
-                self.wanted = self._sent = self._accepted
-            elif error is None and not is_lost:  # else the next process is sent it
+        def answered(error: Raw | bytes | None) -> None:
+            if error is None:
                 self._accepted = level
+            elif self.wanted == level:
+                self.wanted = self._sent = self._accepted
+            ended(error)
+
+        def ended(error: Raw | bytes | None) -> None:
+            # No answer is no refusal: the process may have the level, and the next is sent it.
+            self._is_setting = False
             if then is not None:
                 then(error)
             if self._is_setting:
@@ -102,7 +106,7 @@ class LogLevel:
             CLIENT_REQUESTS["logging/setLevel"],
             legacy.level_params(level),
             lambda result, error: answered(error),
-            lost=lambda: answered(None, is_lost=True),
+            unanswered=ended,
         )
 
 
