@@ -52,10 +52,10 @@ def test_progress_belongs_to_the_request_whose_token_it_has(world: World):
         assert written(world.say("echo", said)) == [(1, key, False)]
 
 
-def test_what_may_be_of_two_requests_belongs_to_none(world: World):
+def test_a_log_message_that_may_be_of_two_requests_belongs_to_the_newest(world: World):
     world.call(1, 8)
     log = message("notifications/message", level="error", data="d")
-    assert written(world.say("echo", log)) == [(1, b"", False)]
+    assert written(world.say("echo", log)) == [(1, b"8", False)]
 
 
 def test_what_is_logged_while_no_call_runs_belongs_to_no_request():
