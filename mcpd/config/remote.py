@@ -1,0 +1,95 @@
+"""A server that is reached by URL: its keys as written, and with variables resolved."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Seconds = float
+
+
+class AuthConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``auth`` of a remote server; which fields count depends on ``kind``."""
+
+    kind: Literal["auto", "none", "bearer", "api-key", "basic", "oauth"] = "auto"
+    """How requests are authorised; ``auto`` signs in with OAuth when the server asks for it."""
+
+    token: str = ""
+    """Of ``bearer``."""
+
+    key: str = ""
+    """Of ``api-key``."""
+
+    header: str = "x-api-key"
+    """The header that carries ``key``."""
+
+    username: str = ""
+    """Of ``basic``."""
+
+    password: str = ""
+    """Of ``basic``."""
+
+    client_id: str = ""
+    """Of ``oauth``: a client that was registered by hand."""
+
+    client_secret: str = ""
+    """Of ``oauth``."""
+
+    client_metadata_url: str = ""
+    """Of ``oauth``: where the client's metadata document is published."""
+
+    scopes: tuple[str, ...] = ()
+    """Of ``oauth``: what to ask for; none: what the server names."""
+
+    redirect_port: int = 0
+    """Of ``oauth``: the port of the redirect address; 0: any that is free."""
+
+    grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    """Of ``oauth``: whether a person signs in, or the machine itself."""
+
+    key_file: str = ""
+    """Of ``oauth``: a private key in PEM, for ``private_key_jwt``."""
+
+    key_algorithm: str = "ES256"
+    """Of ``oauth``: the algorithm of ``key_file``."""
+
+
+class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """How a server is reached by URL. With variables resolved it holds secrets: never shown."""
+
+    url: str
+    """Its MCP endpoint."""
+
+    transport: Literal["auto", "http", "sse"] = "auto"
+    """Streamable HTTP, HTTP+SSE of 2024-11-05, or the first and then the second."""
+
+    headers: dict[str, str] = {}
+    """Headers of each request."""
+
+    auth: AuthConfig = AuthConfig()
+    """How requests are authorised."""
+
+    connect_timeout: Seconds = 10.0
+    """Time for a connection to be made."""
+
+    ping_interval: Seconds = 0.0
+    """Time between pings on a connection without traffic. 0: none."""
+
+    retry_attempts: int = 3
+    """How often a request that was not sent is tried again."""
+
+    proxy: str = "env"
+    """``env`` for ``HTTPS_PROXY`` and ``NO_PROXY``, ``none``, or the URL of a proxy."""
+
+    ca_file: str = ""
+    """Certificates of authorities, beside those of the system."""
+
+    client_cert: str = ""
+    """Certificate that the client shows."""
+
+    client_key: str = ""
+    """Private key of ``client_cert``."""
+
+    allow_insecure: bool = False
+    """Whether ``http://`` may lead to a host that is not loopback."""
