@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 State = Literal[
-    "stopped", "starting", "ready", "backoff", "failed", "stopping", "disabled", "misconfigured"
+    "stopped",
+    "starting",
+    "ready",
+    "backoff",
+    "failed",
+    "login",
+    "stopping",
+    "disabled",
+    "misconfigured",
 ]
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.rules import Rules
+from mcpd.core.mcp.routing import Routing
 from mcpd.core.policy.runners import Package
 from mcpd.core.wire.framing import Frame, Oversized
 
@@ -46,13 +47,23 @@ class Channel(Protocol):
     def is_open(self) -> bool:
         """Whether anything can be written."""
 
-    def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
+    def write(
+        self,
+        data: bytes,
+        wire_id: int = 0,
+        *,
+        cancels: int = 0,
+        routing: Routing | None = None,
+    ) -> bool:
         """Write a frame, without blocking; return ``False`` when it was refused.
 
         ``wire_id`` is that of a request, 0 for any other message. ``cancels`` is the wire id of
         the request that this frame cancels: it overtakes frames that are queued, and where the
-        request is one of them, neither is written.
+        request is one of them, neither is written. ``routing`` is what headers say of a request.
         """
+
+    def introduced(self, version: str) -> None:
+        """Note which revision of MCP the server speaks: its handshake is done."""
 
     def bring(self, elements: list[bytes]) -> None:
         """Deliver the elements of an array that the server sent, before any other frame."""
