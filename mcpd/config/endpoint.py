@@ -21,10 +21,9 @@ from mcpd.errors import ConfigError
 from mcpd.redact import MIN_SECRET, Redactor
 
 _TEXTS: Final = (
-    "token", "key", "header", "username", "password", "client_id", "client_secret",
-    "client_metadata_url",
+    "token", "key", "username", "password", "client_id", "client_secret", "client_metadata_url",
 )  # fmt: skip
-"""The texts of ``auth``, except the path of its key."""
+"""The texts of ``auth`` that may have variables, except the path of its key."""
 
 _SECRET: Final = frozenset({"token", "key", "password", "client_secret"})
 _CERTIFICATE: Final = b"-----BEGIN CERTIFICATE-----"

@@ -15,6 +15,7 @@ from mcpd.config.values import (
     count,
     filled,
     flag,
+    header_name,
     headers,
     kind,
     one_of,
@@ -23,6 +24,7 @@ from mcpd.config.values import (
     scopes,
     seconds,
     text,
+    variable,
     variables,
 )
 
@@ -67,7 +69,7 @@ OAUTH: Final[Mapping[str, Reader]] = {
 AUTH: Final[Mapping[str, Reader]] = {
     "token": filled,
     "key": filled,
-    "header": filled,
+    "header": header_name,
     "username": filled,
     "password": filled,
     **OAUTH,
@@ -150,8 +152,8 @@ class _Reading:
         if found["url"] is None or auth is None:
             return None, self._spelled
         values: dict[str, Any] = {key: value for key, value in found.items() if value is not None}
-        whole = RemoteConfig(**values, transport=transport, headers=self._headers, auth=auth)  # type: ignore[arg-type]
-        return whole, self._spelled
+        values |= {"transport": transport, "headers": self._headers, "auth": auth}
+        return RemoteConfig(**values), self._spelled
 
     def _first(
         self, table: Table, place: KeyPath, key: str, names: Sequence[str], reader: Reader
@@ -215,14 +217,14 @@ class _Reading:
         names = given(table.content, _AUTHS)
         for other in names[1:]:
             table.warning(other, f"means auth, which is given too; {names[0]} counts")
-        variable = given(table.content, _TOKEN_VARIABLES)
-        others = [*variable, *given(table.content, ("oauth",))]
+        tokens = given(table.content, _TOKEN_VARIABLES)
+        others = [*tokens, *given(table.content, ("oauth",))]
         if not names:
-            return self._of_other_clients(variable)
+            return self._of_other_clients(is_token=bool(tokens))
         key = names[0]
         value = table.content[key]
         if value == "oauth" and others == ["oauth"]:
-            return self._of_other_clients([])
+            return self._of_other_clients(is_token=False)
         for other in others:
             table.warning(other, f"changes nothing, because {key} is given too")
         if isinstance(value, dict):
@@ -230,11 +232,11 @@ class _Reading:
         self._spelled["auth", "token"] = (key,)
         return _known(table.read(key, _auth_text))
 
-    def _of_other_clients(self, variable: Sequence[str]) -> dict[str, Any] | None:
-        """Read the keys that other clients have in place of ``auth``."""
+    def _of_other_clients(self, *, is_token: bool) -> dict[str, Any] | None:
+        """Read the keys that other clients have in place of ``auth``: a token, else ``oauth``."""
         table = self._table
-        if variable:
-            token = self._first(table, ("auth",), "token", _TOKEN_VARIABLES, _variable)
+        if is_token:
+            token = self._first(table, ("auth",), "token", _TOKEN_VARIABLES, variable)
             return None if token is None else {"kind": "bearer", "token": token}
         if "oauth" not in table.content or table.content["oauth"] in (None, ""):
             return {}
@@ -328,8 +330,3 @@ def _auth_text(value: object) -> dict[str, str]:
 
 def _other(value: object) -> str:
     return "other text" if isinstance(value, str) else kind(value)
-
-
-def _variable(value: object) -> str:
-    """Read the name of a variable, as the template that has its value."""
-    return str(variables({"": value})[""])

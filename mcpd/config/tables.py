@@ -161,7 +161,8 @@ def server(content: object, path: KeyPath, name: str, findings: Findings) -> Rea
     table = Table(content, path, findings, name)
     enabled = _enabled(table)
     remote, spelled = _remote(table)
-    found = table.read_all({key: SERVER[key] for key in SERVER if key != "enabled"})
+    others = ("enabled", *(OF_PROCESS if given(content, URLS) else ()))
+    found = table.read_all({key: SERVER[key] for key in SERVER if key not in others})
     _read_seconds_aliases(table, found)
     restart = RestartConfig(**_known(table.inner("restart", RESTART)))
     tools = _tools(table)
@@ -171,8 +172,6 @@ def server(content: object, path: KeyPath, name: str, findings: Findings) -> Rea
         table.error("roots", f'{why}: write sharing = "session" or "workspace", or the roots')
     if any(problem.severity == "error" for problem in findings.problems):
         return Read(None, enabled, spelled)
-    if remote is not None:
-        found = {key: value for key, value in found.items() if key not in OF_PROCESS}
     config = ServerConfig(
         **_known(found), remote=remote, enabled=enabled, restart=restart, tools=tools
     )

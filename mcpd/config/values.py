@@ -290,9 +290,16 @@ def headers(value: object) -> dict[str, str]:
 
 
 def _header(name: str, content: object) -> str:
-    if not _TOKEN.fullmatch(name):
-        raise Expected("a name of a header: letters, digits and hyphens")
+    header_name(name)
     return _quoted_text(content)
+
+
+def header_name(value: object) -> str:
+    """Read a name of a header."""
+    found = text(value)
+    if not _TOKEN.fullmatch(found):
+        raise Expected("a name of a header: letters, digits and hyphens")
+    return found
 
 
 def header_fault(value: str) -> str | None:
@@ -306,13 +313,14 @@ def variables(value: object) -> dict[str, str]:
     """Read a table of names of variables, as the templates that have their values."""
     if not isinstance(value, dict):
         raise Expected(f"a table of names of variables, not {kind(value)}")
-    return dict(zip(value, _each(value.items(), _template), strict=True))
+    return dict(zip(value, _each(value.items(), lambda _, name: variable(name)), strict=True))
 
 
-def _template(_: str, content: object) -> str:
-    if not isinstance(content, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", content):
+def variable(value: object) -> str:
+    """Read the name of a variable, as the template that has its value."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
         raise Expected("the name of a variable")
-    return f"${{{content}}}"
+    return f"${{{value}}}"
 
 
 def positive_seconds(value: object) -> float:

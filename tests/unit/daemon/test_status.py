@@ -13,7 +13,6 @@ from mcpd.daemon.status import _public_url, _transport
 from mcpd.upstreams.run import Connection
 from mcpd.upstreams.stdio.spec import ProcessSpec
 
-
 LOCAL: Any = SimpleNamespace(config=None)
 
 
