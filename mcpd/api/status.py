@@ -122,6 +122,13 @@ class ServerStatus(TypedDict):
     """Stopped by a person, until ``start``, ``restart`` or a change of its entry."""
     enabled: bool
     transport: str
+    """``stdio``, ``http`` or ``sse``."""
+    url: NotRequired[str]
+    """Of a remote server, without credentials and query. It has ``auth`` and ``latency_ms`` too."""
+    auth: NotRequired[str]
+    """How requests to it are authorised: ``none``, ``bearer``, …"""
+    latency_ms: NotRequired[float | None]
+    """From the last request to the beginning of its response; ``None`` without a connection."""
     sharing: str
     sharing_reason: str | None
     """Why, if that is not what its entry says."""

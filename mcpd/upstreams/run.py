@@ -40,6 +40,19 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     """What a start downloads first. Starts that fill the same cache run one after the other."""
 
 
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run knows of its connection, as ``mcpd/status`` shows it: never a secret."""
+
+    transport: str
+    """What was found to carry the messages: ``http`` or ``sse``."""
+
+    auth: str
+    """How requests are authorised."""
+
+    latency_s: float | None = None
+    """Seconds from the last request of ours to the beginning of its response."""
+
+
 class Channel(Protocol):
     """Carries frames to one server."""
 
@@ -92,6 +105,11 @@ class Run(abc.ABC):
     @property
     def pid(self) -> int | None:
         """The process, ``None`` where there is none."""
+        return None
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection, ``None`` where there is none, or none yet."""
         return None
 
     @property
