@@ -129,6 +129,8 @@ class ServerStatus(TypedDict):
     """How requests to it are authorised: ``none``, ``bearer``, …"""
     latency_ms: NotRequired[float | None]
     """From the last request to the beginning of its response; ``None`` without a connection."""
+    waits: NotRequired[str]
+    """What a request to it waits for before it is sent again, such as ``Retry-After``."""
     sharing: str
     sharing_reason: str | None
     """Why, if that is not what its entry says."""

@@ -141,6 +141,8 @@ class Snapshot:
             status["url"] = _public_url(server)
             status["auth"] = config.remote.auth.kind if connection is None else connection.auth
             status["latency_ms"] = None if latency_s is None else round(latency_s * 1000, 1)
+            if connection is not None and connection.waits is not None:
+                status["waits"] = connection.waits
         if status["state"] == "starting":
             first = next(each for each in slots if _state_of(each) == "starting")
             status["starting"] = self._starting(first)

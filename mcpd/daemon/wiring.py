@@ -51,6 +51,9 @@ from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import UpstreamHost
+from mcpd.upstreams.http.host import RemoteHost
+from mcpd.upstreams.http.spec import RemoteSpec
+from mcpd.upstreams.http.static import authorizer_of
 from mcpd.upstreams.run import Backend
 from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
@@ -207,6 +210,12 @@ class Daemon:
             memory=self.mux.memory,
             umask=start.umask,
             nofile_soft=start.nofile_soft,
+        )
+        self.hosts[RemoteSpec] = RemoteHost(
+            authorizer=authorizer_of,
+            environment=registry.environment,
+            settings=self._settings,
+            memory=self.mux.memory,
         )
         self.supervisor = Supervisor(
             self.hosts,

@@ -52,6 +52,9 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: float | None = None
     """Seconds from the last request of ours to the beginning of its response."""
 
+    waits: str | None = None
+    """What a request waits for before it is sent again, such as ``Retry-After``."""
+
 
 class Channel(Protocol):
     """Carries frames to one server."""
