@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -309,8 +310,9 @@ def _unreachable(
             why = f"no connection to {where} within {remote.connect_timeout:g} s"
             return Unreachable("refused", why)
         case aiohttp.ClientConnectorError():
-            why = error.os_error.strerror or _words(error.os_error)
-            return Unreachable("refused", f"no connection to {where}: {why.lower()}")
+            number = error.os_error.errno
+            why = os.strerror(number).lower() if number else _words(error.os_error)
+            return Unreachable("refused", f"no connection to {where}: {why}")
         case aiohttp.InvalidURL() | ValueError():
             return Unreachable("http", f"{public_part(url)} cannot be requested", may_pass=False)
         case aiohttp.ServerDisconnectedError():

@@ -14,6 +14,7 @@ from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.client import Response
 from mcpd.upstreams.http.endpoint import Endpoint
 from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.oldsse import OldStream
 from mcpd.upstreams.http.streams import RETRY_S, EventReader, Unending, message_of
 
 ERROR_BODY_BYTES: Final = 64 * 1024
@@ -36,6 +37,7 @@ class Channel(Protocol):
     """What an exchange reports."""
 
     max_message_bytes: int
+    old: OldStream | None
 
     def deliver(self, frame: Frame | Oversized) -> None:
         """Take a message of the server."""
@@ -113,8 +115,8 @@ class Exchange:
         try:
             if endpoint.is_session_lost(response) and self.method != "initialize":
                 self._channel.forgotten(self.wire_id)
-            elif not self.wire_id:
-                await response.beginning(_STRAY)
+            elif not self.wire_id or (response.status < 300 and self._channel.old is not None):
+                await response.beginning(_STRAY)  # the answer comes on the stream, if there is one
             elif 200 <= response.status < 300:
                 await self._answered(response)
             else:
@@ -248,6 +250,8 @@ class Exchange:
         said = ""
         if response.type.is_text:
             said = bytes(text).decode("utf-8", "replace")[: failures.EXCERPT_CHARACTERS]
+        if self._channel.old is not None:
+            said = f"{self._channel.old.describe()} {said}"
         failure = failures.answered_with(server, status, " ".join(said.split()))
         self._channel.failed(self.wire_id, failure, may_repeat=status >= 500)
 

@@ -19,6 +19,7 @@ class OldStream:
 
     def __init__(self, endpoint: Endpoint, max_message_bytes: int) -> None:
         self._endpoint = endpoint
+        self._url = endpoint.url
         self._reader = EventReader(max_message_bytes)
         self._response: Response | None = None
         self._events: AsyncIterator[Event] | None = None
@@ -26,6 +27,10 @@ class OldStream:
     def unfinished(self) -> tuple[bytes, int]:
         """Return the beginning of the event that is being read, and its bytes so far."""
         return self._reader.unfinished()
+
+    def describe(self) -> str:
+        """Return where messages are sent, and who said so."""
+        return f"(at {public_part(self._endpoint.url)}, which {public_part(self._url)} named)"
 
     async def open(self) -> int:
         """Open the stream, and send messages to the address that it names from then on.
