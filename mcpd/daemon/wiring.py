@@ -211,7 +211,7 @@ class Daemon:
             umask=start.umask,
             nofile_soft=start.nofile_soft,
         )
-        self.hosts[RemoteSpec] = RemoteHost(
+        self.hosts[RemoteSpec] = self.remote_host = RemoteHost(
             authorizer=authorizer_of,
             environment=registry.environment,
             settings=self._settings,

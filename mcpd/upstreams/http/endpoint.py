@@ -39,6 +39,8 @@ class Endpoint:
         self.url = spec.remote.url
         """Where messages are sent: after a redirect, there."""
         self.session_id = ""
+        self.is_forgotten = False
+        """Whether the server does not know the session any more."""
         self.version = ""
         """The revision that was agreed on, empty before."""
         self.is_modern = False
