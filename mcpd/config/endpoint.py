@@ -116,7 +116,7 @@ class Endpoint(Resolving):
         if any(workspace.is_named_in(piece.text) for piece in pieces):
             self._fault(key, "a server that is reached by URL has no workspace: write it out")
             pieces = (Piece(template),)
-        shown = show(pieces, secret=is_secret)
+        shown = show(pieces, secret=is_secret, is_address=key == ("url",))
         self._keep(shown.secrets)
         return joined(pieces), shown.text
 
