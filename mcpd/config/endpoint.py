@@ -18,7 +18,7 @@ from mcpd.config.resolving import Resolving, Surroundings
 from mcpd.config.secrets import is_secret_name, secret_parts, show
 from mcpd.config.values import header_fault
 from mcpd.errors import ConfigError
-from mcpd.redact import MIN_SECRET, Redactor
+from mcpd.redact import Redactor
 
 _TEXTS: Final = (
     "token", "key", "username", "password", "client_id", "client_secret", "client_metadata_url",
@@ -106,7 +106,7 @@ class Endpoint(Resolving):
             if ":" in auth.username:
                 self._fault(("auth", "username"), 'expected a name without ":" (RFC 7617)')
             pair = f"{auth.username}:{auth.password}".encode("utf-8", "surrogateescape")
-            self._keep(secret_parts(base64.b64encode(pair).decode()))
+            self._secrets |= secret_parts(base64.b64encode(pair).decode())
         return auth, msgspec.structs.replace(config, **shown)
 
     def _text(self, key: KeyPath, template: str, *, is_secret: bool = False) -> tuple[str, str]:
@@ -116,12 +116,9 @@ class Endpoint(Resolving):
         if any(workspace.is_named_in(piece.text) for piece in pieces):
             self._fault(key, "a server that is reached by URL has no workspace: write it out")
             pieces = (Piece(template),)
-        shown = show(pieces, secret=is_secret)
-        self._keep(shown.secrets)
+        shown = show(pieces, secret=is_secret, is_address=key == ("url",))
+        self._secrets |= shown.secrets
         return joined(pieces), shown.text
-
-    def _keep(self, secrets: frozenset[str]) -> None:
-        self._secrets.update(each for each in secrets if len(each) >= MIN_SECRET)
 
     def _check_header(self, key: KeyPath, value: str) -> None:
         if wrong := header_fault(value):

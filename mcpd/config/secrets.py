@@ -137,6 +137,13 @@ _PASSWORD: Final = (
     re.compile(r"://[^/\s:@?#]*:([^/\s?#]+)@"),
     re.compile(r"://[^/\s:@?#]*:(?!\d{1,5}/)([^\s@]{1,200})@"),
 )
+_RANDOM_PART: Final = re.compile(
+    r"(?<=/)(?=[^/?#]*[0-9])(?=[^/?#]*[A-Za-z])"
+    r"(?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}|[A-Za-z0-9_.~=-]{24,})(?=[/?#]|$)"
+)
+"""A part of a path that nobody would choose as a name. Addresses of hosted MCP servers have their
+key there (Zapier ``/api/mcp/s/KEY/mcp``, Make ``/mcp/api/v1/u/KEY/sse``)."""
+
 _USER_OF_WEB: Final = re.compile(r"(?:https?|wss?)://([^/\s:@?#]+)(?::(?:x-oauth-basic)?)?@")
 
 
@@ -169,13 +176,17 @@ def is_secret_name(name: str) -> bool:
     return False
 
 
-def show(pieces: tuple[Piece, ...], *, secret: bool = False) -> Shown:
+def show(pieces: tuple[Piece, ...], *, secret: bool = False, is_address: bool = False) -> Shown:
     """Return a resolved text with variables replaced by their names and secrets masked.
 
-    ``secret`` makes the whole text secret, because of the name that it belongs to.
+    ``secret`` makes the whole text secret, because of the name that it belongs to. In the address
+    of a remote server, long random parts of the path are secret too.
     """
     value = joined(pieces)
     inner = sorted(_spans(value))
+    if is_address:
+        path, _, _ = value.partition("?")
+        inner = sorted({*inner, *(found.span() for found in _RANDOM_PART.finditer(path))})
     spans = [(0, len(value))] if secret else _merged(inner)
     text, at = "", 0
     found: set[str] = set()

@@ -14,7 +14,7 @@ from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.mcp.routing import Routing
 from mcpd.ids import SessionId
 from mcpd.upstreams.host import NotStarted, Reports
-from mcpd.upstreams.run import Backend, Frames, Run
+from mcpd.upstreams.run import Backend, Connection, Frames, Run
 from mcpd.upstreams.slot import Slot
 
 Json = dict[str, Any]
@@ -108,8 +108,14 @@ class MemoryRun(Run):
         self._reports = reports
         self._is_muted = False
         self.has_ended = False
+        self.known: Connection | None = None
+        """What it says of its connection."""
         frames = reports.frames(slot.id)
         self.channel = MemoryChannel(lambda frame: None if self._is_muted else frames(frame))
+
+    @property
+    def connection(self) -> Connection | None:
+        return self.known
 
     def begin(self) -> None:
         asyncio.get_running_loop().call_soon(self._reports.connected, self._slot, self)

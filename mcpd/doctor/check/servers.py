@@ -99,7 +99,7 @@ def _remedy(server: Server, config: Mapping[str, Any]) -> str:
             )
         case "connect_failed":
             return (
-                f"check its url, the network and the proxy of the daemon (HTTPS_PROXY), then: "
+                "check its url, the network and the proxy of the daemon (HTTPS_PROXY), then: "
                 f"mcpctl restart {name}"
             )
         case "unauthorized":
@@ -129,7 +129,12 @@ def _health(server: Server) -> Iterator[Finding]:
     elif (silent_s := server.get("silent_s") or 0) >= SILENT_FROM_S:
         told = f"it has said nothing for {silent_s:.0f} s and owes an answer"
         if server["state"] == "starting":  # to the handshake: nobody's call
-            remedy = f"see mcpctl logs {quoted}: does it speak MCP over stdio? or is it installing?"
+            question = (
+                "does its url lead to an MCP endpoint?"
+                if "url" in server
+                else "does it speak MCP over stdio? or is it installing?"
+            )
+            remedy = f"see mcpctl logs {quoted}: {question}"
         else:
             remedy = f"if the call should not take so long: mcpctl restart {quoted}"
         yield warning("server_silent", told, remedy, name)

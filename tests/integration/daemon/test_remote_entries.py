@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.support.daemon import Box
+from tests.support.waiting import wait_until
 
 FAR = "https://x.invalid/mcp"
 SECRET = "SENTINEL-of-somebody"
@@ -80,3 +81,20 @@ def test_a_reload_with_a_bad_remote_entry_keeps_the_last_good_one(box: Box) -> N
     status = box.status("far")
     assert status["state"] == "stopped"
     assert "token is missing" in status["last_error"]
+
+
+def test_a_key_that_becomes_private_is_noticed(box: Box) -> None:
+    """
+    The file is watched as the configuration is: nothing has to be typed but chmod.
+    """
+    certificate, key = box.root / "me.pem", box.root / "me.key"
+    certificate.write_text("-----BEGIN CERTIFICATE-----\n")
+    key.write_text("-----BEGIN PRIVATE KEY-----\n")
+    key.chmod(0o644)
+    box.servers["far"] = {"url": FAR, "client_cert": "me.pem", "client_key": "me.key"}
+    box.up()
+    status = box.status("far")
+    assert status["state"] == "misconfigured"
+    assert f"chmod go= {key}" in status["last_error"]
+    key.chmod(0o600)
+    wait_until(lambda: box.status("far")["state"] == "stopped")

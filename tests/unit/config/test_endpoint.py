@@ -151,6 +151,23 @@ def test_secrets_are_known_and_never_shown(content: dict[str, object]) -> None:
     assert SECRET not in Redactor(found.secrets).mask(f"the server said {SECRET}!")
 
 
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("api/mcp/s/ZTk3MjRhYTMtOGU0Ny00MDk2/mcp", "api/mcp/s/***/mcp"),
+        ("u/1c6d7a0e-9f1b-4f6e-8d1a-2b3c4d5e6f70/sse", "u/***/sse"),
+        ("v1/0123456789abcdef0123456789abcdef?x=1", "v1/***?x=1"),
+        ("v2/model-context-protocol-server-for-trackers", None),
+        ("mcp/v1.2.3/teams", None),
+        ("2025/12/31", None),
+    ],
+)
+def test_a_key_in_the_path_of_an_address_is_a_secret(path: str, shown: str | None) -> None:
+    found = entry(url=f"https://x.example/{path}")
+    assert masked(found)["url"] == f"https://x.example/{shown or path}"
+    assert bool(found.secrets) is (shown is not None)
+
+
 def test_a_short_secret_is_not_shown_in_the_entry_either() -> None:
     assert SHORT not in json.dumps(masked(entry(auth={"type": "bearer", "token": SHORT})))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcpd.api.requests import StatusParams
-from mcpd.config.entry import ServerEntry
+from mcpd.config.entry import ServerEntry, entry_from_json
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.lifecycle.states import State
@@ -23,6 +24,7 @@ from mcpd.observe.pipeline import Pipeline
 from mcpd.service import bind
 from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
+from mcpd.upstreams.run import Connection
 from tests.support.memoryupstream import (
     RULES,
     Json,
@@ -213,3 +215,21 @@ async def test_a_session_without_a_connection_is_closed_with_the_daemon(wired: W
     await wired.attach()
     await wired.daemon.drain.run(0.0)
     assert wired.client.closed == "the daemon ends"
+
+
+async def test_status_has_what_a_remote_server_says_of_its_connection(wired: Wired) -> None:
+    server = wired.daemon.registry.get(NAME)
+    assert server is not None
+    entry = entry_from_json(
+        {"url": "https://x.example/mcp?key=abcdefgh", "auth": "oauth"}, name=NAME, env={}, cwd="/"
+    )
+    wired.daemon.registry.add(msgspec.structs.replace(server, configured=entry))
+    before = await wired.status()
+    assert (before["transport"], before["auth"], before["latency_ms"]) == ("http", "oauth", None)
+    await wired.attach()
+    wired.run.known = Connection(transport="sse", auth="oauth: signed in", latency_s=0.01234)
+    after = await wired.status()
+    assert (after["state"], after["transport"]) == ("ready", "sse")
+    assert (after["url"], after["auth"]) == ("https://x.example/mcp", "oauth: signed in")
+    assert after["latency_ms"] == 12.3
+    assert (after["pid"], after["pids"], after["rss_bytes"]) == (None, [], None)

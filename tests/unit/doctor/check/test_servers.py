@@ -65,6 +65,20 @@ def test_the_remedy_is_of_the_kind_of_failure(kind: str, remedy: str) -> None:
     assert remedy in str(failed(kind)["server_failed"].remedy)
 
 
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        ("connect_failed", "check its url, the network and the proxy"),
+        ("unauthorized", "correct `auth` or `headers` of its entry, then: mcpctl reload"),
+        ("handshake_failed", "does its url lead to an MCP endpoint?"),
+    ],
+)
+def test_the_remedy_for_a_remote_server_is_about_its_entry(kind: str, remedy: str) -> None:
+    found = failed(kind, url="https://x.example/mcp")["server_failed"]
+    assert remedy in str(found.remedy)
+    assert "stdio" not in str(found.remedy)
+
+
 def test_without_a_complaint_the_last_words_are_the_last_line() -> None:
     found = failed("server_crashed", said=("one", "x" * 200))["server_failed"]
     assert f"(its last words: {'x' * 160}…)" in found.message
