@@ -31,12 +31,17 @@ BY_KIND = {
     "handshake_failed": NO_SERVER,
     "server_crashed": NO_SERVER,
     "crash_loop": NO_SERVER,
+    "connect_failed": NO_SERVER,
     "unsupported": NO_SERVER,
     "config_invalid": NO_SERVER,  # a server's entry; `mcpctl reload` returns USAGE by itself
     "startup_timeout": TIMED_OUT,
     "call_timeout": TIMED_OUT,
     "denied": DENIED,
     "rate_limited": DENIED,
+    "login_required": DENIED,
+    "unauthorized": DENIED,
+    "forbidden": DENIED,
+    "login_failed": DENIED,
     "invalid_message": BUG,  # a message of mcpctl; `of_error` handles those of servers
     "internal": BUG,
 }

@@ -6,16 +6,18 @@ import asyncio
 import os
 import socket
 from datetime import datetime
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.facts import ServerReady, ServerStopped, SessionClosed
+from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
+from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
@@ -56,6 +58,10 @@ from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
 from mcpd.upstreams.stdio.spec import ProcessSpec
 from mcpd.upstreams.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from mcpd.daemon.login_handlers import LoginHandlers
+    from mcpd.signin.signins import SignIns
 
 SECRET_BYTES = 32
 """Random bytes of the secret from which the mux makes handles."""
@@ -295,6 +301,7 @@ class Daemon:
             operator=self.control,
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
+            logins=self._logins,
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
@@ -348,6 +355,34 @@ class Daemon:
 
     def _apply_entries(self) -> None:
         self.applier.apply_entries()
+
+    @cached_property
+    def signins(self) -> SignIns:
+        """Who is signed in to remote servers; made, and imported, for the first of them."""
+        from mcpd.signin.signins import SignIns
+
+        return SignIns(
+            self.state_dir,
+            spawn=lambda argv, names: worker_processes.spawn(self.reaper, argv, names),
+            connect=self._connect,
+            tell=self.facts.publish,
+            trouble=self.notices.sign_in_trouble,
+        )
+
+    async def end_logins(self) -> None:
+        """End the sign-ins that are in progress."""
+        if "signins" in vars(self):
+            await self.signins.close()
+
+    def _logins(self) -> LoginHandlers:
+        from mcpd.daemon.login_handlers import LoginHandlers
+
+        return LoginHandlers(self.control, self.signins)
+
+    async def _connect(self, name: str) -> Failure | None:
+        """Connect to a server; return why it cannot be used."""
+        reached = await self.control.start((name,))
+        return reached if isinstance(reached, Failure) else reached[0][1]
 
     def _serve(self, command: cmd.Control) -> None:
         if command.method == "mcpd/call":

@@ -19,7 +19,7 @@ class Refused(msgspec.Struct, frozen=True):
     challenge: str = ""
 
 
-class CannotAuthorize(Exception):  # noqa: N818 (it is a state, and no programming error)
+class CannotAuthorize(Exception):
     """Requests cannot be authorised now: ``login_required``, ``unauthorized`` or ``forbidden``."""
 
     def __init__(self, failure: Failure) -> None:

@@ -1,0 +1,109 @@
+"""The sign-ins of a daemon, without the daemon: requests are sent as its transport does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpd.config.remote import AuthConfig, RemoteConfig
+from mcpd.core import facts
+from mcpd.core.facts import Failure
+from mcpd.schemas.channel import Process
+from mcpd.signin.authorizer import OAuthAuthorizer
+from mcpd.signin.credentials import Credentials
+from mcpd.signin.signins import SignIns
+from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
+from tests.support.fakeauth import FakeAuth, browse
+
+PIDS: list[int] = []
+
+
+def spawn(argv: list[str], environment: tuple[str, ...]) -> Process:
+    """Start the process for signing in, without a keyring."""
+    env = {name: os.environ[name] for name in environment if name in os.environ}
+    env |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    popen = subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("SHOW") else subprocess.DEVNULL,
+        bufsize=0,
+        env=env,
+    )
+    PIDS.append(popen.pid)
+    assert popen.stdin and popen.stdout
+    stdin, stdout = os.dup(popen.stdin.fileno()), os.dup(popen.stdout.fileno())
+    popen.stdin.close()
+    popen.stdout.close()
+
+    def kill() -> None:
+        popen.kill()
+        popen.wait()
+
+    return Process(popen.pid, stdin, stdout, kill)
+
+
+class Home:
+    """The sign-ins of one state directory, as a daemon has them."""
+
+    def __init__(self, state_dir: Path, auth: FakeAuth, **more: Any) -> None:
+        self.told: list[facts.SignedIn] = []
+        self.troubles: list[str] = []
+        self.auth = auth
+        self.signins = SignIns(
+            str(state_dir),
+            spawn=spawn,
+            connect=self.connect,
+            tell=self.told.append,
+            trouble=lambda _, why: self.troubles.append(why),
+        )
+        self.entry(**more)
+
+    def entry(self, **more: Any) -> None:
+        """Write the entry of the server."""
+        self.remote = RemoteConfig(url=self.auth.url, auth=AuthConfig(**more))
+
+    @property
+    def authorizer(self) -> OAuthAuthorizer:
+        """Return what authorises requests to the server."""
+        return self.signins.authorizer("far", self.remote)
+
+    async def request(self) -> str:
+        """Send a request as the transport does; return the token that was taken."""
+        for _ in range(2):
+            headers = await self.authorizer.headers()
+            token = headers.get("Authorization", "").removeprefix("Bearer ")
+            if token in self.auth.access:
+                return token
+            await self.authorizer.refused(headers, Refused(401, self.auth.challenge))
+        raise AssertionError("refused twice")
+
+    async def failure(self) -> Failure:
+        """Send a request that cannot be authorised; return why."""
+        with pytest.raises(CannotAuthorize) as raised:
+            await self.request()
+        return raised.value.failure
+
+    async def connect(self, _name: str) -> Failure | None:
+        try:
+            await self.request()
+        except CannotAuthorize as error:
+            return error.failure
+        return None
+
+
+async def sign_in(home: Home) -> Credentials:
+    """Sign in, with a browser that follows redirects."""
+    login, is_mine = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    assert is_mine and address is not None, await login.outcome
+    status, _, _ = await asyncio.to_thread(browse, address)
+    assert status == 200
+    found = await login.outcome
+    assert isinstance(found, Credentials), found
+    return found
