@@ -131,10 +131,6 @@ class Logins:
         login.running = Running(self._spawn, order, SignedIn)
         try:
             login.address.set_result(await login.running.address)
-        except asyncio.CancelledError:
-            if not login.running.result.done():
-                raise
-        try:
             result = await login.running.result
         finally:
             login.running.end()

@@ -67,8 +67,8 @@ class Running:
         Raises:
             OrderFailed: it cannot be started.
         """
-        self.address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        """The address that a person is to open; fails or is cancelled with the result."""
+        self.address: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        """The address that a person is to open; ``None`` where the result came first."""
         self.result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._type = result
         self._pasted: asyncio.Future[str] | None = None
@@ -109,7 +109,8 @@ class Running:
                 self._fail(msgspec.json.decode(body, type=Refusal).message)
             elif kind == DONE and not self.result.done():
                 self.result.set_result(msgspec.json.decode(body, type=self._type))
-                self.address.cancel()
+                if not self.address.done():
+                    self.address.set_result(None)
         except msgspec.MsgspecError:  # its message could quote a secret
             self._fail("the process for signing in gave an answer that is none")
 

@@ -32,6 +32,7 @@ class FakeAuth:
         self.metadata: dict[str, Any] = {}
         """Members of the metadata that replace or (``None``) remove those there are."""
         self.prm: dict[str, Any] = {}
+        self.has_prm = True
         self.prm_path = "/elsewhere/metadata"
         self.metadata_path = "/.well-known/oauth-authorization-server"
         self.back: dict[str, str | None] = {}
@@ -86,6 +87,8 @@ class FakeAuth:
     @property
     def challenge(self) -> str:
         """The ``WWW-Authenticate`` of the endpoint."""
+        if not self.has_prm:
+            return "Bearer"
         return f'Bearer resource_metadata="{self.origin}{self.prm_path}"'
 
     def used(self, grant: str) -> list[Form]:
@@ -107,7 +110,7 @@ class FakeAuth:
         body = x.rfile.read(int(x.headers.get("Content-Length") or 0))
         self.paths.append(target.path)
         found = {
-            self.prm_path: self._prm,
+            self.prm_path if self.has_prm else "": self._prm,
             self.metadata_path: self._document,
             "/authorize": self._authorize,
             "/register": self._register,
