@@ -73,6 +73,8 @@ class OAuthAuthorizer:
         """Why the configured client gets no token; nothing is tried until the entry changes."""
         self._wanted: tuple[str, ...] = ()
         """Scopes that a machine asks for, after the server wanted more."""
+        self._asked: tuple[str, ...] = ()
+        """Scopes that it has asked for with the present token."""
         self._lost = ""
         """The digest of a refresh token whose use was not answered: of this process, so known."""
         self._delay_s = FIRST_DELAY_S
@@ -362,6 +364,7 @@ class OAuthAuthorizer:
         outcome = reply if isinstance(reply, Unanswered) else token_requests.read(reply)
         match outcome:
             case Tokens():
+                self._asked = scopes
                 return await self._keep(found, outcome, scopes)
             case Unanswered():
                 return self._later(f"it gets no token: {outcome.reason}")
@@ -434,13 +437,8 @@ class OAuthAuthorizer:
         if found is not None and self.is_machine:
             if not is_current:
                 return
-            granted = self._wanted or found.scopes or self._auth.scopes
-            union = tuple(dict.fromkeys((*granted, *wanted)))
-            if union != self._wanted:
-                self._wanted = union
-                renewed = await self._renew(found.access_token)
-                if isinstance(renewed, Failure):
-                    raise CannotAuthorize(renewed)
+            if not {*wanted} <= {*self._asked}:
+                await self._widen(found, wanted)
                 return
         elif found is not None and found.step_up != challenge:
             self._credentials = msgspec.structs.replace(found, step_up=challenge)
@@ -449,6 +447,16 @@ class OAuthAuthorizer:
             except StoreError as error:
                 self._trouble(self.server, error.message)
         raise CannotAuthorize(self._scopes_refused(wanted))
+
+    async def _widen(self, found: Credentials, wanted: tuple[str, ...]) -> None:
+        """Get a token that was asked for with these scopes beside the earlier ones."""
+        granted = self._wanted or found.scopes or self._auth.scopes
+        self._wanted = tuple(dict.fromkeys((*granted, *wanted)))
+        while not {*wanted} <= {*self._asked}:  # a renewal in progress may ask for less
+            renewed = await self._renew(found.access_token)
+            if isinstance(renewed, Failure):
+                raise CannotAuthorize(renewed)
+            found = renewed
 
     def _configured(self) -> Client | None:
         """Return the client that the entry names."""

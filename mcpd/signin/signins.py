@@ -12,7 +12,7 @@ from mcpd.signin.authorizer import OAuthAuthorizer, SendPost
 from mcpd.signin.logins import Connect, Logins
 from mcpd.signin.post import post
 from mcpd.signin.process import KeyringProcess, Spawn
-from mcpd.signin.store import Store
+from mcpd.signin.store import Keyring, Store
 
 SERVICE = "mcpd"
 """The name under which a keyring shows what is ours."""
@@ -30,9 +30,14 @@ class SignIns:
         tell: Callable[[facts.SignedIn], None],
         trouble: Callable[[str, str], None],
         send: SendPost = post,
+        keyring: Keyring | None = None,
     ) -> None:
-        """``trouble`` gets a server and why its sign-in could not be kept or read."""
-        self.store = Store(state_dir, KeyringProcess(spawn, _service(state_dir)))
+        """``trouble`` gets a server and why its sign-in could not be kept or read.
+
+        ``keyring`` is that of the operating system, unless it is given.
+        """
+        own = KeyringProcess(spawn, _service(state_dir)) if keyring is None else keyring
+        self.store = Store(state_dir, own)
         self.logins = Logins(self.store, spawn, connect)
         self._spawn = spawn
         self._tell = tell

@@ -105,6 +105,13 @@ class FakeAuth:
             self.access.clear()
             self._refreshes.clear()
 
+    def give(self, scope: str) -> dict[str, Any]:
+        """Return what the token endpoint answers after a sign-in of the client registered-0."""
+        with self._lock:
+            self.clients.setdefault("registered-0", None)
+            made: dict[str, Any] = self._made(scope, str(next(self._numbers)))
+            return made
+
     def _serve(self, x: BaseHTTPRequestHandler) -> None:
         target = urllib.parse.urlsplit(x.path)
         body = x.rfile.read(int(x.headers.get("Content-Length") or 0))

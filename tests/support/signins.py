@@ -14,8 +14,9 @@ from mcpd.config.remote import AuthConfig, RemoteConfig
 from mcpd.core import facts
 from mcpd.core.facts import Failure
 from mcpd.schemas.channel import Process
+from mcpd.signin import credentials
 from mcpd.signin.authorizer import OAuthAuthorizer
-from mcpd.signin.credentials import Credentials
+from mcpd.signin.credentials import Client, Credentials
 from mcpd.signin.signins import SignIns
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
 from tests.support.fakeauth import FakeAuth, browse
@@ -48,10 +49,38 @@ def spawn(argv: list[str], environment: tuple[str, ...]) -> Process:
     return Process(popen.pid, stdin, stdout, kill)
 
 
+class MemoryKeyring:
+    """A keyring that is none, unless it is made to work."""
+
+    def __init__(self, *, works: bool = False) -> None:
+        self.works = works
+        self.drops = False
+        """Whether it forgets what it takes."""
+        self.kept: dict[str, str] = {}
+
+    async def is_usable(self) -> bool:
+        return self.works
+
+    async def get(self, name: str) -> str | None:
+        return self.kept.get(name)
+
+    async def set(self, name: str, value: str) -> bool:
+        if self.works and not self.drops:
+            self.kept[name] = value
+            return True
+        return False
+
+    async def delete(self, name: str) -> None:
+        self.kept.pop(name, None)
+
+
 class Home:
     """The sign-ins of one state directory, as a daemon has them."""
 
-    def __init__(self, state_dir: Path, auth: FakeAuth, **more: Any) -> None:
+    def __init__(
+        self, state_dir: Path, auth: FakeAuth, keyring: MemoryKeyring | None = None, **more: Any
+    ) -> None:
+        self.state_dir = state_dir
         self.told: list[facts.SignedIn] = []
         self.troubles: list[str] = []
         self.auth = auth
@@ -61,12 +90,41 @@ class Home:
             connect=self.connect,
             tell=self.told.append,
             trouble=lambda _, why: self.troubles.append(why),
+            keyring=MemoryKeyring() if keyring is None else keyring,
         )
         self.entry(**more)
 
     def entry(self, **more: Any) -> None:
         """Write the entry of the server."""
         self.remote = RemoteConfig(url=self.auth.url, auth=AuthConfig(**more))
+
+    def again(self) -> Home:
+        """Return the sign-ins of the next daemon in the same place."""
+        made = Home(self.state_dir, self.auth)
+        made.remote = self.remote
+        return made
+
+    async def signed_in(self, age: float = 0.0) -> Credentials:
+        """Keep a sign-in, as if somebody had signed in ``age`` seconds ago."""
+        given = self.auth.give("read")
+        now = credentials.now() - age
+        made = Credentials(
+            server="far",
+            url=self.auth.url,
+            issuer=self.auth.issuer,
+            token_endpoint=f"{self.auth.origin}/token",
+            revocation_endpoint=f"{self.auth.origin}/revoke",
+            resource=self.auth.url,
+            client=Client(client_id="registered-0", kind="registered"),
+            scopes=("read",),
+            challenge=self.auth.challenge,
+            access_token=given["access_token"],
+            obtained=now,
+            expires=now + given["expires_in"] if "expires_in" in given else None,
+            refresh_token=given.get("refresh_token", ""),
+        )
+        await self.signins.store.save(made)
+        return made
 
     @property
     def authorizer(self) -> OAuthAuthorizer:
