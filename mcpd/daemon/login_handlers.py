@@ -11,9 +11,9 @@ from mcpd.core.facts import Failure
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.signin import credentials
 from mcpd.signin.credentials import Credentials
+from mcpd.signin.file import StoreError
 from mcpd.signin.logins import NotNeeded, can_sign_in
 from mcpd.signin.signins import SignIns
-from mcpd.signin.store import StoreError
 from mcpd.upstreams.http.spec import RemoteSpec
 
 

@@ -45,7 +45,10 @@ class Policy:
         """
         if origin(url) == self._origin:
             return
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise AddressRefused(f"{_printable(url[:200])} is no address") from None
         host = host_of(url)
         shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:200]
         if parts.scheme not in _PORTS or not host:

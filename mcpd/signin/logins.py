@@ -13,9 +13,10 @@ from mcpd.config.remote import RemoteConfig
 from mcpd.core.facts import Failure
 from mcpd.signin.authorizer import OAuthAuthorizer
 from mcpd.signin.credentials import Credentials
+from mcpd.signin.file import StoreError
 from mcpd.signin.process import OrderFailed, Running, Spawn
 from mcpd.signin.protocol import SignedIn
-from mcpd.signin.store import Store, StoreError
+from mcpd.signin.store import Store
 
 PASTE_S: Final = 1.0
 """Seconds in which an address that is pasted is refused, if it is."""

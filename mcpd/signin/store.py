@@ -1,8 +1,4 @@
-"""Where sign-ins are kept: the keyring of the operating system, else a file that is private.
-
-``credentials.json`` in the state directory lists all sign-ins. Their secrets are in the keyring
-where one can be used, and in that file where not.
-"""
+"""Where sign-ins are kept: the keyring of the operating system, else a file that is private."""
 
 from __future__ import annotations
 
@@ -10,29 +6,17 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Final, Protocol
 
 import msgspec
 
 from mcpd import paths, privatefiles
-from mcpd.errors import ConfigError
 from mcpd.signin.credentials import Credentials
+from mcpd.signin.file import Kept, StoreError, change, path_in, read
 
-FILE_NAME: Final = "credentials.json"
-"""In the state directory."""
-
-MOST_FILE_BYTES: Final = 16 * 1024 * 1024
-
-_VERSION: Final = 1
 _POLL_S: Final = 0.05
 """Between two looks at a lock that another daemon holds."""
-
-
-class StoreError(ConfigError):
-    """The file of sign-ins cannot be read or written."""
-
-    slug = "credentials_unusable"
 
 
 class Keyring(Protocol):
@@ -59,52 +43,7 @@ class Secrets(msgspec.Struct, frozen=True):
     client_secret: str = ""
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A sign-in as it stands in the file."""
-
-    credentials: Credentials
-    """Without its secrets, where these are in the keyring."""
-
-    in_keyring: bool = False
-
-
-class _File(msgspec.Struct):
-    version: int
-    sign_ins: tuple[Kept, ...] = ()
-
-
-_decode: Final = msgspec.json.Decoder(_File).decode
 _decode_secrets: Final = msgspec.json.Decoder(Secrets).decode
-
-
-def path_in(state_dir: str) -> str:
-    """Return the path of the file."""
-    return os.path.join(state_dir, FILE_NAME)
-
-
-def read(path: str) -> tuple[Kept, ...]:
-    """Return all sign-ins as they stand in the file, none where there is no file.
-
-    Raises:
-        StoreError: the file cannot be read, is not private, or is not one of ours.
-    """
-    try:
-        data = privatefiles.read_private(path, MOST_FILE_BYTES)
-    except FileNotFoundError:
-        return ()
-    except PermissionError as error:
-        raise StoreError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod 600 {path}"
-        ) from None
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        kept = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # its message could quote a secret
-        raise StoreError(f"{path} is not a file of sign-ins") from None
-    if kept.version != _VERSION:
-        raise StoreError(f"{path} was written by another version of mcpd ({kept.version})")
-    return kept.sign_ins
 
 
 class Store:
@@ -164,7 +103,7 @@ class Store:
                 for one in kept
             )
 
-        await asyncio.to_thread(self._change, replace)
+        await asyncio.to_thread(change, self.path, replace)
 
     async def forget(self, server: str) -> None:
         """Remove the sign-in of a server, also from the keyring.
@@ -236,17 +175,7 @@ class Store:
             others = tuple(one for one in before if one.credentials.server != server)
             return others if kept is None else (*others, kept)
 
-        self._change(replace)
-
-    def _change(self, change: Callable[[tuple[Kept, ...]], tuple[Kept, ...]]) -> None:
-        """Replace the file under its lock, so that two changes at once are both made."""
-        try:
-            with privatefiles.locked(f"{self.path}.lock"):
-                file = _File(_VERSION, change(read(self.path)))
-                data = msgspec.json.format(msgspec.json.encode(file), indent=1)
-                privatefiles.replace_durably(self.path, data + b"\n")
-        except OSError as error:
-            raise StoreError(f"cannot write {self.path}: {error.strerror}") from None
+        change(self.path, replace)
 
 
 def _without_secrets(credentials: Credentials) -> Credentials:

@@ -24,10 +24,13 @@ from tests.support.fakeauth import FakeAuth, browse
 PIDS: list[int] = []
 
 
-def spawn(argv: list[str], environment: tuple[str, ...]) -> Process:
-    """Start the process for signing in, without a keyring."""
+NONE = "keyring.backends.fail.Keyring"
+
+
+def spawn(argv: list[str], environment: tuple[str, ...], *, backend: str = NONE) -> Process:
+    """Start the process for signing in, with this back end of its keyring."""
     env = {name: os.environ[name] for name in environment if name in os.environ}
-    env |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    env |= {"PYTHON_KEYRING_BACKEND": backend}
     popen = subprocess.Popen(
         argv,
         stdin=subprocess.PIPE,
