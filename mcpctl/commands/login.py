@@ -38,8 +38,8 @@ def login_command(app: App, server: str, no_browser: bool) -> None:
 
     Opens a browser where there is one, and waits until you have signed in there. Where the
     browser is on another machine (ssh, a container), it ends at an address that it cannot open:
-    paste that address here. Only one sign-in to a server is in progress at a time; whoever
-    comes second waits for it.
+    paste that address here. Only one sign-in to a server is in progress at a time; a second
+    login waits for it.
 
     \b
     mcpctl login tracker

@@ -74,7 +74,7 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.access_token) and (self.expires is None or now < self.expires)
 
     def is_due(self, now: float) -> bool:
-        """Tell whether the access token is to be renewed, ahead of its end."""
+        """Tell whether the access token has to be renewed, ahead of its end."""
         if not self.access_token or self.expires is None:
             return not self.access_token
         life = max(0.0, self.expires - self.obtained)

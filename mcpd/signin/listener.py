@@ -74,7 +74,7 @@ class Listener:
 
     @property
     def redirect_uri(self) -> str:
-        """The address to which the browser is to be sent."""
+        """The address to which the browser is sent with the answer."""
         return f"http://{HOST}:{self.port}{PATH}"
 
     def expect(self, state: str) -> None:

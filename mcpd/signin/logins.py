@@ -1,4 +1,4 @@
-"""Lets people sign in: one sign-in for everybody, whoever asked for it first."""
+"""Lets people sign in: one sign-in for everybody who asks for it."""
 
 from __future__ import annotations
 
