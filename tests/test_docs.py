@@ -15,6 +15,7 @@ import pytest
 
 from mcpd import cli, exits
 from mcpd.api import status
+from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
 from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.daemon_start.environment import EPHEMERAL_PATTERNS
 from mcpd.doctor.check.daemon import UNREACHABLE
@@ -27,37 +28,63 @@ assert servers
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), ROOT / "tests" / "README.md"])
-IN_WORDS = {"command", "cwd", "tools", "restart", "listen"}  # their defaults are told, not quoted
+IN_WORDS = {
+    "command",
+    "cwd",
+    "tools",
+    "restart",
+    "listen",
+    "url",
+}  # their defaults are told, not quoted
 
 
-def settings() -> Iterator[tuple[str, str]]:
-    """Each key with its default as the page should show it."""
-    tables: list[tuple[str, type[msgspec.Struct]]] = [
-        ("", ServerConfig),
-        ("tools.", ToolsConfig),
-        ("restart.", RestartConfig),
-        ("", DaemonConfig),
-        ("", HttpConfig),
+def settings() -> Iterator[tuple[str, str, str]]:
+    """Each key, with its section of the page and its default as the page should show it."""
+    tables: list[tuple[str, str, type[msgspec.Struct]]] = [
+        ("Servers", "", ServerConfig),
+        ("Servers", "tools.", ToolsConfig),
+        ("Servers", "restart.", RestartConfig),
+        ("Remote servers", "", RemoteConfig),
+        ("The daemon", "", DaemonConfig),
+        ("HTTP", "", HttpConfig),
     ]
-    for prefix, schema in tables:
+    for section, prefix, schema in tables:
         for field in msgspec.structs.fields(schema):
+            if field.name == "remote":  # a section of its own
+                continue
             default = field.default
             if isinstance(field.default_factory, type):
                 default = field.default_factory()
             if isinstance(default, float) and default.is_integer():
                 default = int(default)
+            if isinstance(default, AuthConfig):
+                default = default.kind
             name = f"{prefix}{field.name}"
             shown = "" if name in IN_WORDS else json.dumps(msgspec.to_builtins(default))
-            yield name, shown
+            yield section, name, shown
 
 
-@pytest.mark.parametrize(("name", "default"), list(settings()))
-def test_a_setting_is_documented_with_its_default(name: str, default: str) -> None:
-    page = (DOCS / "configuration.md").read_text()
+def section_of(page: str, title: str) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize(("section", "name", "default"), list(settings()))
+def test_a_setting_is_documented_with_its_default(section: str, name: str, default: str) -> None:
+    page = section_of((DOCS / "configuration.md").read_text(), section)
     row = re.search(rf"^\| `{re.escape(name)}`(?: †)? \| (.*?) \|", page, re.MULTILINE)
     assert row, f"docs/configuration.md has no row for {name}"
     if default:
         assert row[1] == f"`{default}`"
+
+
+@pytest.mark.parametrize("kind", ["bearer", "api-key", "basic", "oauth"])
+def test_a_kind_of_auth_is_documented_with_its_keys(kind: str) -> None:
+    page = section_of((DOCS / "configuration.md").read_text(), "Remote servers")
+    row = re.search(rf'^\| `type = "{kind}"` \| (.*?) \|', page, re.MULTILINE)
+    assert row
+    assert [key for key in OF_KIND[kind] if f"`{key}`" not in row[1]] == []
 
 
 def test_the_variables_of_a_terminal_are_documented() -> None:

@@ -97,7 +97,8 @@ def _table(app: App, rows: list[list[render.Cell]]) -> None:
 def _row(entry: Entry, era: str) -> list[render.Cell]:
     line = entry.get("line")
     config = entry["config"] or {}
-    command = " ".join(map(_word, [config.get("command", ""), *(config.get("args") or ())]))
+    words = [config.get("command", ""), *(config.get("args") or ())]
+    command = config.get("url") or " ".join(map(_word, words))
     file = entry["file"]
     home = paths.home().rstrip("/") + "/"
     if file.startswith(home):

@@ -197,6 +197,11 @@ def _details(server: ServerStatus) -> Iterator[str]:
         yield f"it is {told}{tools}"
     if server["era"] is not None:
         yield f"speaks {render.era(server['era'], server['protocol_version'])}"
+    if "url" in server:
+        latency_ms = server.get("latency_ms")
+        latency = "" if latency_ms is None else f", answers in {latency_ms:g} ms"
+        yield f"at {server['url']} ({server['transport']}), auth {server.get('auth')}{latency}"
+        yield f"connection {server['generation']}, restarts {server['restarts']}"
     if server["pids"]:
         tree = "" if len(server["pids"]) == 1 else f" (a tree of {len(server['pids'])})"
         yield (

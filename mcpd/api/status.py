@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal, NotRequired, TypedDict
 
 State = Literal[
-    "stopped", "starting", "ready", "backoff", "failed", "stopping", "disabled", "misconfigured"
+    "stopped",
+    "starting",
+    "ready",
+    "backoff",
+    "failed",
+    "login",
+    "stopping",
+    "disabled",
+    "misconfigured",
 ]
 
 
@@ -114,6 +122,15 @@ class ServerStatus(TypedDict):
     """Stopped by a person, until ``start``, ``restart`` or a change of its entry."""
     enabled: bool
     transport: str
+    """``stdio``, ``http`` or ``sse``."""
+    url: NotRequired[str]
+    """Of a remote server, without credentials and query. It has ``auth`` and ``latency_ms`` too."""
+    auth: NotRequired[str]
+    """How requests to it are authorised: ``none``, ``bearer``, …"""
+    latency_ms: NotRequired[float | None]
+    """From the last request to the beginning of its response; ``None`` without a connection."""
+    waits: NotRequired[str]
+    """What a request to it waits for before it is sent again, such as ``Retry-After``."""
     sharing: str
     sharing_reason: str | None
     """Why, if that is not what its entry says."""

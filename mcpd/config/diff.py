@@ -80,7 +80,7 @@ def carried_over(old: Loaded, new: Loaded) -> Loaded:
 
 def is_usable(entry: ServerEntry) -> bool:
     """Return whether an entry can be started, or is valid and disabled."""
-    return entry.launch is not None or (entry.config is not None and not entry.enabled)
+    return entry.is_resolved or (entry.config is not None and not entry.enabled)
 
 
 def _with_error(good: ServerEntry, bad: ServerEntry) -> ServerEntry:
@@ -104,4 +104,6 @@ def _essence(entry: ServerEntry) -> dict[str, Any]:
     if entry.launch is not None:  # the resolved texts instead of those in the file
         values |= msgspec.structs.asdict(entry.launch)
         values["names_cwd"] = entry.config is not None and entry.config.cwd is not None
+    if entry.remote is not None:
+        values["remote"] = entry.remote
     return {**values, "enabled": entry.enabled}

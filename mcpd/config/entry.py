@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 
 from mcpd.config import commandline, tables, workspace
+from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
 from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import Problem
+from mcpd.config.remote import RemoteConfig, as_written
+from mcpd.config.resolving import Resolving, Surroundings
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.config.secrets import (
     Shown,
@@ -56,10 +59,12 @@ class ShownCommand(msgspec.Struct, frozen=True, kw_only=True):
 class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A server as configured.
 
-    ``config`` is ``None`` if a value is invalid; ``launch`` is ``None`` also if a variable is not
-    set. ``error`` is then one line with the file, the line and the key. A disabled server with a
-    variable that is not set has neither ``launch`` nor ``error``. ``secrets`` are the values of 8
-    or more characters that are masked in the server's output.
+    ``config`` is ``None`` if a value is invalid. A server with a command has ``launch`` and
+    ``shown``, one that is reached by URL ``remote`` and ``shown_remote``, with variables resolved
+    and as it may be shown. ``launch`` and ``remote`` are ``None`` also if a variable is not set.
+    ``error`` is then one line with the file, the line and the key. A disabled server with a
+    variable that is not set has none of them. ``secrets`` are the values of 8 or more characters
+    that are masked in the server's output.
     """
 
     name: str
@@ -69,11 +74,13 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     config: ServerConfig | None = None
     launch: ResolvedCommand | None = None
     shown: ShownCommand | None = None
+    remote: RemoteConfig | None = None
+    shown_remote: RemoteConfig | None = None
     error: str | None = None
     secrets: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
-    env_file: str | None = None
-    """The absolute path of ``env_file``, if it can be resolved."""
+    named_files: tuple[str, ...] = ()
+    """The absolute paths of the files that it names: variables, certificates, keys."""
 
     unset: str | None = None
     """The variable that is not set, if that is the ``error``; editing the file cannot set it."""
@@ -81,24 +88,10 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     off_by: tuple[str, ...] = ()
     """The keys that disable it: ``enabled``, ``disabled`` or both."""
 
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """The environment and directories with which an entry is resolved."""
-
-    env: Mapping[str, str]
-    """The values of variables."""
-
-    cwd: str
-    """The absolute directory of servers without ``cwd``."""
-
-    since: str | None = None
-    """Since when the daemon has had ``env``, for messages; ``None``: it is this command's own."""
-
-    literal: bool = False
-    """Whether texts are used as they are, because a shell has expanded them already."""
-
-    is_ad_hoc: bool = False
-    """Whether the entry comes from a client; its ``cwd`` is then relative to the client's."""
+    @property
+    def is_resolved(self) -> bool:
+        """Whether it says completely what to start or where to connect."""
+        return self.launch is not None or self.remote is not None
 
 
 def masked(entry: ServerEntry) -> dict[str, Any]:
@@ -106,16 +99,18 @@ def masked(entry: ServerEntry) -> dict[str, Any]:
 
     Empty for an entry with invalid values, whose secrets cannot be recognised.
     """
-    if entry.config is None or entry.shown is None:
+    if entry.config is None:
         return {}
     values: dict[str, Any] = msgspec.to_builtins(entry.config)
+    del values["remote"]
+    if entry.shown_remote is not None:
+        for key in tables.OF_PROCESS:
+            del values[key]
+        return {**as_written(entry.shown_remote), **values}
+    if entry.shown is None:
+        return {}
     values |= msgspec.to_builtins(entry.shown)
     return values
-
-
-def remedy_of_unset(variable: str) -> str:
-    """Return the commands that add a missing variable to the daemon's environment."""
-    return f"type `export {variable}=…`, then `mcpctl restart --daemon`"
 
 
 def entry_from_json(
@@ -141,15 +136,19 @@ def build(
     content: object, path: KeyPath, name: str, findings: Findings, around: Surroundings
 ) -> ServerEntry:
     """Turn one server's table into an entry. ``findings`` must be empty and for this entry only."""
-    config, enabled = tables.server(content, path, name, findings)
-    launch = shown = env_file = unset = None
+    config, enabled, spelled = tables.server(content, path, name, findings)
+    launch = shown = remote = shown_remote = None
     secrets: frozenset[str] = frozenset()
-    if config is not None:
-        resolving = _Resolving(config, path, name, findings, around)
-        launch, shown, secrets = resolving.run()
-        config = resolving.config
-        env_file = resolving.env_file
-        unset = resolving.unset
+    resolving: Resolving | None = None
+    if config is not None and config.remote is not None:
+        resolving = endpoint = Endpoint(
+            config.remote, spelled, path, name, findings, around, is_enabled=config.enabled
+        )
+        remote, shown_remote, secrets = endpoint.run()
+    elif config is not None:
+        resolving = command = _Command(config, path, name, findings, around)
+        launch, shown, secrets = command.run()
+        config = command.config
     problems = tuple(findings.problems)
     return ServerEntry(
         name=name,
@@ -159,11 +158,13 @@ def build(
         config=config,
         launch=launch,
         shown=shown,
+        remote=remote,
+        shown_remote=shown_remote,
         error=_first_error(problems),
         secrets=secrets,
         problems=problems,
-        env_file=env_file,
-        unset=unset,
+        named_files=() if resolving is None else tuple(resolving.files),
+        unset=None if resolving is None else resolving.unset,
         off_by=tables.off_by(content),
     )
 
@@ -191,8 +192,8 @@ def _first_error(problems: tuple[Problem, ...]) -> str | None:
     return f"{errors[0]}{more}"
 
 
-class _Resolving:
-    """Resolves the texts of one entry, and records each text that cannot be resolved."""
+class _Command(Resolving):
+    """Resolves the command of an entry."""
 
     def __init__(
         self,
@@ -202,14 +203,8 @@ class _Resolving:
         findings: Findings,
         around: Surroundings,
     ) -> None:
+        super().__init__(path, name, findings, around, is_enabled=config.enabled)
         self._config = config
-        self._path = path
-        self._name = name
-        self._findings = findings
-        self._around = around
-        self._is_whole = True
-        self.env_file: str | None = None
-        self.unset: str | None = None
 
     @property
     def config(self) -> ServerConfig:
@@ -220,15 +215,15 @@ class _Resolving:
         if not self._around.literal:
             self._split_command()
         config = self._config
-        command = self._resolve(("command",), config.command)
+        command = self.resolve(("command",), config.command)
         arguments = [
-            self._resolve(("args", number), argument) for number, argument in enumerate(config.args)
+            self.resolve(("args", number), argument) for number, argument in enumerate(config.args)
         ]
-        env = {key: self._resolve(("env", key), value) for key, value in config.env.items()}
+        env = {key: self.resolve(("env", key), value) for key, value in config.env.items()}
         cwd = self._cwd()
         file_env = self._file_env()
-        if self._is_whole and not joined(command):
-            self._fault(("command",), "resolves to nothing: expected the program to run")
+        if self.is_whole and not joined(command):
+            self.fault(("command",), "resolves to nothing: expected the program to run")
         texts = [joined(each) for each in (command, *arguments, *env.values(), cwd)]
         of_workspace = any(map(workspace.is_named_in, texts))
         if of_workspace:
@@ -243,7 +238,7 @@ class _Resolving:
             *(part.secrets for part in shown_parts), *map(secret_parts, file_env.values())
         )
         shown = self._shown(shown_parts, secrets)
-        if not self._is_whole:
+        if not self.is_whole:
             return None, shown, secrets
         launch = ResolvedCommand(
             command=joined(command),
@@ -259,16 +254,16 @@ class _Resolving:
     def _check_sharing(self) -> None:
         """Record the settings that contradict one process per workspace."""
         if self._config.sharing == "shared":
-            self._fault(("sharing",), _NOT_SHARED)
+            self.fault(("sharing",), _NOT_SHARED)
         if self._config.start == "eager":
-            self._warn(("start",), "there is no workspace yet: it starts with the first session")
+            self.warn(("start",), "there is no workspace yet: it starts with the first session")
 
     def _split_command(self) -> None:
         """Split a ``command`` that is a command line, and warn of arguments that look like two."""
         config = self._config
         for number, argument in enumerate(config.args):
             if commandline.is_option_and_value(argument):
-                self._warn(("args", number), _TWO_IN_ONE)
+                self.warn(("args", number), _TWO_IN_ONE)
         if not commandline.has_blanks(config.command):
             return
         try:
@@ -276,14 +271,14 @@ class _Resolving:
         except commandline.Unbalanced as wrong:
             words = None
             if not config.args:
-                self._fault(("command",), f"expected one program, not a command line with {wrong}")
+                self.fault(("command",), f"expected one program, not a command line with {wrong}")
         if words is None:
             return
         if config.args:
-            self._warn(("command",), _ARGUMENTS_IN_COMMAND)
+            self.warn(("command",), _ARGUMENTS_IN_COMMAND)
             return
         self._config = msgspec.structs.replace(config, command=words[0], args=tuple(words[1:]))
-        self._warn(("command",), _COMMAND_LINE)
+        self.warn(("command",), _COMMAND_LINE)
 
     def _is_program(self, template: str) -> bool:
         """Return whether a part of ``command``, once resolved, is the name of an existing file."""
@@ -296,56 +291,29 @@ class _Resolving:
             return False
         return commandline.is_there(command, cwd, path)
 
-    def _resolve(self, key: KeyPath, template: str) -> tuple[Piece, ...]:
-        pieces = self._resolved(key, template)
-        return (Piece(template),) if pieces is None else pieces
-
-    def _resolved(self, key: KeyPath, template: str) -> tuple[Piece, ...] | None:
-        """Return a resolved text, or ``None`` if it cannot be resolved (then recorded)."""
-        if self._around.literal:
-            return (Piece(template),) if template else ()
-        try:
-            return resolve(template, self._around.env)
-        except Unresolved as wrong:
-            hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
-            if self._is_whole:  # the first error is the one that is reported
-                self.unset = wrong.variable
-            self._fault(key, f"{wrong}{hint}")
-            return None
-
     def _cwd(self) -> tuple[Piece, ...]:
         if self._config.cwd is None:
             return (Piece(self._around.cwd),)
-        pieces = self._resolve(("cwd",), self._config.cwd)
+        pieces = self.resolve(("cwd",), self._config.cwd)
         path = joined(pieces)
-        if not self._is_whole or path.startswith(("/", workspace.FOLDER)):
+        if not self.is_whole or path.startswith(("/", workspace.FOLDER)):
             return pieces
         if self._around.is_ad_hoc:
             return (Piece(os.path.join(self._around.cwd, "")), *pieces)
-        self._fault(("cwd",), 'expected a directory that begins with "/" or "~/"')
+        self.fault(("cwd",), 'expected a directory that begins with "/" or "~/"')
         return pieces
 
     def _file_env(self) -> dict[str, str]:
         """Return the variables of ``env_file``; empty if it cannot be read (then recorded)."""
-        if not self._config.env_file:
+        path = self.file(("env_file",), self._config.env_file)
+        if path is None:
             return {}
-        pieces = self._resolved(("env_file",), self._config.env_file)
-        if pieces is None:
-            return {}
-        path = joined(pieces)
-        if workspace.is_named_in(path):
-            what = "a workspace's own file is not read: it would say how programs are started"
-            self._fault(("env_file",), f"expected a file that is the same everywhere; {what}")
-            return {}
-        file = self._findings.file
-        directory = os.path.dirname(file) if file else self._around.cwd
-        self.env_file = os.path.join(directory, path)
         if not self._config.enabled:  # the file may exist on another machine only
             return {}
         try:
-            return envfile.read(self.env_file)
+            return envfile.read(path)
         except ConfigError as error:
-            self._fault(("env_file",), error.message)
+            self.fault(("env_file",), error.message)
             return {}
 
     def _shown(self, parts: list[Shown], secrets: frozenset[str]) -> ShownCommand:
@@ -359,19 +327,3 @@ class _Resolving:
             env=dict(zip(self._config.env, texts[args_end:-1], strict=True)),
             cwd=texts[-1],
         )
-
-    def _hint(self, variable: str) -> str:
-        since = self._around.since
-        if since is None:
-            whose = "What counts is the environment that mcpd is started with"
-        else:
-            whose = f"What counts is the daemon's environment, as it has been since {since}"
-        return f"{whose}: {remedy_of_unset(variable)}"
-
-    def _warn(self, key: KeyPath, message: str) -> None:
-        self._findings.warning((*self._path, *key), message, server=self._name)
-
-    def _fault(self, key: KeyPath, message: str) -> None:
-        self._is_whole = False
-        record = self._findings.error if self._config.enabled else self._findings.warning
-        record((*self._path, *key), message, server=self._name)

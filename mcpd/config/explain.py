@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -11,10 +11,12 @@ import msgspec
 from mcpd.config.entry import ServerEntry, masked
 from mcpd.config.load import Loaded
 from mcpd.config.problems import printable
+from mcpd.config.remote import RemoteConfig, as_written
 from mcpd.config.schema import ServerConfig
 from mcpd.redact import MASK
 
-_LAUNCH = ("command", "args", "env", "cwd")
+_TOLD = ("command", "args", "env", "cwd", "url", "headers", "auth")
+"""Keys with lines of their own."""
 
 
 def report(loaded: Loaded) -> tuple[str, int]:
@@ -72,13 +74,17 @@ def _values(entry: ServerEntry) -> Iterator[tuple[str, str]]:
     values = masked(entry)
     if not values:
         return
-    yield "command", " ".join(_word(word) for word in (values["command"], *values["args"]))
-    for name, value in values["env"].items():
-        yield "env", f"{printable(name)}={_word(value)}"
-    yield "cwd", printable(values["cwd"])
-    defaults = msgspec.to_builtins(ServerConfig(command=""))
+    if entry.shown_remote is not None:
+        yield from _remote(values)
+        defaults = {**as_written(RemoteConfig(url="")), **msgspec.to_builtins(ServerConfig())}
+    else:
+        yield "command", " ".join(_word(word) for word in (values["command"], *values["args"]))
+        for name, value in values["env"].items():
+            yield "env", f"{printable(name)}={_word(value)}"
+        yield "cwd", printable(values["cwd"])
+        defaults = msgspec.to_builtins(ServerConfig())
     for key, value in values.items():
-        if key in _LAUNCH or key == "enabled":
+        if key in _TOLD or key == "enabled":
             continue
         if isinstance(value, dict):
             for inner, content in value.items():
@@ -86,6 +92,17 @@ def _values(entry: ServerEntry) -> Iterator[tuple[str, str]]:
                     yield "setting", f"{key}.{inner} = {_setting(content)}"
         elif value != defaults[key]:
             yield "setting", f"{key} = {_setting(value)}"
+
+
+def _remote(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "url", printable(values["url"])
+    for name, value in values["headers"].items():
+        yield "header", f"{printable(name)}: {printable(value)}"
+    auth = values["auth"]
+    if isinstance(auth, dict):
+        more = (f"{key} = {_setting(value)}" for key, value in auth.items() if key != "type")
+        auth = ", ".join((auth["type"], *more))
+    yield "auth", auth
 
 
 def _setting(value: Any) -> str:

@@ -88,13 +88,17 @@ class Table:
 
     def inner(self, key: str, readers: Mapping[str, Reader]) -> dict[str, object]:
         """Read a table within this one, and warn of its unknown keys."""
+        table = self.within(key)
+        table.warn_of_unknown(readers)
+        return table.read_all(readers)
+
+    def within(self, key: str) -> Table:
+        """Return the table within this one; an empty one if it is missing or none (recorded)."""
         content = self.content.get(key, {})
         if not isinstance(content, dict):
             self.error(key, "expected a table")
-            return {}
-        table = Table(content, (*self.path, key), self._findings, self._server)
-        table.warn_of_unknown(readers)
-        return table.read_all(readers)
+            content = {}
+        return Table(content, (*self.path, key), self._findings, self._server)
 
     def warn_of_unknown(self, known: Iterable[str]) -> None:
         """Warn of each unknown key, and suggest the nearest known one."""
@@ -109,6 +113,10 @@ class Table:
         """Record an error of a key, or of the table as a whole."""
         path = self.path if key is None else (*self.path, key)
         self._findings.error(path, message, server=self._server)
+
+    def error_within(self, place: KeyPath, message: str) -> None:
+        """Record an error of a key in a table within this one."""
+        self._findings.error((*self.path, *place), message, server=self._server)
 
     def warning(self, key: str, message: str) -> None:
         """Record a warning about a key."""

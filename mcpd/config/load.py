@@ -9,11 +9,12 @@ import msgspec
 
 from mcpd import paths
 from mcpd.config import tables
-from mcpd.config.entry import ServerEntry, Surroundings, build, name_fault
+from mcpd.config.entry import ServerEntry, build, name_fault
 from mcpd.config.files import jsonc, toml, trust
 from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
+from mcpd.config.resolving import Surroundings
 from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.errors import ConfigError
 
@@ -51,8 +52,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     replaced: tuple[Replaced, ...] = ()
-    env_files: frozenset[str] = frozenset()
-    """The ``env_file`` of all entries, whether they exist or not."""
+    named_files: frozenset[str] = frozenset()
+    """The files that entries name (variables, certificates, keys), whether they exist or not."""
 
     broken: bool = False
 
@@ -136,8 +137,8 @@ class _Merge:
             files=tuple(self._files),
             found=tuple(self._found),
             replaced=tuple(self._replaced),
-            env_files=frozenset(
-                entry.env_file for entry in self._entries.values() if entry.env_file is not None
+            named_files=frozenset(
+                file for entry in self._entries.values() for file in entry.named_files
             ),
             broken=self._is_broken,
         )

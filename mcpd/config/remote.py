@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
+
+OF_KIND: Final[Mapping[str, Sequence[str]]] = {
+    "auto": ("scopes",),
+    "none": (),
+    "bearer": ("token",),
+    "api-key": ("key", "header"),
+    "basic": ("username", "password"),
+    "oauth": (
+        "client_id",
+        "client_secret",
+        "client_metadata_url",
+        "scopes",
+        "redirect_port",
+        "grant",
+        "key_file",
+        "key_algorithm",
+    ),
+}
+"""The fields of ``AuthConfig`` that count for each kind."""
 
 Seconds = float
 
@@ -93,3 +113,20 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_insecure: bool = False
     """Whether ``http://`` may lead to a host that is not loopback."""
+
+    @property
+    def can_sign_in(self) -> bool:
+        """Whether requests can be authorised by a sign-in, and nothing else does it."""
+        has_own = any(name.lower() == "authorization" for name in self.headers)
+        return self.auth.kind == "oauth" or (self.auth.kind == "auto" and not has_own)
+
+
+def as_written(remote: RemoteConfig) -> dict[str, Any]:
+    """Return the values as an entry has them; ``auth`` has only what counts for its kind."""
+    values: dict[str, Any] = msgspec.to_builtins(remote)
+    auth = values["auth"]
+    which = auth["kind"]
+    usual = msgspec.to_builtins(AuthConfig())
+    own = {key: auth[key] for key in OF_KIND[which] if auth[key] != usual[key]}
+    values["auth"] = {"type": which, **own} if own else which
+    return values

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from mcpd.config.addresses import Address, parse
+from mcpd.config.remote import RemoteConfig
 
 Seconds = float
 Bytes = int
@@ -47,8 +48,11 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One ``[servers.NAME]`` table as written; ``ResolvedCommand`` has its variables resolved."""
 
-    command: str
+    command: str = ""
     """Program to run, found on the ``PATH`` of its environment. Never given to a shell."""
+
+    remote: RemoteConfig | None = None
+    """How it is reached by URL, in place of everything about a process."""
 
     args: tuple[str, ...] = ()
     """Arguments of the program, one string each."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from mcpd.config import remote_table
 from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
-from mcpd.config.problems import printable
+from mcpd.config.remote import RemoteConfig
+from mcpd.config.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
 from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 from mcpd.config.values import (
     Reader,
@@ -112,10 +114,18 @@ _SECONDS_ALIASES: Final = (
 _DENY_ALIASES: Final = ("disabled_tools", "excluded_tools")
 _TRANSPORTS: Final = ("type", "transport", "transportType")
 _LOCAL: Final = ("stdio", "local")
-_OVER_HTTP: Final = ("http", "streamable-http", "streamablehttp", "sse")
-_ABSENT: Final = (None, "")
-"""Values that some clients write for a missing one."""
-_URLS: Final = ("url", "httpUrl", "serverUrl")
+OF_PROCESS: Final = (
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "inherit_env",
+    "env_file",
+    "stop_scope",
+    "memory_max",
+)
+"""Keys that mean nothing for a server without a process."""
+
 _KNOWN: Final = (
     *SERVER,
     "restart",
@@ -125,30 +135,34 @@ _KNOWN: Final = (
     *_DENY_ALIASES,
     *(alias for alias, _ in _SECONDS_ALIASES),
     *_TRANSPORTS,
-    *_URLS,
+    *URLS,
+    *remote_table.ALL,
 )
-_REMOTE: Final = "remote servers are not supported yet, only those with a command"
 
 
-def server(
-    content: object, path: KeyPath, name: str, findings: Findings
-) -> tuple[ServerConfig | None, bool]:
-    """Read one server's table in any client's dialect, and record its problems in ``findings``.
+class Read(NamedTuple):
+    """One server's table as read."""
 
-    Returns:
-        The values, or ``None`` if any is invalid; and whether the entry is enabled, which is known
-        in both cases.
-    """
+    config: ServerConfig | None
+    """The values, ``None`` if any is invalid."""
+
+    enabled: bool
+    """Whether the entry is enabled, which is known in both cases."""
+
+    spelled: Spelled
+    """Where the texts of a remote server are written."""
+
+
+def server(content: object, path: KeyPath, name: str, findings: Findings) -> Read:
+    """Read one server's table in any client's dialect, and record its problems in ``findings``."""
     if not isinstance(content, dict):
         findings.error(path, f"expected a table, not {kind(content)}", server=name)
-        return None, True
+        return Read(None, True, {})
     table = Table(content, path, findings, name)
     enabled = _enabled(table)
-    if _is_remote(table):
-        return None, enabled
-    found = table.read_all({key: SERVER[key] for key in SERVER if key != "enabled"})
-    if "command" not in content:
-        table.error(None, "command is missing: expected the program to run")
+    remote, spelled = _remote(table)
+    others = ("enabled", *(OF_PROCESS if given(content, URLS) else ()))
+    found = table.read_all({key: SERVER[key] for key in SERVER if key not in others})
     _read_seconds_aliases(table, found)
     restart = RestartConfig(**_known(table.inner("restart", RESTART)))
     tools = _tools(table)
@@ -157,8 +171,11 @@ def server(
         why = "a process that all sessions share has no session's roots"
         table.error("roots", f'{why}: write sharing = "session" or "workspace", or the roots')
     if any(problem.severity == "error" for problem in findings.problems):
-        return None, enabled
-    return ServerConfig(**_known(found), enabled=enabled, restart=restart, tools=tools), enabled
+        return Read(None, enabled, spelled)
+    config = ServerConfig(
+        **_known(found), remote=remote, enabled=enabled, restart=restart, tools=tools
+    )
+    return Read(config, enabled, spelled)
 
 
 def daemon(tables: list[Table]) -> DaemonConfig:
@@ -216,28 +233,48 @@ def _enabled(table: Table) -> bool:
     return not off_by(table.content)
 
 
-def _is_remote(table: Table) -> bool:
-    for key in _URLS:
-        if table.content.get(key) not in _ABSENT:
-            table.error(key, _REMOTE)
-            return True
-    for key in _TRANSPORTS:
-        given = table.content.get(key)
-        if given in _ABSENT or (isinstance(given, str) and given.lower() in _LOCAL):
-            continue
-        table.error(key, _transport_fault(given))
-        return True
-    return False
+def _remote(table: Table) -> tuple[RemoteConfig | None, Spelled]:
+    """Read how a server is reached by URL; ``None`` for one with a command.
+
+    Records the keys that do not go together.
+    """
+    key, transport = _transport(table)
+    addresses = given(table.content, URLS)
+    if not addresses and transport not in TRANSPORTS.values():
+        if "command" not in table.content:
+            table.error(None, "command is missing: expected the program to run, or a url")
+        for other in given(table.content, remote_table.ALL):
+            table.error(other, "is about a server that is reached by URL, and this one has none")
+        return None, {}
+    for other in given(table.content, OF_PROCESS):
+        if other == "command":
+            table.error(other, f"{', '.join(addresses)} is given too: a server has one of them")
+        else:
+            table.error(other, "is about a process, and a server that is reached by URL has none")
+    if not addresses:
+        table.error(key, "url is missing: expected the address of the server")
+        return None, {}
+    if transport in _LOCAL:
+        table.error(key, f'"{transport}" is a process, and {addresses[0]} is given')
+        return None, {}
+    return remote_table.remote(table, transport or "auto")
 
 
-def _transport_fault(given: object) -> str:
-    """Return the error of a transport other than a process's pipes."""
-    if not isinstance(given, str):
-        return f"expected {' or '.join(_LOCAL)}, not {kind(given)}"
-    named = f'"{printable(given[:50])}"'
-    if given.lower().replace("_", "-") in _OVER_HTTP:
-        return f"{named}: {_REMOTE}"
-    return f"unknown transport {named}: known are {', '.join((*_LOCAL, *_OVER_HTTP[:2], 'sse'))}"
+def _transport(table: Table) -> tuple[str | None, str | None]:
+    """Return the key that names what carries the messages, and what it is; ``None`` for none."""
+    names = [key for key in _TRANSPORTS if table.content.get(key) not in ABSENT]
+    if not names:
+        return None, None
+    value = table.content[names[0]]
+    known = {**dict.fromkeys(_LOCAL, "stdio"), **TRANSPORTS}
+    found = None if not isinstance(value, str) else known.get(value.lower().replace("_", "-"))
+    if found is None:
+        wrong = "an unknown word" if isinstance(value, str) else kind(value)
+        table.error(names[0], f"expected one of {', '.join(known)}, not {wrong}")
+    for other in names[1:]:
+        if table.content[other] != value:
+            table.warning(other, f"{names[0]} is given too, and counts")
+    return names[0], found
 
 
 def _read_seconds_aliases(table: Table, found: dict[str, object]) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from mcpd.config.addresses import parse
+from mcpd.config.addresses import MOST_PORT, parse
 
 Reader = Callable[[object], Any]
 """Converts a value of a file to the schema's type; raises ``Expected``."""
@@ -18,6 +18,9 @@ SECONDS_LIMIT = 1e9
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|sec|m|min|h|d)")
 _DURATION_UNITS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b)", re.IGNORECASE)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+"""A name of a header (RFC 9110, section 5.1)."""
+
 _SIZE_UNITS = {
     "b": 1,
     "kb": 1000,
@@ -276,4 +279,73 @@ def extensions(value: object) -> tuple[str, ...]:
 def _extension(_: int, value: str) -> str:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", value):
         raise Expected('an extension such as "io.modelcontextprotocol/ui"')
+    return value
+
+
+def headers(value: object) -> dict[str, str]:
+    """Read a table of headers: valid names, and strings as values."""
+    if not isinstance(value, dict):
+        raise Expected(f"a table of strings, not {kind(value)}")
+    return dict(zip(value, _each(value.items(), _header), strict=True))
+
+
+def _header(name: str, content: object) -> str:
+    header_name(name)
+    return _quoted_text(content)
+
+
+def header_name(value: object) -> str:
+    """Read a name of a header."""
+    found = text(value)
+    if not _TOKEN.fullmatch(found):
+        raise Expected("a name of a header: letters, digits and hyphens")
+    return found
+
+
+def header_fault(value: str) -> str | None:
+    """Return what is wrong with the value of a header, or ``None`` (RFC 9110, section 5.5)."""
+    if any((char < " " and char != "\t") or char == "\x7f" for char in value):
+        return "expected one line, without line breaks and control characters"
+    return None
+
+
+def variables(value: object) -> dict[str, str]:
+    """Read a table of names of variables, as the templates that have their values."""
+    if not isinstance(value, dict):
+        raise Expected(f"a table of names of variables, not {kind(value)}")
+    return dict(zip(value, _each(value.items(), lambda _, name: variable(name)), strict=True))
+
+
+def variable(value: object) -> str:
+    """Read the name of a variable, as the template that has its value."""
+    if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise Expected("the name of a variable")
+    return f"${{{value}}}"
+
+
+def positive_seconds(value: object) -> float:
+    """Read a duration that is not 0."""
+    found = seconds(value)
+    if not found:
+        raise Expected("more than 0 seconds")
+    return found
+
+
+def port(value: object) -> int:
+    """Read a port; 0 is any that is free."""
+    found = count(value)
+    if found > MOST_PORT:
+        raise Expected(f"a port from 0 to {MOST_PORT}")
+    return found
+
+
+def scopes(value: object) -> tuple[str, ...]:
+    """Read scopes of OAuth: a list, or text with blanks between them."""
+    found = value.split() if isinstance(value, str) else value
+    return tuple(_each(enumerate(texts(found)), _scope))
+
+
+def _scope(_: int, value: str) -> str:
+    if not re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]+", value):  # RFC 6749, section 3.3
+        raise Expected("a scope: one word without quotes")
     return value

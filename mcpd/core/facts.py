@@ -70,6 +70,14 @@ class ServerFailed(msgspec.Struct, frozen=True):
     failure: Failure
 
 
+class LoginRequired(msgspec.Struct, frozen=True):
+    """Somebody must sign in before the server can be used."""
+
+    server: str
+    slot: SlotId
+    failure: Failure
+
+
 class ServerStopping(msgspec.Struct, frozen=True):
     """A process is being stopped."""
 
@@ -240,6 +248,7 @@ Fact = (
     | ServerCrashed
     | ServerBackoff
     | ServerFailed
+    | LoginRequired
     | ServerStopping
     | ServerStopped
     | SignedIn

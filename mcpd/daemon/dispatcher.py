@@ -44,6 +44,7 @@ class Dispatcher:
         self._handlers: dict[type[Any], Callable[[Any], None]] = {
             cmd.ToSession: self._to_session,
             cmd.ToServer: self._to_server,
+            cmd.Introduced: self._introduced,
             cmd.SessionElements: self._session_elements,
             cmd.ServerElements: self._server_elements,
             cmd.CloseSession: self._close_session,
@@ -144,9 +145,14 @@ class Dispatcher:
         channel = self.channels.get(command.slot)
         wire_id = command.wire_id
         if channel is not None and not channel.write(
-            command.data, wire_id, cancels=command.cancels
+            command.data, wire_id, cancels=command.cancels, routing=command.routing
         ):
             self.dispatch(WriteRefused(command.slot, wire_id, not channel.is_open))
+
+    def _introduced(self, command: cmd.Introduced) -> None:
+        channel = self.channels.get(command.slot)
+        if channel is not None:
+            channel.introduced(command.version)
 
     def _session_elements(self, command: cmd.SessionElements) -> None:
         outbox = self.outboxes.get(command.session)

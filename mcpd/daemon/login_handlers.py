@@ -12,7 +12,7 @@ from mcpd.daemon.servers.control import ServerControl
 from mcpd.signin import credentials
 from mcpd.signin.credentials import Credentials
 from mcpd.signin.file import StoreError
-from mcpd.signin.logins import NotNeeded, can_sign_in
+from mcpd.signin.logins import NotNeeded
 from mcpd.signin.signins import SignIns
 from mcpd.upstreams.http.spec import RemoteSpec
 
@@ -87,7 +87,7 @@ class LoginHandlers:
         spec = server.backend
         if not isinstance(spec, RemoteSpec):
             return Failure("unsupported", f"{name} is a process: nobody signs in to it", name)
-        if not can_sign_in(spec.remote):
+        if not spec.remote.can_sign_in:
             kind = spec.remote.auth.kind
             why = (
                 f"its auth is {kind}" if kind not in ("auto", "oauth") else "it has a header for it"

@@ -91,15 +91,15 @@ class Reloader:
         the configuration names are known only after reading it, and are read again.
         """
         wanted = self._registry.daemon.watch and not self._is_closed
-        env_files = self._registry.loaded.env_files
+        named_files = self._registry.loaded.named_files
         watch = self._watch
-        if watch is not None and (not wanted or watch.private != env_files):
+        if watch is not None and (not wanted or watch.private != named_files):
             watch.close()
             self._watch = None
         if wanted and self._watch is None:
             files = candidates(self._explicit, os.environ)
-            self._watch = FileWatch(files, self._on_change, private=env_files)
-            if env_files - (frozenset() if watch is None else watch.private):
+            self._watch = FileWatch(files, self._on_change, private=named_files)
+            if named_files - (frozenset() if watch is None else watch.private):
                 self._on_change()
 
     def close(self) -> None:

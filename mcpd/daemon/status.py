@@ -19,6 +19,7 @@ from mcpd.api.status import (
     StartingStatus,
     State,
 )
+from mcpd.config.urls import public_part
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.servers.server import Server
@@ -28,6 +29,8 @@ from mcpd.supervise.process import Child
 from mcpd.supervise.proctable import memory
 from mcpd.supervise.proctable.procfs import Stat
 from mcpd.supervise.reaper import Reaper
+from mcpd.upstreams.http.spec import RemoteSpec
+from mcpd.upstreams.run import Connection
 from mcpd.upstreams.slot import Slot
 from mcpd.upstreams.stdio.run import process_of
 from mcpd.upstreams.supervisor import Supervisor
@@ -97,6 +100,7 @@ class Snapshot:
         children = [child for slot in slots if (child := process_of(slot)) is not None]
         main = next((slot for slot in slots if slot.run is not None), None)
         main = main or next(iter(slots), None)
+        connection = None if main is None or main.run is None else main.run.connection
         is_shared = sharing == "shared"
         error = _last_error(server, slots)
         status: ServerStatus = {
@@ -104,7 +108,7 @@ class Snapshot:
             "state": self._state(server, slots, is_held=is_held),
             "held": is_held,
             "enabled": server.configured.enabled,
-            "transport": _transport(server),
+            "transport": _transport(server, connection),
             "sharing": sharing if config is not None else "shared",
             "sharing_reason": reason or server.sharing_reason,
             "interactive": _interactive(server, report),
@@ -132,6 +136,13 @@ class Snapshot:
             "last_error_at": error.at,
             "last_error_kind": error.kind,
         }
+        if config is not None and config.remote is not None:
+            latency_s = None if connection is None else connection.latency_s
+            status["url"] = _public_url(server)
+            status["auth"] = config.remote.auth.kind if connection is None else connection.auth
+            status["latency_ms"] = None if latency_s is None else round(latency_s * 1000, 1)
+            if connection is not None and connection.waits is not None:
+                status["waits"] = connection.waits
         if status["state"] == "starting":
             first = next(each for each in slots if _state_of(each) == "starting")
             status["starting"] = self._starting(first)
@@ -248,9 +259,23 @@ def _interactive(server: Server, report: EntryReport) -> InteractiveStatus:
     }
 
 
-def _transport(server: Server) -> str:
-    """Return what carries a server's messages; ``stdio`` too where its entry is wrong."""
+def _transport(server: Server, connection: Connection | None) -> str:
+    """Return what carries a server's messages, as far as that is known.
+
+    ``stdio`` also where its entry is wrong.
+    """
+    if connection is not None:
+        return connection.transport
+    config = server.configured.config
+    if config is not None and config.remote is not None:
+        return "sse" if config.remote.transport == "sse" else RemoteSpec.transport
     return "stdio" if server.backend is None else server.backend.transport
+
+
+def _public_url(server: Server) -> str:
+    """Return the address of a remote server without what may be secret; empty if unknown."""
+    shown = server.configured.shown_remote
+    return "" if shown is None else public_part(shown.url)
 
 
 def _version(report: EntryReport) -> str | None:

@@ -53,6 +53,10 @@ from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import UpstreamHost
+from mcpd.upstreams.http.authorizer import Authorizer
+from mcpd.upstreams.http.host import RemoteHost
+from mcpd.upstreams.http.spec import RemoteSpec
+from mcpd.upstreams.http.static import StaticAuthorizer
 from mcpd.upstreams.run import Backend
 from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
@@ -214,6 +218,12 @@ class Daemon:
             umask=start.umask,
             nofile_soft=start.nofile_soft,
         )
+        self.hosts[RemoteSpec] = RemoteHost(
+            authorizer=self._authorizer,
+            environment=registry.environment,
+            settings=self._settings,
+            memory=self.mux.memory,
+        )
         self.supervisor = Supervisor(
             self.hosts,
             servers=registry,
@@ -368,6 +378,12 @@ class Daemon:
             tell=self.facts.publish,
             trouble=self.notices.sign_in_trouble,
         )
+
+    def _authorizer(self, spec: RemoteSpec) -> Authorizer:
+        """Return what authorises the requests to a server."""
+        if spec.remote.can_sign_in:
+            return self.signins.authorizer(spec.server, spec.remote)
+        return StaticAuthorizer(spec.server, spec.remote.auth)
 
     async def end_logins(self) -> None:
         """End the sign-ins that are in progress."""

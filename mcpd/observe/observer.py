@@ -149,6 +149,7 @@ class Observer:
         | facts.ServerCrashed
         | facts.ServerBackoff
         | facts.ServerFailed
+        | facts.LoginRequired
         | facts.ServerStopping
         | facts.ServerStopped,
     ) -> None:
@@ -183,6 +184,11 @@ class Observer:
                 log.error("server.failed", reason=text)
                 self._note(server, "mcpd", "failed too often, is not started any more by itself")
                 self._event("server.failed", server=server, message=text, kind=fact.failure.kind)
+            case facts.LoginRequired():
+                text = self._mask(server, fact.failure.message)
+                log.warning("server.login_required", reason=text)
+                self._note(server, "mcpd", text)
+                self._event("server.login_required", server=server, message=text)
             case facts.ServerStopping():
                 text = self._mask(server, fact.reason)
                 log.info("server.stopping", reason=text)

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from mcpd import tasks
-from mcpd.config.remote import RemoteConfig
 from mcpd.core.facts import Failure
 from mcpd.signin.authorizer import OAuthAuthorizer
 from mcpd.signin.credentials import Credentials
@@ -23,9 +22,6 @@ PASTE_S: Final = 1.0
 
 SETTLE_S: Final = 15.0
 """Seconds that a sign-in waits for the server to be ready with it."""
-
-SIGNS_IN: Final = ("auto", "oauth")
-"""Kinds of ``auth`` with which somebody can sign in."""
 
 
 class NotNeeded(msgspec.Struct, frozen=True):
@@ -147,12 +143,6 @@ class Logins:
 
 async def _ignore(work: Awaitable[Failure | None]) -> None:
     await work
-
-
-def can_sign_in(remote: RemoteConfig) -> bool:
-    """Tell whether somebody can sign in to a server with this entry."""
-    has_own = any(name.lower() == "authorization" for name in remote.headers)
-    return remote.auth.kind in SIGNS_IN and not has_own
 
 
 def _failed(server: str, why: str) -> Failure:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from typing import Any, Final
 
 from mcpd.config.remote import RemoteConfig
 from mcpd.signin import tls
-from mcpd.signin.addresses import AddressRefused, Policy, host_of, is_loopback
+from mcpd.signin.addresses import AddressRefused, Policy, host_of
 from mcpd.signin.token_requests import Post, Reply, Unanswered
+from mcpd.upstreams.http.proxies import proxy_for
 
 TIMEOUT_S: Final = 30.0
 _MOST_BYTES: Final = 1024 * 1024
@@ -34,7 +36,6 @@ async def post(request: Post, remote: RemoteConfig) -> Reply | Unanswered:
                     policy.check_address(each["host"], host)
             return found
 
-    uses_environment = remote.proxy == "env" and not is_loopback(request.url)
     sent = False
 
     async def on_sent(*_: object) -> None:
@@ -55,7 +56,6 @@ async def post(request: Post, remote: RemoteConfig) -> Reply | Unanswered:
         async with (
             aiohttp.ClientSession(
                 connector=connector,
-                trust_env=uses_environment,
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 trace_configs=[trace],
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -65,7 +65,7 @@ async def post(request: Post, remote: RemoteConfig) -> Reply | Unanswered:
                 data=request.body,
                 headers=request.headers,
                 allow_redirects=False,
-                proxy=remote.proxy if "://" in remote.proxy else None,
+                proxy=proxy_for(request.url, remote.proxy, os.environ),
             ) as response,
         ):
             return Reply(response.status, await _body(response))

@@ -10,7 +10,13 @@ from typing import Any, Final, Protocol, assert_never
 from mcpd import tasks
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
-from mcpd.core.interface.events import ProbeRead, ServerDown, ServerUp
+from mcpd.core.interface.events import (
+    ProbeRead,
+    RequestFailed,
+    ServerDown,
+    ServerUp,
+    WriteRefused,
+)
 from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
 from mcpd.core.lifecycle.machine import AfterStop
 from mcpd.core.lifecycle.states import State
@@ -55,7 +61,9 @@ class Events(Protocol):
     def channels(self) -> MutableMapping[SlotId, Channel]:
         """What carries frames to the server of each slot."""
 
-    def dispatch(self, event: ServerUp | ServerDown | ProbeRead) -> None:
+    def dispatch(
+        self, event: ServerUp | ServerDown | ProbeRead | WriteRefused | RequestFailed
+    ) -> None:
         """Let the mux react, before anything else happens to the slot."""
 
     def arm(self) -> None:
@@ -145,6 +153,22 @@ class Driver:
         if not run.is_down:
             self.input(slot, lambda now: slot.machine.exited(now, failure, is_clean=is_clean))
 
+    def forgotten(self, slot: Slot, run: Run, failure: Failure) -> None:
+        """Replace a run that its server does not know any more."""
+        if not run.is_down:
+            failure = masked(failure, self._servers.log(slot.server).redactor)
+            self._servers.log(slot.server).add("mcpd", f"{failure.message}; connected again")
+            self.input(slot, lambda now: slot.machine.renew(now, failure))
+
+    def unsent(self, slot: Slot, wire_id: int) -> None:
+        """Have a request that was not read go to the next run."""
+        self._events.dispatch(WriteRefused(slot.id, wire_id, is_gone=True))
+
+    def failed(self, slot: Slot, wire_id: int, failure: Failure, *, may_repeat: bool) -> None:
+        """End a request that will not be answered, or have it sent once more."""
+        failure = masked(failure, self._servers.log(slot.server).redactor)
+        self._events.dispatch(RequestFailed(slot.id, wire_id, failure, may_repeat))
+
     # -- the machines -----------------------------------------------------------------------------
 
     def _do(self, slot: Slot, actions: list[Action]) -> None:
@@ -174,7 +198,7 @@ class Driver:
         if failure is not None:
             slot.failed_at = datetime.now(UTC)
         is_clean = change.state is State.STOPPED and is_clean_exit(failure)
-        if failure is not None and not is_clean:
+        if failure is not None and not is_clean and change.state is not State.LOGIN:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
         match change.state:
             case State.READY if run is not None:
@@ -188,6 +212,8 @@ class Driver:
                 tell(facts.ServerBackoff(server, slot.id, wait, change.failures))
             case State.FAILED if failure is not None:
                 tell(facts.ServerFailed(server, slot.id, failure))
+            case State.LOGIN if failure is not None:
+                tell(facts.LoginRequired(server, slot.id, failure))
             case State.STOPPING:
                 slot.step = None
                 slot.reason = next((a.failure.message for a in actions if isinstance(a, Down)), "")

@@ -40,6 +40,15 @@ class Reports(Protocol):
     def ended(self, slot: Slot, run: Run, failure: Failure, *, is_clean: bool) -> None:
         """The run ended by itself. ``is_clean``: as a server does that has nothing to do."""
 
+    def forgotten(self, slot: Slot, run: Run, failure: Failure) -> None:
+        """The server does not know this run any more, and takes another at once."""
+
+    def unsent(self, slot: Slot, wire_id: int) -> None:
+        """The server has not read this request; ``ended`` or ``forgotten`` follows."""
+
+    def failed(self, slot: Slot, wire_id: int, failure: Failure, *, may_repeat: bool) -> None:
+        """The server will not answer this request. ``may_repeat``: where that does no harm."""
+
 
 class UpstreamHost(Protocol[Backend_contra]):
     """Starts one kind of upstream. The supervisor decides when, and when a run ends."""

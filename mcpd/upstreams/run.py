@@ -11,6 +11,7 @@ import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.rules import Rules
+from mcpd.core.mcp.routing import Routing
 from mcpd.core.policy.runners import Package
 from mcpd.core.wire.framing import Frame, Oversized
 
@@ -39,6 +40,22 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     """What a start downloads first. Starts that fill the same cache run one after the other."""
 
 
+class Connection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run knows of its connection, as ``mcpd/status`` shows it: never a secret."""
+
+    transport: str
+    """What was found to carry the messages: ``http`` or ``sse``."""
+
+    auth: str
+    """How requests are authorised."""
+
+    latency_s: float | None = None
+    """Seconds from the last request of ours to the beginning of its response."""
+
+    waits: str | None = None
+    """What a request waits for before it is sent again, such as ``Retry-After``."""
+
+
 class Channel(Protocol):
     """Carries frames to one server."""
 
@@ -46,13 +63,23 @@ class Channel(Protocol):
     def is_open(self) -> bool:
         """Whether anything can be written."""
 
-    def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
+    def write(
+        self,
+        data: bytes,
+        wire_id: int = 0,
+        *,
+        cancels: int = 0,
+        routing: Routing | None = None,
+    ) -> bool:
         """Write a frame, without blocking; return ``False`` when it was refused.
 
         ``wire_id`` is that of a request, 0 for any other message. ``cancels`` is the wire id of
         the request that this frame cancels: it overtakes frames that are queued, and where the
-        request is one of them, neither is written.
+        request is one of them, neither is written. ``routing`` is what headers say of a request.
         """
+
+    def introduced(self, version: str) -> None:
+        """Note which revision of MCP the server speaks: its handshake is done."""
 
     def bring(self, elements: list[bytes]) -> None:
         """Deliver the elements of an array that the server sent, before any other frame."""
@@ -81,6 +108,11 @@ class Run(abc.ABC):
     @property
     def pid(self) -> int | None:
         """The process, ``None`` where there is none."""
+        return None
+
+    @property
+    def connection(self) -> Connection | None:
+        """The connection, ``None`` where there is none, or none yet."""
         return None
 
     @property

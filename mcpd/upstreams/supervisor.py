@@ -10,7 +10,7 @@ from typing import Any
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.interface.commands import OpenSlot
 from mcpd.core.interface.events import ServerDown
-from mcpd.core.lifecycle.failures import crash_loop
+from mcpd.core.lifecycle.failures import unstartable
 from mcpd.core.lifecycle.machine import AfterStop
 from mcpd.core.lifecycle.start_timeout import StartTimeouts
 from mcpd.core.lifecycle.states import State
@@ -99,8 +99,8 @@ class Supervisor:
             self._events.dispatch(ServerDown(ident, refusal, True, False))
             return
         self._driver.input(slot, slot.machine.start_on_demand)
-        if slot.machine.state is State.FAILED:
-            failure = crash_loop(slot.server, slot.machine.last_failure)
+        if slot.machine.state in (State.FAILED, State.LOGIN):
+            failure = unstartable(slot.server, slot.machine.last_failure)
             self._events.dispatch(ServerDown(ident, failure, False, False))
 
     def busy(self, ident: SlotId) -> None:
@@ -190,9 +190,9 @@ class Supervisor:
         self._start_timeouts.of(launch).reset()
 
     def clear_failed(self, ident: SlotId, reason: str) -> None:
-        """Let a server that failed too often start again."""
+        """Let a server start again that failed too often, or waits for somebody to sign in."""
         slot = self._slots.get(ident)
-        if slot is not None and slot.machine.state is State.FAILED:
+        if slot is not None and slot.machine.state in (State.FAILED, State.LOGIN):
             self._driver.stop(slot, Failure("server_stopped", reason, slot.server, True))
 
     def note_problem(self, ident: SlotId, failure: Failure) -> None:

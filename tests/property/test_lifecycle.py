@@ -17,6 +17,9 @@ from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.lifecycle.states import State
 
 DEATH = Failure("server_crashed", "died", "echo")
+LOCKED_OUT = Failure("login_required", "sign in", "echo")
+UNAUTHORIZED = Failure("unauthorized", "wrong key", "echo")
+FORGOTTEN = Failure("connect_failed", "the session is gone", "echo")
 PROBED = Failure("server_stopped", "said nothing", "echo")
 STOP = Failure("server_stopped", "stopped", "echo")
 ROLLS = st.floats(0, 1, exclude_max=True)
@@ -87,7 +90,7 @@ class Lifecycle(RuleBasedStateMachine):
 
     def input(self, actions: list[Action]) -> None:
         self.do(actions)
-        if self.machine.state is State.FAILED:
+        if self.machine.state in (State.FAILED, State.LOGIN):
             self.waits = False  # the shell answers at once
 
     @rule(roll=ROLLS)
@@ -145,9 +148,21 @@ class Lifecycle(RuleBasedStateMachine):
         self.in_vain = 0.0
 
     @precondition(lambda self: self.has_process and self.is_heard)
+    @rule(why=st.sampled_from([DEATH, LOCKED_OUT, UNAUTHORIZED]))
+    def it_is_refused(self, why: Failure) -> None:
+        was_starting = self.machine.state is State.STARTING
+        self.input(self.machine.start_refused(self.now, why))
+        if was_starting and why is not DEATH:
+            assert self.machine.state is (State.LOGIN if why is LOCKED_OUT else State.FAILED)
+
+    @precondition(lambda self: self.has_process and self.is_heard)
     @rule()
-    def it_is_refused(self) -> None:
-        self.input(self.machine.start_refused(self.now, DEATH))
+    def it_has_forgotten_us(self) -> None:
+        was_ready, restarts = self.machine.state is State.READY, self.machine.restarts
+        self.input(self.machine.renew(self.now, FORGOTTEN))
+        if was_ready:
+            assert self.machine.state is State.STARTING and self.machine.restarts == restarts
+            assert self.machine.last_failure is not FORGOTTEN
 
     @precondition(lambda self: self.has_process and self.is_heard)
     @rule(is_on=st.booleans())
@@ -203,7 +218,7 @@ class Lifecycle(RuleBasedStateMachine):
     def what_it_waits_for_will_come(self) -> None:
         """In each state something is to happen, or nobody waits."""
         match self.machine.state:
-            case State.STOPPED | State.FAILED:
+            case State.STOPPED | State.FAILED | State.LOGIN:
                 assert not self.waits, "somebody waits, and nothing is going to happen"
             case State.STARTING:
                 is_queued = self.machine.generation in self.turns

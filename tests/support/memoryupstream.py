@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from mcpd.core.facts import Failure
 from mcpd.core.lifecycle.rules import Rules
+from mcpd.core.mcp.routing import Routing
 from mcpd.ids import SessionId
 from mcpd.upstreams.host import NotStarted, Reports
 from mcpd.upstreams.run import Backend, Frames, Run
@@ -44,10 +45,18 @@ class MemoryChannel:
         self.is_open = True
         self.is_full = False
         self.answers_calls = True
+        self.version = ""
         self.received: list[Json] = []
         self._frames = frames
 
-    def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
+    def write(
+        self,
+        data: bytes,
+        wire_id: int = 0,
+        *,
+        cancels: int = 0,
+        routing: Routing | None = None,
+    ) -> bool:
         if not self.is_open or self.is_full:
             return False
         message = json.loads(data)
@@ -57,6 +66,9 @@ class MemoryChannel:
             whole = {"jsonrpc": "2.0", "id": message["id"], **answer}
             asyncio.get_running_loop().call_soon(self._frames, json.dumps(whole).encode())
         return True
+
+    def introduced(self, version: str) -> None:
+        self.version = version
 
     def _answer(self, message: Json) -> Json | None:
         match message.get("method"):

@@ -11,6 +11,7 @@ from mcpd.core.catalog.model import Catalog
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
+from mcpd.core.mcp.routing import Routing
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Principal
 
@@ -53,13 +54,22 @@ class ToServer(msgspec.Struct, frozen=True, gc=False):
     """Write to a server. ``wire_id`` is that of a request, 0 for other messages.
 
     ``cancels`` is the wire id of the request that this message cancels; it is written before
-    everything else that still waits to be written.
+    everything else that still waits to be written. ``routing`` is what headers say of a request,
+    for a server that has headers.
     """
 
     slot: SlotId
     data: bytes
     wire_id: int = 0
     cancels: int = 0
+    routing: Routing | None = None
+
+
+class Introduced(msgspec.Struct, frozen=True):
+    """The server has introduced itself, and speaks this revision of MCP from now on."""
+
+    slot: SlotId
+    version: str
 
 
 class KeepSession(msgspec.Struct, frozen=True):
@@ -228,6 +238,7 @@ class Tell(msgspec.Struct, frozen=True):
 Command = (
     ToSession
     | ToServer
+    | Introduced
     | KeepSession
     | SessionElements
     | ServerElements

@@ -72,6 +72,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     startup_timeout: float = 30.0
     failed_retry: float = 0.0
     """After which a server that failed is tried once more for those who wait for it; 0: never."""
+    is_remote: bool = False
+    """Whether it is reached over HTTP: requests have headers, which repeat parts of them."""
     is_fetched: bool = False
     """Whether its command is a package runner: then it may be long before there is a server."""
     interactive: Interactive = Interactive.AUTO

@@ -92,6 +92,18 @@ class WriteRefused(msgspec.Struct, frozen=True):
     is_gone: bool = False
 
 
+class RequestFailed(msgspec.Struct, frozen=True):
+    """A server will not answer this request, for a reason that concerns no other.
+
+    ``may_repeat``: it is sent once more, where that does no harm.
+    """
+
+    slot: SlotId
+    wire_id: int
+    failure: Failure
+    may_repeat: bool = False
+
+
 class EntriesChanged(msgspec.Struct, frozen=True):
     """All servers, in the order of the configuration, those that clients brought included."""
 
@@ -246,6 +258,7 @@ Event = (
     | FrameFromServer
     | ServerDown
     | WriteRefused
+    | RequestFailed
     | EntriesChanged
     | UserStop
     | StartUnasked

@@ -25,6 +25,13 @@ def start_timed_out(server: str, seconds: float, next_seconds: float, setting: s
     )
 
 
+def unstartable(server: str, last: Failure | None) -> Failure:
+    """Return why a server in state ``failed`` or ``login`` is not started for a request."""
+    if last is not None and last.kind in ("login_required", "unauthorized"):
+        return last
+    return crash_loop(server, last)
+
+
 def crash_loop(server: str, last: Failure | None) -> Failure:
     """Return what a failed server answers, with the reason of its last death."""
     details: dict[str, Any] = dict(last.details) if last is not None else {}

@@ -21,6 +21,9 @@ from mcpd.core.lifecycle.states import State, Trigger, step
 SPAWN_EVERY_S: Final = 0.05
 """Least seconds between two attempts to spawn a command that fails at once."""
 
+LOGIN_REQUIRED: Final = "login_required"
+"""The kind of a failure that a person mends by signing in; nothing is tried before."""
+
 
 class AfterStop(Enum):
     """What follows a stop."""
@@ -30,7 +33,10 @@ class AfterStop(Enum):
 
 
 class Machine:
-    """A server's process and its successors. At most one process tree is alive at a time."""
+    """A server's process and its successors. At most one process tree is alive at a time.
+
+    For a server that is reached by URL a connection is what a process is here.
+    """
 
     def __init__(
         self, server: str, rules: Rules, start_timeout: StartTimeout | None = None
@@ -82,6 +88,8 @@ class Machine:
                 return self._start()
             case State.FAILED:
                 wait = self.rules.failed_retry
+                if _is_final(self.last_failure):
+                    return []
                 if wait > 0 and now >= self._failed_at + wait:
                     self._is_last_try = True
                     return self._start()
@@ -97,7 +105,7 @@ class Machine:
         self._restart_idle_time(now)
         self._forget_failures()
         match self.state:
-            case State.STOPPED | State.FAILED | State.BACKOFF:
+            case State.STOPPED | State.FAILED | State.BACKOFF | State.LOGIN:
                 return self._start()
             case State.STOPPING:
                 self._then = AfterStop.START
@@ -117,7 +125,7 @@ class Machine:
                 return []
             case State.STOPPING:  # requests may have come since, to wait for the next start
                 return [Down(failure, is_planned=True, comes_back=False)]
-            case State.BACKOFF | State.FAILED:
+            case State.BACKOFF | State.FAILED | State.LOGIN:
                 self._retry_at = None
                 self._forget_failures()
                 actions = self._change_state(Trigger.STOP)
@@ -175,6 +183,13 @@ class Machine:
             return []
         return [*self._next_process(failure), End()]
 
+    def renew(self, now: float, failure: Failure) -> list[Action]:
+        """The server has forgotten a connection that was ready: make another. Not a crash."""
+        if self.state is not State.READY:
+            return self.start_refused(now, failure)
+        actions = self._start(Trigger.RENEW)
+        return [*actions, Down(failure, is_planned=False, comes_back=True), End()]
+
     def ready(self, now: float) -> list[Action]:
         """The handshake is done and the tools are listed."""
         if self.state is not State.STARTING or self.is_between_processes:
@@ -195,7 +210,7 @@ class Machine:
         if self.state not in (State.STARTING, State.READY) or self.is_between_processes:
             return []  # the stop under way reports it
         end = End()
-        if self._is_probing:
+        if self._is_probing and failure.kind == "server_crashed":
             return [*self._next_process(failure), end]
         was_ready = self.state is State.READY
         if was_ready and self.ready_at is not None and now - self.ready_at >= self.rules.window:
@@ -284,12 +299,12 @@ class Machine:
         self.generation += 1
         return [Down(failure, is_planned=True, comes_back=True)]
 
-    def _start(self) -> list[Action]:
+    def _start(self, trigger: Trigger = Trigger.START) -> list[Action]:
         self._retry_at = self._start_by = self.began_at = None
         self.generation += 1
         self._has_answered = False
         self.spawned_at = None
-        actions = self._change_state(Trigger.START)
+        actions = self._change_state(trigger)
         if not self._has_tree:  # a new process never starts while the old tree is alive
             actions.append(Spawn(self.generation))
         return actions
@@ -300,9 +315,12 @@ class Machine:
         self._start_by = None
         self._record_failure(failure)
         was_ready = self.state is State.READY
+        if failure.kind == LOGIN_REQUIRED:
+            actions = self._change_state(Trigger.LOCKED_OUT, failure)
+            return [*actions, Down(failure, is_planned=False, comes_back=False)]
         self._crashes.set_limits(most=self.rules.max_failures, window=self.rules.window)
         is_counted = counts and not self._has_answered
-        if self._is_last_try or (is_counted and self._crashes.add(now)):
+        if self._is_last_try or _is_final(failure) or (is_counted and self._crashes.add(now)):
             self._is_last_try = False
             self._failed_at = now
             actions = self._change_state(Trigger.GAVE_UP, failure)
@@ -347,3 +365,8 @@ class Machine:
         if self.state is not State.READY:
             self.ready_at = None
         return [StateChanged(self.state, failure, delay_s, self._failures)]
+
+
+def _is_final(failure: Failure | None) -> bool:
+    """Tell whether nothing but a change of the entry, or a person, can help."""
+    return failure is not None and failure.kind == "unauthorized"

@@ -21,6 +21,7 @@ class State(Enum):
     READY = "ready"  # it has done its handshake and listed its tools
     BACKOFF = "backoff"  # it died; the next start has a time
     FAILED = "failed"  # it died too often; no start is planned
+    LOGIN = "login"  # somebody must sign in before another start
     STOPPING = "stopping"  # it is being ended, and some of its process tree may be alive
 
 
@@ -29,9 +30,11 @@ class Trigger(Enum):
 
     START = "start"
     READY = "ready"
+    RENEW = "renew"
     DIED = "died"
     ENDED = "ended"
     GAVE_UP = "gave-up"
+    LOCKED_OUT = "locked-out"
     STOP = "stop"
     GONE = "gone"
     DELAY = "delay"
@@ -48,12 +51,15 @@ TRANSITIONS: Final[Mapping[State, Mapping[Trigger, State]]] = {
         Trigger.DIED: State.BACKOFF,
         Trigger.ENDED: State.STOPPED,
         Trigger.GAVE_UP: State.FAILED,
+        Trigger.LOCKED_OUT: State.LOGIN,
         Trigger.STOP: State.STOPPING,
     },
     State.READY: {
+        Trigger.RENEW: State.STARTING,
         Trigger.DIED: State.BACKOFF,
         Trigger.ENDED: State.STOPPED,
         Trigger.GAVE_UP: State.FAILED,
+        Trigger.LOCKED_OUT: State.LOGIN,
         Trigger.STOP: State.STOPPING,
     },
     State.BACKOFF: {
@@ -61,6 +67,10 @@ TRANSITIONS: Final[Mapping[State, Mapping[Trigger, State]]] = {
         Trigger.STOP: State.STOPPING,
     },
     State.FAILED: {
+        Trigger.START: State.STARTING,
+        Trigger.STOP: State.STOPPING,
+    },
+    State.LOGIN: {
         Trigger.START: State.STARTING,
         Trigger.STOP: State.STOPPING,
     },

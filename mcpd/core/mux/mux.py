@@ -40,7 +40,13 @@ from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Scope
 
-ProcessEvent = events.ServerUp | events.ProbeRead | events.WriteRefused | events.ServerDown
+ProcessEvent = (
+    events.ServerUp
+    | events.ProbeRead
+    | events.WriteRefused
+    | events.RequestFailed
+    | events.ServerDown
+)
 """What happens to the process of a slot, but for what it writes."""
 
 
@@ -151,7 +157,11 @@ class Mux:
             case events.Tick():
                 ctx.run_due()
             case (
-                events.ServerUp() | events.ProbeRead() | events.WriteRefused() | events.ServerDown()
+                events.ServerUp()
+                | events.ProbeRead()
+                | events.WriteRefused()
+                | events.RequestFailed()
+                | events.ServerDown()
             ):
                 self._of_process(event)
             case events.EntriesChanged():
@@ -193,6 +203,8 @@ class Mux:
                 upstream.probe_read()
             case events.WriteRefused():
                 upstream.calls.unwritten.refuse(event.wire_id, is_gone=event.is_gone)
+            case events.RequestFailed():
+                upstream.request_failed(event.wire_id, event.failure, may_repeat=event.may_repeat)
             case events.ServerDown():
                 upstream.down(
                     event.failure,

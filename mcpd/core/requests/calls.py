@@ -16,6 +16,8 @@ from mcpd.core.interface.failures import does_not_read, timed_out, too_large
 from mcpd.core.mcp import translation
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT
 from mcpd.core.mcp.methods import Route
+from mcpd.core.mcp.routing import NAMED, Routing, parameters, repeated
+from mcpd.core.mcp.versions import NEWEST_MODERN
 from mcpd.core.requests import call_facts, loss
 from mcpd.core.requests.call_facts import CallCounts
 from mcpd.core.requests.call_gate import CallGate
@@ -54,6 +56,9 @@ class Calls(Process):
         """Who asks a modern process when we do ourselves."""
         self.callers = UNKNOWN_CLIENT
         """Who makes control calls to one: it can be asked nothing."""
+        self.find_tool: Callable[[str], Item | None] = lambda name: None
+        """Finds what a tool says of itself: which of its arguments headers repeat, and whether
+        calling it twice does harm."""
         self.between: dict[UpstreamRequest, None] = {}
         """Requests that are not over, while clients are asked for input, or arguments checked."""
         self.inflight = inflight = Inflight()
@@ -237,7 +242,22 @@ class Calls(Process):
         if is_timed and entry is not None:
             timeout = leg.timeout or entry.call_timeout
             self.timeouts.start(leg, timeout, entry.call_timeout_max)
-        self._ctx.commands.append(ToServer(self.slot, line, wire_id))
+        routing = self._routing(leg) if self.entry.is_remote else None
+        self._ctx.commands.append(ToServer(self.slot, line, wire_id, routing=routing))
+
+    def _routing(self, leg: UpstreamRequest) -> Routing:
+        """Return what headers repeat of a request."""
+        method = leg.method.name
+        if not (self.is_modern or leg.method.route is Route.DISCOVER):
+            return Routing(method)
+        name = leg.name if method in NAMED else None
+        tool = None if leg.tool is None else self.find_tool(leg.tool)
+        if tool is None or leg.params is None or b"x-mcp-header" not in tool.raw:
+            return Routing(method, NEWEST_MODERN, name)
+        wanted, params = parameters(tool.input_schema()), envelope.params_of(leg.params)
+        if not wanted or params is None:
+            return Routing(method, NEWEST_MODERN, name)
+        return Routing(method, NEWEST_MODERN, name, tuple(repeated(wanted, params.arguments)))
 
     def _time_out(self, leg: UpstreamRequest, limit: str, seconds: float) -> None:
         if leg.is_over:
@@ -297,18 +317,23 @@ class Calls(Process):
         self.is_ready = True
         self.start_wait.end()
 
-    def lose(
-        self,
-        failure: Failure,
-        *,
-        is_planned: bool,
-        comes_back: bool,
-        tool: Callable[[str], Item | None],
-    ) -> None:
-        """There is no process: fail what it was asked, and keep what may go to the next one.
+    def fail(self, wire_id: int, failure: Failure, *, may_repeat: bool) -> None:
+        """End a request that the process will not answer, or send it once more.
 
-        ``tool`` finds what a tool says of itself: whether calling it twice does harm.
+        ``may_repeat``: where that does no harm.
         """
+        leg = self.take(wire_id)
+        if leg is None:
+            return
+        if may_repeat and leg.owner and loss.may_repeat(leg, self.find_tool):
+            leg.tries += 1
+            leg.unsend()
+            self.place(leg)
+        else:
+            self.end(leg, failed(failure))
+
+    def lose(self, failure: Failure, *, is_planned: bool, comes_back: bool) -> None:
+        """There is no process: fail what it was asked, and keep what may go to the next one."""
         self.is_ready = False
         waiting, waiters = self.start_wait.take()
         flying, queued = self.inflight.all(), self.room.queue.drain()
@@ -324,7 +349,9 @@ class Calls(Process):
             waiting, queued, waiters = {}, [], {}
         lost = []
         for leg in [*flying, *queued]:
-            if is_planned or not (comes_back and leg.owner and loss.may_repeat(leg, tool)):
+            if is_planned or not (
+                comes_back and leg.owner and loss.may_repeat(leg, self.find_tool)
+            ):
                 lost.append(leg)
             elif not leg.is_over:
                 leg.tries += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure
@@ -10,16 +11,19 @@ from mcpd.core.interface.failures import with_details
 from mcpd.core.requests.inflight import LOST, OURS, Outcome, UpstreamRequest, failed
 from mcpd.core.requests.noise import Noise
 
+UNSENT_TRIES: Final = 3
+"""How often a request goes to the next process that none has read."""
+
 
 def may_repeat(leg: UpstreamRequest, tool: Callable[[str], Item | None]) -> bool:
     """Tell whether the next process may get a request that this one has not answered.
 
     ``tool`` finds what a tool says of itself: whether calling it twice does harm.
     """
+    if not leg.is_written:
+        return leg.tries < UNSENT_TRIES
     if leg.tries:
         return False
-    if not leg.is_written:
-        return True
     if leg.entry is None or not leg.entry.may_repeat:
         return False
     if leg.tool is not None:

@@ -14,6 +14,7 @@ from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.interface.context import Context
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.routing import parameters
 from mcpd.core.requests.calls import Calls
 from mcpd.core.upstream.list_changes import REFRESH_EVERY, ListChanges
 from mcpd.core.upstream.list_reading import ListReading, ListWaiter
@@ -247,13 +248,32 @@ class Lists:
                 return
             for note in paging.notes:
                 self._host.warn(note)
-            self._take_listing(kind, paging.listing(), paging.hints)
+            self._take_listing(kind, self._usable(paging.listing()), paging.hints)
             self._end_reading(kind)
 
         client_info = None
         if self._capabilities is not None:
             client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
         self._calls.own_requests.ask(_LISTS[kind], params, take, client_info=client_info)
+
+    def _usable(self, listing: Listing) -> Listing:
+        """Return a list without the tools whose headers a client must refuse to send.
+
+        Source: MCP 2026-07-28, basic/transports/streamable-http, "x-mcp-header".
+        """
+        if listing.kind is not Kind.TOOLS or not (
+            self._calls.entry.is_remote and self._calls.is_modern
+        ):
+            return listing
+        bad = [
+            item.identity
+            for item in listing.items
+            if b"x-mcp-header" in item.raw and parameters(item.input_schema()) is None
+        ]
+        if not bad:
+            return listing
+        self._host.warn(f"tools with an invalid x-mcp-header are left out: {', '.join(bad)[:300]}")
+        return Listing(Kind.TOOLS, (item for item in listing.items if item.identity not in bad))
 
     def _list_failed(self, kind: Kind, paging: Paging, error: Raw | bytes | None) -> None:
         members = envelope.object_of(error or b"{}") or {}

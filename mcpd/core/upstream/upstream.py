@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
-from mcpd.core.interface.commands import Ready, ToServer
+from mcpd.core.interface.commands import Introduced, Ready, StartRefused, ToServer
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.client_info import ClientInfo
@@ -89,6 +89,7 @@ class Upstream:
         lists = entry.catalog if client is None else Catalog()  # what its client is shown
         self.lists = Lists(ctx, calls, lists, self)
         self.client_lists = ClientLists(ctx, calls, self, self.lists)
+        calls.find_tool = self.client_lists.tool
         self.subscriptions = Subscriptions(self._move_subscription)
         self._handshake = Handshake(ctx, calls, self._take_introduction)
         self.listen_streams = ListenStreams(ctx, calls, self.client_lists.compare)
@@ -237,14 +238,25 @@ class Upstream:
         self._roots_wait.process_gone()
         self.listen_streams.down()
         self.subscriptions.down()
-        tool = self.client_lists.tool
-        self.calls.lose(failure, is_planned=is_planned, comes_back=comes_back, tool=tool)
+        self.calls.lose(failure, is_planned=is_planned, comes_back=comes_back)
         self.client_lists.lose(failure, is_planned=is_planned, comes_back=comes_back)
         if not comes_back:
             self.subscriptions.fail(failure)
 
+    def request_failed(self, wire_id: int, failure: Failure, *, may_repeat: bool) -> None:
+        """End a request that the process will not answer; without one of ours it cannot start."""
+        if self.listen_streams.ended(wire_id):
+            return
+        if self.phase is Phase.STARTING:
+            if self.calls.inflight.get(wire_id) is not None:
+                self._ctx.emit(StartRefused(self.slot, failure))
+            return
+        self.calls.fail(wire_id, failure, may_repeat=may_repeat)
+
     def _take_introduction(self, introduction: Introduction) -> None:
         self.introduction = introduction
+        if self.entry.is_remote:
+            self._ctx.emit(Introduced(self.slot, introduction.version))
         self.calls.era = introduction.era
         self._before = dict(self.catalog.lists)
         self._start_steps = 1

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mcpd import paths
-from mcpd.config.entry import entry_from_json
+from mcpd.config.entry import ServerEntry, entry_from_json
 from mcpd.core.facts import Failure
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon.servers.registry import Registry
@@ -71,7 +71,7 @@ class AdHoc:
             literal=command.get("inherit_env") == "none",
         )
         if configured.error is not None or configured.launch is None or not configured.enabled:
-            why = configured.error or "it is disabled"
+            why = configured.error or _why_not(configured)
             return Failure("config_invalid", f"the command cannot be used: {why}")
         server = assemble(
             configured,
@@ -153,6 +153,12 @@ class AdHoc:
             if self._registry.get(name) is None:
                 return name
         return f"{stem}-{server.entry.launch}"
+
+
+def _why_not(configured: ServerEntry) -> str:
+    if configured.remote is not None:
+        return "a server that is reached by URL needs an entry in the configuration"
+    return "it is disabled"
 
 
 def _count(command: Mapping[str, Any], member: str) -> int:

@@ -18,6 +18,7 @@ from mcpd.daemon.servers.server import Server, assemble
 from mcpd.ids import SlotId
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.redact import Redactor
+from mcpd.upstreams.http.spec import RemoteSpec
 from mcpd.upstreams.run import Backend
 
 
@@ -201,7 +202,9 @@ class Registry:
         known = self._cache.load(server.name, server.cache_key)
         if known is None:
             return server
-        is_same = known.stamp is not None and known.stamp == program_mtime(server.backend)
+        is_same = isinstance(server.backend, RemoteSpec) or (
+            known.stamp is not None and known.stamp == program_mtime(server.backend)
+        )
         entry = msgspec.structs.replace(
             server.entry,
             introduction=known.introduction,

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from mcpd.config.entry import ServerEntry, remedy_of_unset
+from mcpd.config.entry import ServerEntry
+from mcpd.config.remote import RemoteConfig
+from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
@@ -20,6 +22,7 @@ from mcpd.core.policy.stateful import known_stateful
 from mcpd.daemon_start.environment import is_ephemeral
 from mcpd.redact import Redactor
 from mcpd.supervise.spawn import build_environment
+from mcpd.upstreams.http.spec import RemoteSpec
 from mcpd.upstreams.run import Backend
 from mcpd.upstreams.stdio.spec import ProcessSpec
 
@@ -60,9 +63,9 @@ def assemble(
     ``base_env`` is what it may inherit: the environment of the daemon, or of the client that
     brought it. ``ignore_env`` are further patterns of variables that make no difference.
     """
-    config, resolved = configured.config, configured.launch
+    config = configured.config
     unavailable = _unavailable(configured)
-    if config is None or resolved is None or unavailable is not None:
+    if config is None or not configured.is_resolved or unavailable is not None:
         entry = Entry(
             name=configured.name,
             launch="",
@@ -77,20 +80,50 @@ def assemble(
             cache_key="",
             is_ad_hoc=is_ad_hoc,
         )
-    environment = _distinguishing(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
     declared = (roots, config.era, config.extensions, config.interactive == "off")
+    if configured.remote is not None:
+        return _remote(configured, config, configured.remote, declared)
+    resolved = configured.launch
+    assert resolved is not None  # what is resolved has one of the two
+    environment = _distinguishing(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
     same = (resolved.command, resolved.args, resolved.cwd, *declared)
     sharing, reason = _sharing(config, resolved)
+    entry = _entry(configured, config, _digest(same, environment), sharing)
+    entry = msgspec.structs.replace(
+        entry,
+        of_workspace=resolved.of_workspace,
+        is_fetched=runner_package(resolved.command, resolved.args) is not None,
+        is_listed=not is_ad_hoc,
+    )
     return Server(
         name=configured.name,
         configured=configured,
-        entry=_entry(configured, config, resolved, _digest(same, environment), sharing, is_ad_hoc),
+        entry=entry,
         backend=_process_spec(configured.name, config, resolved, base_env, is_ad_hoc),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
         environment=environment,
+    )
+
+
+def _remote(
+    configured: ServerEntry, config: ServerConfig, remote: RemoteConfig, declared: object
+) -> Server:
+    """Return a server that is reached by URL."""
+    sharing, reason = _sharing_of_config(config)
+    return Server(
+        name=configured.name,
+        configured=configured,
+        entry=msgspec.structs.replace(
+            _entry(configured, config, _digest((remote, declared), {}), sharing), is_remote=True
+        ),
+        backend=RemoteSpec(
+            server=configured.name, remote=remote, rules=_rules(config), grace=config.stop_grace
+        ),
+        cache_key=_digest((config.remote, declared), {}),
+        sharing_reason=reason,
     )
 
 
@@ -106,24 +139,23 @@ def _sharing(config: ServerConfig, resolved: ResolvedCommand) -> tuple[Sharing, 
         return Sharing.SESSION, f"{package} keeps state for each client"
     if resolved.of_workspace:
         return Sharing.WORKSPACE, "${workspaceFolder} is in its entry"
+    return _sharing_of_config(config)
+
+
+def _sharing_of_config(config: ServerConfig) -> tuple[Sharing, str | None]:
+    """Return who shares a server about which nothing else is known."""
+    if config.sharing != "auto":
+        return Sharing(config.sharing), None
     if config.roots == "session":
         return Sharing.SESSION, "its roots are those of a session"
     return Sharing.SHARED, None
 
 
-def _entry(
-    configured: ServerEntry,
-    config: ServerConfig,
-    resolved: ResolvedCommand,
-    digest: str,
-    sharing: Sharing,
-    is_ad_hoc: bool,
-) -> Entry:
+def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: Sharing) -> Entry:
     return Entry(
         name=configured.name,
         launch=digest,
         sharing=sharing,
-        of_workspace=resolved.of_workspace,
         filter=Filter(config.tools.allow, config.tools.deny),
         call_timeout=config.call_timeout,
         call_timeout_max=config.call_timeout_max,
@@ -138,13 +170,11 @@ def _entry(
         extensions=config.extensions,
         startup_timeout=config.startup_timeout,
         failed_retry=config.restart.failed_retry if config.restart.policy != "never" else 0.0,
-        is_fetched=runner_package(resolved.command, resolved.args) is not None,
         interactive=Interactive(config.interactive),
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
         redactor=Redactor(configured.secrets),
-        is_listed=not is_ad_hoc,
     )
 
 
@@ -155,7 +185,6 @@ def _process_spec(
     base_env: Mapping[str, str],
     is_ad_hoc: bool,
 ) -> ProcessSpec:
-    restart = config.restart
     return ProcessSpec(
         server=name,
         command=resolved.command,
@@ -166,21 +195,26 @@ def _process_spec(
         cwd=resolved.cwd,
         names_cwd=config.cwd is not None,
         of_workspace=resolved.of_workspace,
-        rules=Rules(
-            startup_timeout=config.startup_timeout,
-            startup_timeout_max=config.startup_timeout_max,
-            idle_timeout=config.idle_timeout,
-            restarts=restart.policy == "on-failure",
-            backoff=restart.backoff,
-            backoff_max=restart.backoff_max,
-            max_failures=restart.max_failures,
-            window=restart.window,
-            failed_retry=restart.failed_retry,
-        ),
+        rules=_rules(config),
         grace=config.stop_grace,
         scope=config.stop_scope,
         is_typed=is_ad_hoc and resolved.inherit_env == "none",
         package=runner_package(resolved.command, resolved.args),
+    )
+
+
+def _rules(config: ServerConfig) -> Rules:
+    restart = config.restart
+    return Rules(
+        startup_timeout=config.startup_timeout,
+        startup_timeout_max=config.startup_timeout_max,
+        idle_timeout=config.idle_timeout,
+        restarts=restart.policy == "on-failure",
+        backoff=restart.backoff,
+        backoff_max=restart.backoff_max,
+        max_failures=restart.max_failures,
+        window=restart.window,
+        failed_retry=restart.failed_retry,
     )
 
 
@@ -193,7 +227,7 @@ def _unavailable(configured: ServerEntry) -> Failure | None:
             server=name,
             hint=f"set {_to_enable(configured)} for {name} in {configured.file}",
         )
-    if configured.config is None or configured.launch is None:
+    if configured.config is None or not configured.is_resolved:
         why = configured.error or "its entry cannot be used"
         return Failure(
             kind="config_invalid",

@@ -97,6 +97,15 @@ def _remedy(server: Server, config: Mapping[str, Any]) -> str:
                 f"see mcpctl logs {name}; if it only needs longer: startup_timeout = {2 * now:g} "
                 f"(it is {now:g} now, and grows to startup_timeout_max = {most:g})"
             )
+        case "connect_failed":
+            return (
+                f"check its url, the network and the proxy of the daemon (HTTPS_PROXY), then: "
+                f"mcpctl restart {name}"
+            )
+        case "unauthorized":
+            return "correct `auth` or `headers` of its entry, then: mcpctl reload"
+        case "handshake_failed" if "url" in server:
+            return f"does its url lead to an MCP endpoint? then: mcpctl restart {name}"
         case "spawn_failed":
             return f"correct its command, then: mcpctl restart {name}"
         case "handshake_failed":

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw
 
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes, modern_meta
+from mcpd.core.mcp.routing import parameters
 from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
@@ -173,7 +174,7 @@ class StatelessFront:
             if schema is None and members is not None:
                 await self._have_listed(token, server, members)
                 schema = self._core.tool_schema(token, server, name)
-            wanted = routing.parameters(schema)
+            wanted = parameters(schema) or {}
             wrong = routing.parameter_disagreement(exchange.headers, wanted, params.arguments)
         if wrong is not None:
             raise Invalid(codes.HEADER_MISMATCH, wrong, ident)

@@ -8,6 +8,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
+from mcpd.core.mcp.routing import Routing
 from mcpd.core.wire.framing import Framer
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.upstreams.run import Frames
@@ -106,12 +107,20 @@ class Pipes:
         """Whether there is a stdin to write to."""
         return self._stdin is not None and not self._stdin.is_closing()
 
-    def write(self, data: bytes, wire_id: int = 0, *, cancels: int = 0) -> bool:
+    def write(
+        self,
+        data: bytes,
+        wire_id: int = 0,
+        *,
+        cancels: int = 0,
+        routing: Routing | None = None,
+    ) -> bool:
         """Write a line; ``False`` when its bound is reached, or its stdin is closed.
 
         Never blocks. ``wire_id`` is 0 for what is no request, for which the bound is half as much
         again. The cancellation of the request ``cancels`` overtakes the lines that are queued;
-        where the request is one of them, it is removed, and neither is written.
+        where the request is one of them, it is removed, and neither is written. Pipes have no
+        headers, and need no ``routing``.
         """
         stdin = self._stdin
         if stdin is None or stdin.is_closing():
@@ -137,6 +146,9 @@ class Pipes:
             self._others -= 1
             self._queue[wire_id or self._others] = data
         return True
+
+    def introduced(self, version: str) -> None:
+        """Do nothing: on pipes all revisions look the same."""
 
     def _write_line(self, stdin: asyncio.WriteTransport, data: bytes) -> None:
         """Write a line at once, or together with others at the end of an iteration of the loop.

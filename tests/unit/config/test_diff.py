@@ -132,3 +132,31 @@ def test_a_broken_file_changes_nothing(place: Place) -> None:
     assert applied.entries == good.entries
     assert applied.daemon == good.daemon
     assert applied.errors == broken.errors
+
+
+FAR: dict[str, Any] = {"url": "https://x.example/mcp", "headers": {"X-A": "$V"}}
+
+
+@pytest.mark.parametrize(
+    ("after", "what"),
+    [
+        ({"serverUrl": "https://x.example/mcp", "http_headers": {"X-A": "1"}}, "unchanged"),
+        ({**FAR, "headers": {"X-A": "2"}}, "changed"),
+        ({**FAR, "auth": "Bearer x"}, "changed"),
+        ({**FAR, "url": "https://y.example/mcp"}, "changed"),
+        ({"command": "x"}, "changed"),
+        ({**FAR, "tools": {"deny": ["x"]}}, "filters_only"),
+        ({**FAR, "headers": {"X-A": "$NO"}}, "unchanged"),
+    ],
+)
+def test_what_changes_a_remote_server(place: Place, after: dict[str, Any], what: str) -> None:
+    place.env["V"] = "1"
+    assert getattr(changed(place, {"a": FAR}, {"a": after}), what) == ("a",)
+
+
+def test_a_remote_server_with_a_bad_entry_keeps_its_last_good_one(place: Place) -> None:
+    place.env["V"] = "1"
+    before = given(place, {"a": FAR})
+    kept = carried_over(before, given(place, {"a": {**FAR, "auth": 5}})).entries["a"]
+    assert kept.remote == before.entries["a"].remote
+    assert "a.auth" in str(kept.error)

@@ -97,3 +97,26 @@ def test_a_file_acts_on_no_terminal(place: Place) -> None:
     content = {"servers": {"a": {"command": "\x1b[31mx", "env": {"\x1b]0;x": "\x9b"}, "\x07": 1}}}
     text, _ = report(place.load(place.write("given.json", content)))
     assert all(char == "\n" or char.isprintable() for char in text)
+
+
+def test_a_remote_server_is_shown_with_what_is_sent_and_no_secret(place: Place) -> None:
+    place.env["TEAM"] = "blue-blue-blue"
+    place.write(
+        "config.toml",
+        """[servers.far]
+url = "https://x.example/mcp?key=hunter2-hunter2"
+headers = { X-Team = "${TEAM}", X-Key = "hunter2-hunter2" }
+auth = { type = "bearer", token = "hunter2-hunter2" }
+ping_interval = 30
+""",
+    )
+    text, status = report(place.load())
+    assert status == 0
+    assert "    url      https://x.example/mcp?key=***\n" in text
+    assert "    header   X-Team: ${TEAM}\n" in text
+    assert "    header   X-Key: ***\n" in text
+    assert '    auth     bearer, token = "***"\n' in text
+    assert "    setting  ping_interval = 30 s\n" in text
+    assert "hunter2" not in text
+    assert "blue" not in text
+    assert text.count("setting") == 1

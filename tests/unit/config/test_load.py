@@ -272,7 +272,7 @@ def test_a_file_of_variables_is_below_env_and_is_found_beside_the_configuration(
     assert "from-the-file" not in str(masked(entry))
     assert "from-the-file" not in report(found)[0]
     beside = str(place.user / "~" / "srv.env")  # a variable's ~ is no home directory
-    assert found.env_files == {str(file), beside}
+    assert found.named_files == {str(file), beside}
     assert found.entries["y"].error is not None
     assert f"mcpServers.y.env_file: {beside}: there is no such file" in found.entries["y"].error
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mcpd.config import tables
+from mcpd.config import remote_table, tables
+from mcpd.config.remote import AuthConfig, RemoteConfig
 from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 
 
@@ -16,7 +17,12 @@ from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerCo
         (HttpConfig, tables.HTTP),
         (RestartConfig, tables.RESTART),
         (ToolsConfig, tables.TOOLS),
-        (ServerConfig, {**tables.SERVER, "restart": None, "tools": None}),
+        (ServerConfig, {**tables.SERVER, "restart": None, "tools": None, "remote": None}),
+        (
+            RemoteConfig,
+            {**remote_table.KEYS, "url": None, "transport": None, "headers": None, "auth": None},
+        ),
+        (AuthConfig, {**remote_table.AUTH, "kind": None}),
     ],
 )
 def test_every_key_of_the_schema_can_be_written(

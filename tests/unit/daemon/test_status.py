@@ -7,19 +7,46 @@ from typing import Any
 
 import pytest
 
-from mcpd.daemon.status import _transport
+from mcpd.config.entry import entry_from_json
+from mcpd.daemon.servers.server import assemble
+from mcpd.daemon.status import _public_url, _transport
+from mcpd.upstreams.run import Connection
 from mcpd.upstreams.stdio.spec import ProcessSpec
+
+LOCAL: Any = SimpleNamespace(config=None)
+
+
+def far(**values: object) -> Any:
+    entry = entry_from_json({"url": "https://x.example/mcp", **values}, name="s", env={}, cwd="/")
+    return assemble(entry, base_env={})
 
 
 @pytest.mark.parametrize(
-    ("backend", "transport"),
-    [(ProcessSpec, "stdio"), (SimpleNamespace(transport="carrier-pigeon"), "carrier-pigeon")],
+    ("server", "transport"),
+    [
+        (SimpleNamespace(configured=LOCAL, backend=ProcessSpec), "stdio"),
+        (SimpleNamespace(configured=LOCAL, backend=None), "stdio"),
+        (far(), "http"),
+        (far(transport="sse"), "sse"),
+        (far(headers={"X": "${NOT_SET}"}), "http"),
+    ],
 )
-def test_the_transport_is_that_of_the_servers_kind(backend: Any, transport: str) -> None:
-    server: Any = SimpleNamespace(backend=backend)
-    assert _transport(server) == transport
+def test_the_transport_is_that_of_the_entry_until_there_is_a_connection(
+    server: Any, transport: str
+) -> None:
+    assert _transport(server, None) == transport
+    assert _transport(server, Connection(transport="sse", auth="none")) == "sse"
 
 
-def test_a_server_whose_entry_is_wrong_has_the_usual_transport() -> None:
-    server: Any = SimpleNamespace(backend=None)
-    assert _transport(server) == "stdio"
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://x.example/mcp?key=abcdefgh#", "https://x.example/mcp"),
+        ("https://u:secretsecret@x.example/mcp", "https://x.example/mcp"),
+        ("https://x.example/sk-proj-ABCDEFGHIJKLMNOPQRST1/mcp", "https://x.example/***/mcp"),
+        ("https://x.example/${PART}", "https://x.example/${PART}"),
+    ],
+)
+def test_the_url_is_shown_without_what_may_be_secret(url: str, shown: str) -> None:
+    entry = entry_from_json({"url": url}, name="s", env={"PART": "partpart"}, cwd="/")
+    assert _public_url(assemble(entry, base_env={})) == shown

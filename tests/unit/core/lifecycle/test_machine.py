@@ -25,6 +25,7 @@ RULES = Rules(
     window=60,
     failed_retry=300,
 )
+DIED = Failure("server_crashed", "died", "echo")
 NO_COMMAND = Failure("spawn_failed", "no such command", "echo")
 STOP = Failure("server_stopped", "stopped by a person", "echo")
 
@@ -884,8 +885,8 @@ def test_an_exit_during_a_probe_is_no_crash():
     No backoff, no restart that counts, nothing to be told; and the tree goes first, as always.
     """
     shell = probed()
-    actions = shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
-    assert downs(actions) == [("spawn_failed", True, True)]
+    actions = shell(lambda now: shell.machine.exited(now, DIED, is_clean=False))
+    assert downs(actions) == [("server_crashed", True, True)]
     assert [type(a) for a in actions] == [Down, End]
     assert shell.state is State.STARTING and shell.machine.is_between_processes
     assert shell.turns == []
@@ -909,7 +910,7 @@ def test_the_time_of_a_start_goes_on_from_one_process_to_the_next():
 def test_a_start_whose_time_is_over_between_two_processes_has_failed():
     shell = probed()
     shell.wait(29)
-    shell(lambda now: shell.machine.exited(now, NO_COMMAND, is_clean=False))
+    shell(lambda now: shell.machine.exited(now, DIED, is_clean=False))
     assert downs(shell.wait(1)) == [("startup_timeout", False, True)]
     shell.end()
     assert shell.take_turn() == []
@@ -1001,3 +1002,63 @@ def test_attempts_to_spawn_a_missing_command_are_apart():
         shell.take_turn(works=False)
         shell.wait(shell.machine.next_deadline() - shell.now)  # type: ignore[operator]
     assert shell.now >= 1000 + 100 * 0.05 - 0.001
+
+
+LOGIN = Failure("login_required", "mcpctl login echo", "echo")
+REFUSED = Failure("unauthorized", "the token was refused", "echo")
+FORGOTTEN = Failure("connect_failed", "the session is gone", "echo")
+
+
+def _started(**changes):
+    shell = Shell(**changes)
+    shell(shell.machine.start_on_demand)
+    shell.turns.clear()
+    shell(shell.machine.spawned)
+    shell.tree = shell.machine.generation
+    return shell
+
+
+def test_nothing_is_tried_until_somebody_signs_in():
+    shell = _started()
+    shell(lambda now: shell.machine.start_refused(now, LOGIN))
+    assert shell.machine.state is State.LOGIN and shell.machine.next_deadline() is None
+    assert shell(shell.machine.start_on_demand) == []
+    shell.tree = None
+    shell(shell.machine.gone)
+    shell(shell.machine.start)
+    assert shell.machine.state is State.STARTING and shell.machine.restarts == 0
+
+
+def test_a_credential_that_is_refused_is_not_tried_again():
+    shell = _started(failed_retry=1)
+    shell(lambda now: shell.machine.start_refused(now, REFUSED))
+    assert shell.machine.state is State.FAILED
+    shell.now += 1000
+    assert shell(shell.machine.start_on_demand) == []
+
+
+def test_a_server_that_forgot_us_is_connected_again_at_once_and_it_is_no_crash():
+    shell = _started()
+    shell(shell.machine.ready)
+    generation = shell.machine.generation
+    actions = shell(lambda now: shell.machine.renew(now, FORGOTTEN))
+    assert [type(action) for action in actions] == [StateChanged, Down, End]
+    assert actions[1] == Down(FORGOTTEN, is_planned=False, comes_back=True)
+    assert shell.machine.state is State.STARTING and shell.machine.generation == generation + 1
+    shell.tree = None
+    shell(shell.machine.gone)
+    assert shell.turns == [generation + 1]
+    assert shell.machine.restarts == 0 and shell.machine.last_error is None
+
+
+def test_a_server_that_forgets_us_before_it_is_ready_has_failed_to_start():
+    shell = _started()
+    shell(lambda now: shell.machine.renew(now, FORGOTTEN))
+    assert shell.machine.state is State.BACKOFF and shell.machine.last_failure == FORGOTTEN
+
+
+def test_a_connection_that_fails_while_the_era_is_asked_is_no_answer():
+    shell = _started()
+    shell.machine.set_probing(True)
+    shell(lambda now: shell.machine.exited(now, FORGOTTEN, is_clean=False))
+    assert shell.machine.state is State.BACKOFF

@@ -47,5 +47,5 @@ def test_a_wrong_trigger_is_named():
 
 
 def test_states_are_called_as_status_calls_them():
-    names = {"stopped", "starting", "ready", "backoff", "failed", "stopping"}
+    names = {"stopped", "starting", "ready", "backoff", "failed", "login", "stopping"}
     assert {state.value for state in State} == names

@@ -241,7 +241,7 @@ def test_a_restart_keeps_the_line_and_its_order() -> None:
     floor = Floor()
     floor.call(1)
     waiting = [floor.call(2), floor.call(3)]
-    floor.calls.lose(GONE, is_planned=True, comes_back=True, tool=lambda name: None)
+    floor.calls.lose(GONE, is_planned=True, comes_back=True)
     assert [f.kind for f in floor.failures] == ["server_crashed"]
     floor.calls.begin()
     floor.calls.open()
@@ -254,7 +254,7 @@ def test_a_call_that_is_repeated_after_a_crash_keeps_its_turn() -> None:
     floor = Floor(may_repeat=True)
     first = floor.call(1)
     first.is_written = False
-    floor.calls.lose(GONE, is_planned=False, comes_back=True, tool=lambda name: None)
+    floor.calls.lose(GONE, is_planned=False, comes_back=True)
     other = floor.call(2)
     floor.calls.begin()
     floor.calls.open()
@@ -291,7 +291,7 @@ def test_a_watched_request_is_told_of_however_it_ends() -> None:
         floor.turns.watch(pending, lambda name=name: ended.append(name))  # type: ignore[misc]
     floor.finish(first)
     floor.calls.end(third, CANCELLED)
-    floor.calls.lose(GONE, is_planned=False, comes_back=False, tool=lambda name: None)
+    floor.calls.lose(GONE, is_planned=False, comes_back=False)
     assert ended == ["first", "third", "second"]
 
 

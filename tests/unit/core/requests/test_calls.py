@@ -61,7 +61,7 @@ class Box:
         self.calls.finish(pending, result, bytes(result or b""), outcome)
 
     def lose(self, *, is_planned: bool = False, comes_back: bool = True) -> None:
-        self.calls.lose(GONE, is_planned=is_planned, comes_back=comes_back, tool=lambda name: None)
+        self.calls.lose(GONE, is_planned=is_planned, comes_back=comes_back)
 
     def wait(self, seconds: float) -> None:
         self.ctx.now += seconds

@@ -197,3 +197,10 @@ async def test_no_secret_becomes_a_name(place: Place) -> None:
         name = place.bring(command="node", args=[*args, "server.js"])
         assert isinstance(name, str)
         assert "sentinel" not in name
+
+
+async def test_a_server_that_is_reached_by_url_needs_an_entry(place: Place) -> None:
+    refused = place.ad_hoc.bring({"url": "https://x.example/mcp"}, None)
+    assert isinstance(refused, Failure)
+    assert refused.kind == "config_invalid"
+    assert "needs an entry in the configuration" in refused.message

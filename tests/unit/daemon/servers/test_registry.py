@@ -10,9 +10,14 @@ import pytest
 from mcpd.config.entry import entry_from_json
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
-from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.core.catalog.model import Catalog
+from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.mcp.offer import FULL, Verdict
+from mcpd.core.mcp.versions import Era
+from mcpd.daemon.servers.cache import CatalogCache, Remembered
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import assemble
+from mcpd.redact import Redactor
 
 SECRET = "hunter22-of-the-first"
 
@@ -109,3 +114,22 @@ def test_text_of_no_server_is_masked_for_the_secrets_of_all(registry: Registry):
     add(registry, "brought")
     assert registry.redactor(None).mask(f"the-first-secret {SECRET}") == "*** ***"
     assert registry.redactor("no-such").mask(SECRET) == SECRET
+
+
+async def test_the_era_of_a_remote_server_is_remembered(tmp_path: Path):
+    """
+    A server that is reached by URL has no program that could have been replaced.
+    """
+    configured = entry_from_json(
+        {"url": "https://x.example/mcp"}, name="far", env={}, cwd="/", literal=True
+    )
+    server = assemble(configured, base_env={})
+    cache = CatalogCache(str(tmp_path))
+    introduction = Introduction("2025-11-25", {}, b'{"name":"x"}', None)
+    cache.keep("far", server.cache_key, Remembered(introduction, Catalog()), Redactor())
+    await cache.flush()
+    registry = Registry(str(tmp_path), cache, {})
+    registry.apply(Loaded(entries={"far": configured}))
+    known = registry.get("far")
+    assert known is not None
+    assert known.entry.verdict == Verdict(Era.LEGACY, FULL)

@@ -12,6 +12,7 @@ from mcpd.config.load import load
 from mcpd.core.interface.entries import Interactive, Sharing
 from mcpd.core.mcp.versions import Era
 from mcpd.daemon.servers.server import Server, assemble
+from mcpd.upstreams.http.spec import RemoteSpec
 
 BASE = {"PATH": "/bin", "HOME": "/home/ada", "TERM": "xterm"}
 
@@ -267,3 +268,69 @@ def test_a_server_that_names_the_workspace_is_started_for_one(
     assert made.entry.of_workspace
     assert made.backend is not None
     assert made.backend.of_workspace
+
+
+def far(*, name: str = "far", **values: Any) -> Server:
+    content = {"url": "https://x.example/mcp", **values}
+    configured = entry_from_json(content, name=name, env={**BASE, "T": "one"}, cwd="/")
+    return assemble(configured, base_env=BASE)
+
+
+def test_a_remote_server_is_reached_as_its_entry_says() -> None:
+    made = far(headers={"X-A": "$T"}, idle_timeout=7, stop_grace=0.5, tools={"deny": ["rm*"]})
+    assert isinstance(made.backend, RemoteSpec)
+    assert made.backend.remote.headers == {"X-A": "one"}
+    assert made.backend.rules.idle_timeout == 7
+    assert made.backend.grace == 0.5
+    assert (made.backend.package, made.backend.of_workspace) == (None, False)
+    assert made.entry.sharing is Sharing.SHARED
+    assert made.entry.filter.deny == ("rm*",)
+    assert not made.entry.is_fetched
+
+
+def test_the_sharing_of_a_remote_server_is_that_of_its_entry() -> None:
+    assert far(sharing="session").entry.sharing is Sharing.SESSION
+    made = far(roots="session")
+    assert (made.entry.sharing, made.entry.asks_for_roots) == (Sharing.SESSION, True)
+
+
+def test_equal_remote_servers_are_one_in_any_spelling() -> None:
+    other = far(name="two", url="", serverUrl="https://x.example/mcp", http_headers={"X-A": "b"})
+    assert far(headers={"X-A": "b"}).entry.launch == other.entry.launch
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"url": "https://x.example/other"},
+        {"url": "https://x.example/mcp?a=b"},
+        {"transport": "sse"},
+        {"headers": {"X-A": "b"}},
+        {"headers": {"X-A": "$T"}},
+        {"auth": "none"},
+        {"auth": "Bearer ${T}"},
+        {"proxy": "none"},
+        {"era": "legacy"},
+        {"roots": ["file:///x"]},
+    ],
+)
+def test_what_a_remote_server_sees_changes_its_launch(values: dict[str, Any]) -> None:
+    assert far().entry.launch != far(**values).entry.launch
+    assert far().cache_key != far(**values).cache_key
+
+
+def test_a_variable_counts_for_the_connection_and_not_for_the_cache() -> None:
+    one = far(auth="Bearer ${T}")
+    content = {"url": "https://x.example/mcp", "auth": "Bearer ${T}"}
+    two = assemble(entry_from_json(content, name="far", env={"T": "two"}, cwd="/"), base_env=BASE)
+    assert one.entry.launch != two.entry.launch
+    assert one.cache_key == two.cache_key
+
+
+def test_a_remote_server_that_cannot_be_used_says_why() -> None:
+    made = far(headers={"X-A": "${NO}"})
+    assert made.backend is None
+    assert made.entry.unavailable is not None
+    assert made.entry.unavailable.kind == "config_invalid"
+    assert "variable NO is not set" in made.entry.unavailable.message
+    assert "export NO=" in str(made.entry.unavailable.hint)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from mcpd.core.mcp.routing import parameters
 from mcpd.core.wire import envelope
 from mcpd.listeners.http import routing
 from mcpd.listeners.http.exchange import Headers
@@ -70,15 +71,6 @@ def test_a_uri_and_a_task():
     assert routing.disagreement(sent, VERSION, "tasks/get", params(taskId="t1")) is None
 
 
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [("plain", "plain"), ("=?base64?Z3LDvG4=?=", "grün"), ("=?base64?Z3LDvG4?=", None), ("=?BASE64?eA==?=", "=?BASE64?eA==?="),
-     ("=?base64?/w==?=", None), ("=?base64??=", "")],
-)  # fmt: skip
-def test_encoded_values(value, said):
-    assert routing.decoded(value) == said
-
-
 SCHEMA = json.dumps(
     {
         "type": "object",
@@ -94,31 +86,6 @@ SCHEMA = json.dumps(
         },
     }
 ).encode()
-
-
-def test_annotations_are_found_by_properties_alone():
-    assert routing.parameters(SCHEMA) == {
-        "region": (("region",), "string"),
-        "limit": (("limit",), "integer"),
-        "dry": (("dry",), "boolean"),
-        "a": (("deep", "a"), "string"),
-    }
-    assert routing.parameters(None) == {}
-    assert (
-        routing.parameters(b'{"anyOf":[{"properties":{"a":{"type":"string","x-mcp-header":"A"}}}]}')
-        == {}
-    )
-
-
-@pytest.mark.parametrize(
-    "annotation",
-    [{"type": "string", "x-mcp-header": "a b"}, {"type": "number", "x-mcp-header": "A"}, {"x-mcp-header": "A"},
-     {"type": "string", "x-mcp-header": ""}, {"type": "string", "x-mcp-header": 1}, {"type": "string", "x-mcp-header": "REGION"}],
-)  # fmt: skip
-def test_an_invalid_annotation_spoils_all_of_the_tool(annotation):
-    schema = json.loads(SCHEMA)
-    schema["properties"]["other"] = annotation
-    assert routing.parameters(json.dumps(schema).encode()) == {}
 
 
 @pytest.mark.parametrize(
@@ -144,5 +111,5 @@ def test_an_invalid_annotation_spoils_all_of_the_tool(annotation):
 def test_parameters(arguments, sent, agrees):
     given = headers(*((f"Mcp-Param-{name}", value) for name, value in sent.items()))
     raw = params(arguments=arguments).arguments
-    found = routing.parameter_disagreement(given, routing.parameters(SCHEMA), raw)
+    found = routing.parameter_disagreement(given, parameters(SCHEMA) or {}, raw)
     assert (found is None) is agrees

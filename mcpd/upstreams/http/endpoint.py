@@ -1,0 +1,152 @@
+"""The server as requests to it see it: its address, session, revision and credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+from mcpd.core.mcp.routing import Routing, encoded
+from mcpd.upstreams.http import failures
+from mcpd.upstreams.http.authorizer import Authorizer, Refused
+from mcpd.upstreams.http.client import HttpClient, Response
+from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.spec import RemoteSpec
+
+ACCEPT_BOTH: Final = "application/json, text/event-stream"
+ACCEPT_STREAM: Final = "text/event-stream"
+
+AGAIN_S: Final = 0.1
+"""Seconds before a request that was not sent is tried again, doubled each time."""
+
+WAIT_MOST_S: Final = 3600.0
+"""The longest ``Retry-After`` that is waited for; the call's own time-out is mostly shorter."""
+
+_REFUSALS: Final = 2
+"""How often one request is authorised again."""
+
+_WAITING: Final = (429, 503)
+
+
+class Endpoint:
+    """Sends requests with what every request needs, and again where nothing was lost."""
+
+    def __init__(self, spec: RemoteSpec, client: HttpClient, authorizer: Authorizer) -> None:
+        self.server = spec.server
+        self.url = spec.remote.url
+        """Where messages are sent: after a redirect, there."""
+        self.session_id = ""
+        self.version = ""
+        """The revision that was agreed on, empty before."""
+        self.is_modern = False
+        self.latency_s: float | None = None
+        self.waits: dict[object, str] = {}
+        """What is waited for before a request is sent again, as ``status`` shows it."""
+        self.authorizer = authorizer
+        self._remote = spec.remote
+        self._client = client
+
+    def headers(self, routing: Routing | None, *, accept: str = ACCEPT_BOTH) -> dict[str, str]:
+        """Return the headers of a message, without its credentials."""
+        found = {**self._remote.headers, "Accept": accept}
+        version = self.version
+        if routing is not None and routing.version:
+            version = routing.version
+            found["Mcp-Method"] = routing.method
+            if routing.name is not None:
+                found["Mcp-Name"] = encoded(routing.name)
+            for name, value in routing.parameters:
+                found[f"Mcp-Param-{name}"] = value
+        is_first = routing is not None and routing.method == "initialize"
+        if version and not is_first:
+            found["MCP-Protocol-Version"] = version
+        if self.session_id and not is_first and not self.is_modern:
+            found["Mcp-Session-Id"] = self.session_id
+        return found
+
+    async def post(
+        self,
+        body: bytes,
+        routing: Routing | None,
+        *,
+        sending: Callable[[], None] | None = None,
+        key: object = None,
+    ) -> Response:
+        """Send a message; ``key`` stands for it in ``waits``."""
+        headers = self.headers(routing)
+        headers["Content-Type"] = "application/json"
+        return await self.send("POST", headers, body, sending=sending, key=key)
+
+    async def send(
+        self,
+        method: str,
+        headers: dict[str, str],
+        body: bytes | None = None,
+        *,
+        sending: Callable[[], None] | None = None,
+        key: object = None,
+    ) -> Response:
+        """Send a request, authorised, and return the response.
+
+        It is sent again where the server has not read it, where other credentials may help, and
+        where the server says when. Raises ``Unreachable``, ``Unauthorized`` and
+        ``CannotAuthorize``.
+        """
+        tries = refusals = 0
+        loop = asyncio.get_running_loop()
+        while True:
+            credentials = await self.authorizer.headers()
+            begun = loop.time()
+            try:
+                response, url = await self._client.request(
+                    method, self.url, headers=headers | credentials, body=body, sending=sending
+                )
+            except Unreachable as problem:
+                if problem.is_sent or not problem.may_pass or tries >= self._remote.retry_attempts:
+                    raise
+                await asyncio.sleep(AGAIN_S * 2**tries * (0.5 + random.random()))
+                tries += 1
+                continue
+            self.url = url
+            self.latency_s = loop.time() - begun
+            if response.status in (401, 403):
+                refused = Refused(response.status, response.headers.get("WWW-Authenticate", ""))
+                response.close()
+                if refusals >= _REFUSALS:
+                    what = "what the sign-in gave us"
+                    raise Unauthorized(
+                        failures.refused(self.server, refused.status, what, refused.challenge)
+                    )
+                refusals += 1
+                await self.authorizer.refused(credentials, refused)
+                continue
+            wait = retry_after(response) if response.status in _WAITING else None
+            if wait is None or wait > WAIT_MOST_S or key is None:
+                return response
+            response.close()
+            self.waits[key] = f"HTTP {response.status}: waits {wait:g} s before it asks again"
+            try:
+                await asyncio.sleep(wait)
+            finally:
+                del self.waits[key]
+
+    def is_session_lost(self, response: Response) -> bool:
+        """Tell whether a response says that the server does not know our session any more."""
+        return response.status == 404 and bool(self.session_id) and not self.is_modern
+
+
+def retry_after(response: Response) -> float | None:
+    """Return the seconds that ``Retry-After`` names, ``None`` where it names none."""
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isdigit() and len(value) < 10:
+        return float(value)
+    try:
+        at = parsedate_to_datetime(value)
+    except (ValueError, TypeError):
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return max(0.0, (at - datetime.now(UTC)).total_seconds())
