@@ -62,6 +62,7 @@ class ControlHandlers:
         reloader: Reloader,
         ad_hoc: AdHoc,
         logins: Callable[[], LoginHandlers],
+        auth: Callable[[str], str | None],
         log: Pipeline,
         journal: Journal,
         dispatch: Callable[[WorkspaceKnown], None],
@@ -75,7 +76,7 @@ class ControlHandlers:
         daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
         flight may take; ``problems`` returns what the daemon cannot write or use, a sentence
         each, ``http`` the addresses on which it listens for HTTP. ``logins`` returns what handles
-        sign-ins, which is imported for it.
+        sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
         """
         self._socket = socket
         self._config = config
@@ -88,6 +89,7 @@ class ControlHandlers:
         self._reloader = reloader
         self._ad_hoc = ad_hoc
         self._logins = logins
+        self._auth = auth
         self._log = log
         self._journal = journal
         self._dispatch = dispatch
@@ -122,7 +124,7 @@ class ControlHandlers:
             found = self._operator.find(params.servers)
         if isinstance(found, Failure):
             return found
-        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
         return {
             "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems(), self._http()),
             "servers": [

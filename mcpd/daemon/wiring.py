@@ -312,6 +312,7 @@ class Daemon:
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
             logins=self._logins,
+            auth=self._auth,
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
@@ -384,6 +385,10 @@ class Daemon:
         if spec.remote.can_sign_in:
             return self.signins.authorizer(spec.server, spec.remote)
         return StaticAuthorizer(spec.server, spec.remote.auth)
+
+    def _auth(self, server: str) -> str | None:
+        """Return how a sign-in authorises requests to a server; ``None`` where none does."""
+        return self.signins.describe(server) if "signins" in vars(self) else None
 
     async def end_logins(self) -> None:
         """End the sign-ins that are in progress."""

@@ -60,6 +60,11 @@ class SignIns:
             )
         return found
 
+    def describe(self, server: str) -> str | None:
+        """Return what ``status`` shows of a server; ``None`` for one that was never used."""
+        found = self._authorizers.get(server)
+        return None if found is None else found.describe()
+
     async def close(self) -> None:
         """End what is in progress."""
         await self.logins.close()
