@@ -37,6 +37,8 @@ COMMANDS = {
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
+    "login": "mcpctl.commands.login",
+    "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }

@@ -41,6 +41,7 @@ BY_KIND = {
     "login_required": DENIED,
     "unauthorized": DENIED,
     "forbidden": DENIED,
+    "login_failed": DENIED,
     "invalid_message": BUG,  # a message of mcpctl; `of_error` handles those of servers
     "internal": BUG,
 }

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from mcpd import privatefiles
 from mcpd.errors import ConfigError
 
 FILE_NAME: Final = "tokens.json"
@@ -73,16 +72,15 @@ def read(path: str) -> tuple[Token, ...]:
         TokensError: the file cannot be read, is not private, or is not what ``create`` writes.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        data = privatefiles.read_private(path, MOST_FILE_BYTES)
     except FileNotFoundError:
         return ()
+    except PermissionError as error:
+        raise TokensError(
+            f"cannot read {path}: {error.strerror}", hint=f"chmod 600 {path}"
+        ) from None
     except OSError as error:
         raise TokensError(f"cannot read {path}: {error.strerror}") from None
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise TokensError(f"{path} can be read or written by others", hint=f"chmod 600 {path}")
-        data = file.read(MOST_FILE_BYTES + 1)
     try:
         kept = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -169,39 +167,9 @@ def find(tokens: Iterable[Token], text: str, now: float) -> Token | None:
 
 def _change(path: str, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
     """Replace the file under a lock, so that two changes at once are both made."""
-    with _locked(path):
-        data = msgspec.json.format(
-            msgspec.json.encode(_File(version=_VERSION, tokens=change(read(path)))), indent=1
-        )
-        temporary = f"{path}.{os.getpid()}.tmp"
-        try:
-            _write(temporary, data)
-            os.replace(temporary, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise TokensError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _write(path: str, data: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-        file.write(data + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    directory = os.path.dirname(path)
     try:
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(f"{path}.lock", flags, 0o600)
+        with privatefiles.locked(f"{path}.lock"):
+            data = msgspec.json.encode(_File(version=_VERSION, tokens=change(read(path))))
+            privatefiles.replace_durably(path, msgspec.json.format(data, indent=1) + b"\n")
     except OSError as error:
-        raise TokensError(f"cannot write to {directory}: {error.strerror}") from None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+        raise TokensError(f"cannot write {path}: {error.strerror}") from None

@@ -32,6 +32,7 @@ HEADER = [
 REFRESH_S = 1.0
 COLOURS = {
     "ready": "green", "starting": "yellow", "backoff": "yellow", "stopping": "yellow",
+    "login": "yellow",
     "failed": "red", "misconfigured": "red", "stopped": "dim", "disabled": "dim",
 }  # fmt: skip
 CLEAR = "\x1b[H\x1b[J"

@@ -100,6 +100,20 @@ class ServersParams(Params):
     servers: Names
 
 
+class LoginParams(Params):
+    """Parameters of ``mcpd/login``, ``mcpd/login_wait`` and ``mcpd/logout``."""
+
+    server: str
+
+
+class PasteParams(Params):
+    """Parameters of ``mcpd/login_paste``."""
+
+    server: str
+    address: str
+    """Where the browser ended."""
+
+
 class LogsParams(Params):
     """Parameters of ``mcpd/logs``."""
 

@@ -82,6 +82,46 @@ class AllReached(TypedDict):
     servers: list[Reached]
 
 
+class Login(TypedDict):
+    """The result of ``mcpd/login``."""
+
+    server: str
+    url: NotRequired[str]
+    """What a person is to open; missing where there is nothing to wait for."""
+    joined: NotRequired[bool]
+    """Whether somebody else has begun this sign-in."""
+    reason: NotRequired[str]
+    """Why nobody needs to sign in."""
+    signed_in: NotRequired[SignedIn]
+    """The sign-in that there is already."""
+
+
+class SignedIn(TypedDict):
+    """The result of ``mcpd/login_wait``."""
+
+    server: str
+    account: str | None
+    """As whom, where the authorization server says it."""
+    issuer: str
+    scopes: list[str]
+    expires: str | None
+    """RFC 3339; ``None``: the server does not say."""
+    renews: bool
+    """Whether it is renewed without a person."""
+
+
+class LoggedOut(TypedDict):
+    """The result of ``mcpd/logout``."""
+
+    server: str
+    revoked: bool
+    """Whether the authorization server was told, and took it."""
+
+
+class Pasted(TypedDict):
+    """The result of ``mcpd/login_paste``: it has no members."""
+
+
 class Reloaded(TypedDict):
     """The result of ``mcpd/reload``."""
 

@@ -114,6 +114,12 @@ class RemoteConfig(msgspec.Struct, frozen=True, kw_only=True):
     allow_insecure: bool = False
     """Whether ``http://`` may lead to a host that is not loopback."""
 
+    @property
+    def can_sign_in(self) -> bool:
+        """Whether requests can be authorised by a sign-in, and nothing else does it."""
+        has_own = any(name.lower() == "authorization" for name in self.headers)
+        return self.auth.kind == "oauth" or (self.auth.kind == "auto" and not has_own)
+
 
 def as_written(remote: RemoteConfig) -> dict[str, Any]:
     """Return the values as an entry has them; ``auth`` has only what counts for its kind."""

@@ -95,6 +95,14 @@ class ServerStopped(msgspec.Struct, frozen=True):
     step: str | None = None
 
 
+class SignedIn(msgspec.Struct, frozen=True):
+    """Somebody has signed in to a server; ``until`` is RFC 3339, where that is known."""
+
+    server: str
+    issuer: str
+    until: str | None
+
+
 class ServerOverMemory(msgspec.Struct, frozen=True):
     """A process tree uses more memory than its entry allows."""
 
@@ -243,6 +251,7 @@ Fact = (
     | LoginRequired
     | ServerStopping
     | ServerStopped
+    | SignedIn
     | ServerOverMemory
     | StrayEnded
     | CatalogChanged

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 from collections.abc import Callable
 
 from mcpd import tasks
 from mcpd.core.interface.commands import Validate
 from mcpd.core.interface.events import Validated, Violation
+from mcpd.daemon import worker_processes
 from mcpd.schemas.channel import Process
 from mcpd.schemas.validator import Unchecked, Validator
-from mcpd.supervise.process import Child
-from mcpd.supervise.proctable import procfs
 from mcpd.supervise.reaper import Reaper
 
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
@@ -51,27 +47,4 @@ class ArgumentChecks:
             self._dispatch(Validated(command.ticket, found))
 
     def _spawn(self, argv: list[str]) -> Process:
-        """Start a worker. The reaper takes its exit status; it is not part of a server's tree."""
-        popen = subprocess.Popen(
-            argv,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd="/",
-            env={name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
-        )
-        assert popen.stdin is not None
-        assert popen.stdout is not None
-        stdin, stdout = os.dup(popen.stdin.fileno()), os.dup(popen.stdout.fileno())
-        popen.stdin.close()
-        popen.stdout.close()
-        identity = procfs.identify(popen.pid)
-        started = procfs.ticks_now() if identity is None else identity.started
-        child = self._reaper.register(Child(popen, started))
-
-        def kill() -> None:
-            if child.returncode is None:  # until then its pid cannot be another process's
-                os.kill(child.pid, signal.SIGKILL)
-
-        return Process(popen.pid, stdin, stdout, kill)
+        return worker_processes.spawn(self._reaper, argv, ENVIRONMENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
@@ -37,6 +37,9 @@ from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.supervisor import Supervisor
 
+if TYPE_CHECKING:
+    from mcpd.daemon.login_handlers import LoginHandlers
+
 
 class ControlHandlers:
     """Handles the control methods; ``METHODS`` names the handler of each.
@@ -58,6 +61,8 @@ class ControlHandlers:
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
+        logins: Callable[[], LoginHandlers],
+        auth: Callable[[str], str | None],
         log: Pipeline,
         journal: Journal,
         dispatch: Callable[[WorkspaceKnown], None],
@@ -70,7 +75,8 @@ class ControlHandlers:
         ``socket`` is the path of the socket and ``config`` the only configuration file, where the
         daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
         flight may take; ``problems`` returns what the daemon cannot write or use, a sentence
-        each, ``http`` the addresses on which it listens for HTTP.
+        each, ``http`` the addresses on which it listens for HTTP. ``logins`` returns what handles
+        sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
         """
         self._socket = socket
         self._config = config
@@ -82,6 +88,8 @@ class ControlHandlers:
         self._operator = operator
         self._reloader = reloader
         self._ad_hoc = ad_hoc
+        self._logins = logins
+        self._auth = auth
         self._log = log
         self._journal = journal
         self._dispatch = dispatch
@@ -116,7 +124,7 @@ class ControlHandlers:
             found = self._operator.find(params.servers)
         if isinstance(found, Failure):
             return found
-        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper)
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
         return {
             "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems(), self._http()),
             "servers": [
@@ -208,6 +216,30 @@ class ControlHandlers:
     async def reload(self, _request: Request, _params: api.Params) -> results.Reloaded:
         """Read the configuration again and apply what has changed."""
         return await self._reloader.reload("asked")
+
+    # -- signing in ------------------------------------------------------------------------------
+
+    async def login(self, _request: Request, params: api.LoginParams) -> results.Login | Failure:
+        """Begin or join a sign-in to a server."""
+        return await self._logins().login(params)
+
+    async def login_wait(
+        self, _request: Request, params: api.LoginParams
+    ) -> results.SignedIn | Failure:
+        """Wait for the end of a sign-in."""
+        return await self._logins().wait(params)
+
+    async def login_paste(
+        self, _request: Request, params: api.PasteParams
+    ) -> results.Pasted | Failure:
+        """Take the address at which a browser ended."""
+        return await self._logins().paste(params)
+
+    async def logout(
+        self, _request: Request, params: api.LoginParams
+    ) -> results.LoggedOut | Failure:
+        """Revoke and forget the tokens of a server."""
+        return await self._logins().logout(params)
 
     # -- streams ---------------------------------------------------------------------------------
 
@@ -338,6 +370,10 @@ METHODS: Final = (
     Method("mcpd/stop", api.ServersParams, results.AllReached, ControlHandlers.stop),
     Method("mcpd/restart", api.ServersParams, results.AllReached, ControlHandlers.restart),
     Method("mcpd/reload", api.Params, results.Reloaded, ControlHandlers.reload),
+    Method("mcpd/login", api.LoginParams, results.Login, ControlHandlers.login),
+    Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
+    Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),
+    Method("mcpd/logout", api.LoginParams, results.LoggedOut, ControlHandlers.logout),
     Method("mcpd/logs", api.LogsParams, results.Logs, ControlHandlers.logs),
     Method("mcpd/events", api.EventsParams, results.Events, ControlHandlers.events),
     Method("mcpd/shutdown", api.ShutdownParams, results.ShuttingDown, ControlHandlers.shutdown),

@@ -68,6 +68,10 @@ class Notices:
         """Log that old logs were removed for the sake of ``logs_max_bytes``."""
         self._log.info("logs.removed", files=removed.files, bytes=removed.bytes)
 
+    def sign_in_trouble(self, server: str, reason: str) -> None:
+        """Log that the sign-in to a server cannot be read or kept."""
+        self._log.warning("server.sign_in_trouble", server=server, reason=reason)
+
     def guardian_trouble(self, text: str) -> None:
         """Log that the guardian ended, or cannot be started."""
         self._log.warning("guardian.trouble", text=text)

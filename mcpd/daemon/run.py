@@ -187,6 +187,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.control_server.close()
     daemon.dispatcher.close()
     await daemon.checks.close()
+    await daemon.end_logins()
     await daemon.login.close()
     await guardian.farewell()
     daemon.ledger.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ _BUSIEST_FIRST: tuple[State, ...] = (
     "backoff",
     "stopping",
     "failed",
+    "login",
     "stopped",
 )
 """The state of a server with several processes is the first of these that one of them has."""
@@ -63,11 +64,14 @@ class Snapshot:
         supervisor: Supervisor,
         trees: Mapping[Child, Sequence[Stat]],
         rss: Mapping[Child, int],
+        auth: Callable[[str], str | None] = lambda _: None,
     ) -> None:
+        """``auth`` returns how requests to a server are authorised, where a sign-in does that."""
         self._mux = mux
         self._supervisor = supervisor
         self._trees = trees
         self._rss = rss
+        self._auth = auth
         self._now = supervisor.now()
 
     def daemon(
@@ -139,7 +143,9 @@ class Snapshot:
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s
             status["url"] = _public_url(server)
-            status["auth"] = config.remote.auth.kind if connection is None else connection.auth
+            signed_in = self._auth(server.name)
+            known = config.remote.auth.kind if connection is None else connection.auth
+            status["auth"] = known if signed_in is None else signed_in
             status["latency_ms"] = None if latency_s is None else round(latency_s * 1000, 1)
             if connection is not None and connection.waits is not None:
                 status["waits"] = connection.waits
@@ -214,13 +220,15 @@ class Snapshot:
         return round(self._now - slot.machine.spawned_at, 3)
 
 
-async def snapshot(mux: Mux, supervisor: Supervisor, reaper: Reaper) -> Snapshot:
+async def snapshot(
+    mux: Mux, supervisor: Supervisor, reaper: Reaper, auth: Callable[[str], str | None]
+) -> Snapshot:
     """Read all process trees and their memory, in a thread, and return the state with them."""
     if not any(slot.run is not None for slot in supervisor.slots()):
-        return Snapshot(mux, supervisor, {}, {})
+        return Snapshot(mux, supervisor, {}, {}, auth)
     looked = await reaper.scan_trees()
     rss = await asyncio.to_thread(_measure, looked)
-    return Snapshot(mux, supervisor, looked, rss)
+    return Snapshot(mux, supervisor, looked, rss, auth)
 
 
 def _measure(looked: Mapping[Child, Sequence[Stat]]) -> dict[Child, int]:

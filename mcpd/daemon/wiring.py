@@ -6,16 +6,18 @@ import asyncio
 import os
 import socket
 from datetime import datetime
-from typing import Any, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.facts import ServerReady, ServerStopped, SessionClosed
+from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
+from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
@@ -51,14 +53,19 @@ from mcpd.supervise.containers import Containers
 from mcpd.supervise.loginenv.loginshell import LoginPath
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import UpstreamHost
+from mcpd.upstreams.http.authorizer import Authorizer
 from mcpd.upstreams.http.host import RemoteHost
 from mcpd.upstreams.http.spec import RemoteSpec
-from mcpd.upstreams.http.static import authorizer_of
+from mcpd.upstreams.http.static import StaticAuthorizer
 from mcpd.upstreams.run import Backend
 from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
 from mcpd.upstreams.stdio.spec import ProcessSpec
 from mcpd.upstreams.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from mcpd.daemon.login_handlers import LoginHandlers
+    from mcpd.signin.signins import SignIns
 
 SECRET_BYTES = 32
 """Random bytes of the secret from which the mux makes handles."""
@@ -212,7 +219,7 @@ class Daemon:
             nofile_soft=start.nofile_soft,
         )
         self.hosts[RemoteSpec] = self.remote_host = RemoteHost(
-            authorizer=authorizer_of,
+            authorizer=self._authorizer,
             environment=registry.environment,
             settings=self._settings,
             memory=self.mux.memory,
@@ -304,6 +311,8 @@ class Daemon:
             operator=self.control,
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
+            logins=self._logins,
+            auth=self._auth,
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
@@ -357,6 +366,44 @@ class Daemon:
 
     def _apply_entries(self) -> None:
         self.applier.apply_entries()
+
+    @cached_property
+    def signins(self) -> SignIns:
+        """Who is signed in to remote servers; made, and imported, for the first of them."""
+        from mcpd.signin.signins import SignIns
+
+        return SignIns(
+            self.state_dir,
+            spawn=lambda argv, names: worker_processes.spawn(self.reaper, argv, names),
+            connect=self._connect,
+            tell=self.facts.publish,
+            trouble=self.notices.sign_in_trouble,
+        )
+
+    def _authorizer(self, spec: RemoteSpec) -> Authorizer:
+        """Return what authorises the requests to a server."""
+        if spec.remote.can_sign_in:
+            return self.signins.authorizer(spec.server, spec.remote)
+        return StaticAuthorizer(spec.server, spec.remote.auth)
+
+    def _auth(self, server: str) -> str | None:
+        """Return how a sign-in authorises requests to a server; ``None`` where none does."""
+        return self.signins.describe(server) if "signins" in vars(self) else None
+
+    async def end_logins(self) -> None:
+        """End the sign-ins that are in progress."""
+        if "signins" in vars(self):
+            await self.signins.close()
+
+    def _logins(self) -> LoginHandlers:
+        from mcpd.daemon.login_handlers import LoginHandlers
+
+        return LoginHandlers(self.control, self.signins)
+
+    async def _connect(self, name: str) -> Failure | None:
+        """Connect to a server; return why it cannot be used."""
+        reached = await self.control.start((name,))
+        return reached if isinstance(reached, Failure) else reached[0][1]
 
     def _serve(self, command: cmd.Control) -> None:
         if command.method == "mcpd/call":

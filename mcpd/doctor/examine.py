@@ -10,7 +10,7 @@ import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, http, machine, servers
+from mcpd.doctor.check import catalog, config, daemon, http, machine, servers, sign_ins
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
@@ -19,6 +19,7 @@ from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
 from mcpd.doctor.probe.runner import Probes
+from mcpd.doctor.probe.sign_ins import sign_ins as probe_sign_ins
 from mcpd.doctor.probe.talk import talk
 from mcpd.doctor.probe.tokens import tokens
 from mcpd.redact import Redactor
@@ -62,6 +63,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the disks and limits": lambda: probe_machine(state_dir, os.path.dirname(path), around),
             "the ledgers": lambda: ledgers(state_dir),
             "the tokens": lambda: tokens(state_dir),
+            "the sign-ins": lambda: probe_sign_ins(state_dir),
         }
     )
     said: Talk | None = probes.get("the daemon")
@@ -86,6 +88,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         machine=probes.get("the disks and limits"),
         ledgers=probes.get("the ledgers"),
         tokens=probes.get("the tokens"),
+        sign_ins=probes.get("the sign-ins"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -112,6 +115,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
+    yield from sign_ins.check(facts.sign_ins)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
 

@@ -165,6 +165,21 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     """How to fix that."""
 
 
+class SignIns(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the sign-ins to remote servers are kept."""
+
+    path: str
+    in_keyring: tuple[str, ...] = ()
+    in_file: tuple[str, ...] = ()
+    """Servers, by where their secrets are."""
+
+    trouble: str | None = None
+    """Why none can be used."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -178,5 +193,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine | None
     ledgers: tuple[Ledger, ...] | None
     tokens: Tokens | None = None
+    sign_ins: SignIns | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

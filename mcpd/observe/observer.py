@@ -77,6 +77,8 @@ class Observer:
                 )
             case facts.FactsOmitted():
                 self._report_omitted(fact)
+            case facts.SignedIn():
+                self._report_sign_in(fact)
             case facts.ServerOverMemory():
                 self._report_memory(fact)
             case facts.StrayEnded():
@@ -114,6 +116,12 @@ class Observer:
             return
         self._log.warning("server.flooded", server=fact.server, what=what, count=count)
         self._note(fact.server, "mcpd", f"{count} more {what} within a second")
+
+    def _report_sign_in(self, fact: facts.SignedIn) -> None:
+        server, issuer, until = fact.server, fact.issuer, fact.until
+        self._log.info("server.signed_in", server=server, issuer=issuer, until=until)
+        self._note(server, "mcpd", f"somebody has signed in at {issuer}")
+        self._event("server.signed_in", server=server, issuer=issuer, until=until)
 
     def _report_memory(self, fact: facts.ServerOverMemory) -> None:
         then = "restarted when idle" if fact.is_busy else "restarted"

@@ -102,6 +102,12 @@ class ServerControl:
             attempts.append((server, [self._supervisor.restart(slot, failure) for slot in running]))
         return await _reached(attempts)
 
+    async def restart_running(self, name: str) -> None:
+        """Restart a server that runs, and do nothing for one that does not."""
+        server = self._registry.get(name)
+        if server is not None and any(map(self._is_running, self._slots(server))):
+            await self.restart((name,))
+
     async def stop(self, names: Sequence[str]) -> Reached | Failure:
         """Stop and hold servers, and wait until nothing of their processes is left."""
         servers = self.find(names)

@@ -20,7 +20,7 @@ RETRY_S = 0.1
 MARGIN_S = 10.0
 """Seconds that the end may take besides the drain and the grace of the slowest server."""
 
-SHOWN = ("ready", "starting", "backoff", "stopping", "failed")
+SHOWN = ("ready", "starting", "backoff", "stopping", "failed", "login")
 """The states that the status line counts. A server counts once, under the first of these that one
 of its processes is in."""
 

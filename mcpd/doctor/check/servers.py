@@ -56,6 +56,8 @@ def _state(
         yield error("server_misconfigured", why, "correct its entry, then: mcpctl reload", name)
     if state == "starting":
         yield from _slow_start(server, config, why)
+    if state == "login":
+        yield warning("server_login", why, f"mcpctl login {shlex.quote(name)}", name)
     if state not in ("failed", "backoff"):
         return
     if name in explained and server.get("last_error_kind") in (None, "spawn_failed"):

@@ -8,7 +8,6 @@ from mcpd.config.remote import AuthConfig
 from mcpd.core.facts import Failure
 from mcpd.upstreams.http import failures
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
-from mcpd.upstreams.http.spec import RemoteSpec
 
 
 class StaticAuthorizer:
@@ -38,11 +37,6 @@ class StaticAuthorizer:
             "basic": "the user name and password of its entry",
         }.get(self._auth.kind, "a request without credentials")
         return failures.refused(self._server, refused.status, what, refused.challenge)
-
-
-def authorizer_of(spec: RemoteSpec) -> StaticAuthorizer:
-    """Return what authorises requests where nobody can sign in."""
-    return StaticAuthorizer(spec.server, spec.remote.auth)
 
 
 def _headers(auth: AuthConfig) -> dict[str, str]:

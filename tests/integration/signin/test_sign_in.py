@@ -1,0 +1,383 @@
+"""A person signs in: the process for it against a fake authorization server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import stat
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpd.core import facts
+from mcpd.core.facts import Failure
+from mcpd.signin.credentials import Credentials
+from mcpd.signin.logins import NotNeeded
+from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
+from tests.support.daemon import is_alive
+from tests.support.fakeauth import FakeAuth, browse, ends_at
+from tests.support.signins import PIDS, Home, sign_in
+from tests.support.waiting import wait_until_async
+
+
+async def refusal(home: Home) -> str:
+    """Try to sign in, with a browser where it gets as far; return why it failed."""
+    login, _ = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    if address is not None:
+        await asyncio.to_thread(browse, address)
+    outcome = await login.outcome
+    assert isinstance(outcome, Failure) and outcome.kind == "login_failed", outcome
+    return outcome.message
+
+
+async def test_a_person_signs_in(home: Home, auth: FakeAuth, tmp_path: Path) -> None:
+    """
+    PKCE S256, a state, the resource, registration as a native app, a loopback address to come back
+    to; and what is kept is private and enough for the next daemon.
+    """
+    failure = await home.failure()
+    assert failure.kind == "login_required" and "mcpctl login far" in failure.message
+    found = await sign_in(home)
+    assert await home.request() == found.access_token
+    [asked], [registered] = auth.authorizations, auth.registrations
+    [exchanged] = auth.used("authorization_code")
+    assert asked["code_challenge_method"] == "S256" and len(asked["state"]) >= 32
+    assert asked["resource"] == exchanged["resource"] == auth.url and asked["scope"] == "read"
+    assert asked["redirect_uri"].startswith("http://127.0.0.1:")
+    assert registered["redirect_uris"] == [asked["redirect_uri"]] == [exchanged["redirect_uri"]]
+    assert registered["application_type"] == "native"
+    assert {"authorization_code", "refresh_token"} <= {*registered["grant_types"]}
+    assert found.issuer == auth.origin and found.token_endpoint == f"{auth.origin}/token"
+    path = tmp_path / "state" / "credentials.json"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    until = home.authorizer.describe().removeprefix("oauth: signed in until ")
+    assert home.told == [facts.SignedIn("far", auth.origin, until)]
+    again = Home(tmp_path / "state", auth)
+    assert await again.request() == found.access_token and len(auth.grants) == 1
+
+
+async def test_the_process_ends_with_the_sign_in(home: Home, auth: FakeAuth) -> None:
+    await home.failure()
+    await sign_in(home)
+    assert PIDS
+    await wait_until_async(lambda: not any(map(is_alive, PIDS)), 5, what="its end")
+
+
+async def test_others_cannot_look_into_the_process(home: Home, auth: FakeAuth) -> None:
+    """
+    It leaves no core file, and the kernel shows its memory and environment to root alone.
+    """
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    await login.address
+    assert login.running is not None
+    place = Path(f"/proc/{login.running.pid}")
+    limits = (place / "limits").read_text()
+    assert "Max core file size        0                    0" in limits
+    assert place.stat().st_uid == 0 or os.geteuid() == 0
+    shown = (place / "cmdline").read_bytes()
+    assert b"SENTINEL" not in shown and auth.origin.encode() not in shown
+    login.running.end()
+    assert isinstance(await login.outcome, Failure)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "path"),
+    [
+        ("", "/.well-known/openid-configuration"),
+        ("/tenant", "/.well-known/oauth-authorization-server/tenant"),
+        ("/tenant", "/.well-known/openid-configuration/tenant"),
+        ("/tenant", "/tenant/.well-known/openid-configuration"),
+    ],
+)
+async def test_metadata_is_found_where_it_may_be(
+    home: Home, auth: FakeAuth, issuer: str, path: str
+) -> None:
+    auth.issuer, auth.metadata_path = auth.origin + issuer, path
+    await home.failure()
+    assert (await sign_in(home)).issuer == auth.issuer
+
+
+async def test_a_server_without_metadata_is_its_own_authorization_server(
+    home: Home, auth: FakeAuth
+) -> None:
+    """
+    As of 2025-03-26; no resource is sent there.
+    """
+    auth.has_prm = False
+    auth.metadata_path = "/.well-known/nothing"
+    auth.back = {"iss": None}
+    await home.failure()
+    found = await sign_in(home)
+    assert found.resource == "" and "resource" not in auth.authorizations[0]
+    assert await home.request() == found.access_token
+
+
+async def test_a_document_comes_before_registration(home: Home, auth: FakeAuth) -> None:
+    home.entry(client_metadata_url="https://client.example.com/mcpd.json")
+    auth.metadata["client_id_metadata_document_supported"] = True
+    await home.failure()
+    found = await sign_in(home)
+    assert auth.registrations == [] and found.client.kind == "document"
+    assert auth.authorizations[0]["client_id"] == "https://client.example.com/mcpd.json"
+    auth.expire()
+    assert await home.request() != found.access_token
+
+
+@pytest.mark.parametrize(
+    ("methods", "chosen"),
+    [
+        (None, "client_secret_basic"),
+        (["client_secret_post"], "client_secret_post"),
+        (["client_secret_post", "client_secret_basic"], "client_secret_basic"),
+    ],
+)
+async def test_a_configured_client_proves_itself_as_the_server_takes_it(
+    home: Home, auth: FakeAuth, tmp_path: Path, methods: list[str] | None, chosen: str
+) -> None:
+    """
+    Its secret stays in the entry; id and secret are form-encoded before base64 (RFC 6749, 2.3.1).
+    """
+    auth.clients = {"mine:1": "s3cret%:+ ä"}
+    auth.metadata |= {
+        "registration_endpoint": None,
+        "token_endpoint_auth_methods_supported": methods,
+    }
+    home.entry(client_id="mine:1", client_secret="s3cret%:+ ä", scopes=("read", "write"))
+    await home.failure()
+    found = await sign_in(home)
+    auth.expire()
+    assert await home.request() != found.access_token
+    assert [form["_method"] for form in auth.grants] == [chosen, chosen]
+    assert auth.registrations == [] and auth.authorizations[0]["scope"] == "read write"
+    assert "s3cret" not in (tmp_path / "state" / "credentials.json").read_text()
+
+
+async def test_a_client_that_is_registered_with_a_secret(home: Home, auth: FakeAuth) -> None:
+    auth.metadata["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+    await home.failure()
+    found = await sign_in(home)
+    assert found.client.client_secret and auth.grants[0]["_method"] == "client_secret_basic"
+    auth.expire()
+    assert await home.request() != found.access_token
+
+
+async def test_an_authorization_server_that_registers_nobody(home: Home, auth: FakeAuth) -> None:
+    """
+    The error says what to write into the entry.
+    """
+    auth.metadata["registration_endpoint"] = f"{auth.origin}/not-here"
+    await home.failure()
+    why = await refusal(home)
+    assert "client_id" in why and "redirect_port" in why and auth.authorizations == []
+
+
+async def test_as_whom(home: Home, auth: FakeAuth) -> None:
+    claims = base64.urlsafe_b64encode(json.dumps({"sub": "7", "email": "a@example.com"}).encode())
+    auth.token_extra["id_token"] = f"x.{claims.decode().rstrip('=')}.y"
+    await home.failure()
+    assert (await sign_in(home)).account == "a@example.com"
+
+
+async def test_one_sign_in_is_for_everybody(home: Home, auth: FakeAuth) -> None:
+    await home.failure()
+    first, is_first = home.signins.logins.begin(home.authorizer)
+    second, is_second = home.signins.logins.begin(home.authorizer)
+    assert first is second and is_first and not is_second
+    address = await first.address
+    assert address is not None
+    await asyncio.to_thread(browse, address)
+    assert isinstance(await second.outcome, Credentials) and len(auth.grants) == 1
+
+
+async def test_the_address_can_be_pasted(home: Home, auth: FakeAuth) -> None:
+    """
+    The browser of somebody who works over ssh cannot reach this machine. What is no answer to this
+    sign-in is refused, and the sign-in goes on.
+    """
+    await home.failure()
+    logins = home.signins.logins
+    login, _ = logins.begin(home.authorizer)
+    address = await login.address
+    assert address is not None
+    end = await asyncio.to_thread(ends_at, address)
+    for wrong in ("http://127.0.0.1/callback", end.replace("state=", "state=x"), "", "nonsense"):
+        failure = await logins.paste("far", wrong)
+        assert failure is not None and failure.kind == "login_failed", wrong
+    assert await logins.paste("far", f"  {urllib.parse.urlsplit(end).query}") is None
+    assert isinstance(await login.outcome, Credentials)
+    failure = await logins.paste("far", end)
+    assert failure is not None and "nobody is signing in" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("back", "said"),
+    [
+        ({"iss": "https://evil.example.com"}, "evil.example.com"),
+        ({"iss": None}, "iss"),
+        (
+            {"code": None, "error": "access_denied", "error_description": "no\x1b[31m!"},
+            "access_denied",
+        ),
+        ({"code": None, "error": "x", "iss": "https://evil.example.com"}, "evil.example.com"),
+    ],
+)
+async def test_an_answer_of_somebody_else(
+    home: Home, auth: FakeAuth, back: dict[str, str | None], said: str
+) -> None:
+    """
+    No code is exchanged. Source: RFC 9207.
+    """
+    auth.back = back
+    await home.failure()
+    why = await refusal(home)
+    assert said in why and why.isprintable() and auth.grants == []
+
+
+async def test_an_answer_with_another_state_is_not_waited_for(home: Home, auth: FakeAuth) -> None:
+    """
+    Any page may send a browser to our address: that must not end the sign-in of a person.
+    """
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    assert address is not None
+    end = await asyncio.to_thread(ends_at, address)
+    forged = end.replace("state=", "state=x")
+    status, _, body = await asyncio.to_thread(browse, forged)
+    assert status == 400 and b"SENTINEL" not in body
+    status, _, _ = await asyncio.to_thread(browse, end.replace("/callback", "/other"))
+    assert status == 404 and not login.outcome.done()
+    status, _, _ = await asyncio.to_thread(browse, end)
+    assert status == 200 and isinstance(await login.outcome, Credentials)
+
+
+@pytest.mark.parametrize(
+    ("where", "member"),
+    [
+        ("metadata", {"issuer": "https://evil.example.com"}),
+        ("prm", {"resource": "https://evil.example.com/mcp"}),
+        ("metadata", {"code_challenge_methods_supported": None}),
+        ("metadata", {"code_challenge_methods_supported": ["plain"]}),
+    ],
+)
+async def test_metadata_that_does_not_fit(
+    home: Home, auth: FakeAuth, where: str, member: dict[str, Any]
+) -> None:
+    getattr(auth, where).update(member)
+    await home.failure()
+    why = await refusal(home)
+    assert "evil.example.com" in why or "PKCE" in why
+    assert auth.authorizations == [] and auth.grants == []
+
+
+@pytest.mark.parametrize(
+    "address", ["http://as.example.com", "https://169.254.169.254", "https://[fd00::7]"]
+)
+@pytest.mark.parametrize(
+    ("where", "member", "suffix"),
+    [
+        ("prm", "authorization_servers", ""),
+        ("metadata", "token_endpoint", "/token"),
+        ("metadata", "authorization_endpoint", "/authorize"),
+        ("metadata", "registration_endpoint", "/register"),
+    ],
+)
+async def test_discovered_addresses_are_https_and_public(
+    home: Home, auth: FakeAuth, where: str, member: str, suffix: str, address: str
+) -> None:
+    value = [address] if member == "authorization_servers" else address + suffix
+    getattr(auth, where)[member] = value
+    await home.failure()
+    why = await refusal(home)
+    assert urllib.parse.urlsplit(address).netloc in why
+    assert auth.authorizations == [] and auth.grants == []
+
+
+async def test_an_error_of_the_token_endpoint_has_no_secret(home: Home, auth: FakeAuth) -> None:
+    """
+    Such errors repeat what was sent.
+    """
+
+    def fault() -> tuple[int, bytes]:
+        form = auth.grants[-1]
+        said = f"bad {form['code']} {form['code_verifier']} " + "x" * 5000
+        return 400, json.dumps({"error": "invalid_grant", "error_description": said}).encode()
+
+    auth.faults = [fault]
+    await home.failure()
+    why = await refusal(home)
+    assert "invalid_grant" in why and len(why) < 500
+    assert "SENTINELCODE" not in why and auth.grants[-1]["code_verifier"] not in why
+
+
+async def test_more_scopes_are_asked_for_at_the_next_sign_in(
+    home: Home, auth: FakeAuth, tmp_path: Path
+) -> None:
+    """
+    The union with those that were granted, also by the next daemon.
+    """
+    await home.failure()
+    await sign_in(home)
+    headers = await home.authorizer.headers()
+    challenge = 'Bearer error="insufficient_scope", scope="admin"'
+    with pytest.raises(CannotAuthorize) as raised:
+        await home.authorizer.refused(headers, Refused(403, challenge))
+    failure = raised.value.failure
+    assert failure.kind == "forbidden" and failure.details["scopes"] == ["admin"]
+    assert await home.request(), "the rest goes on"
+    again = Home(tmp_path / "state", auth)
+    await again.request()
+    await sign_in(again)
+    assert auth.authorizations[-1]["scope"] == "read admin" and len(auth.registrations) == 1
+
+
+async def test_a_port_that_is_taken(home: Home, auth: FakeAuth) -> None:
+    """
+    One that was configured is named; one that was registered is not insisted on.
+    """
+    await home.failure()
+    found = await sign_in(home)
+    port = urllib.parse.urlsplit(found.client.redirect_uri).port
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port)
+    try:
+        assert (await sign_in(home)).client.redirect_uri != found.client.redirect_uri
+        assert len(auth.registrations) == 2
+        home.entry(redirect_port=port)
+        assert "redirect_port" in await refusal(home)
+    finally:
+        server.close()
+
+
+async def test_a_server_that_does_not_ask(home: Home, auth: FakeAuth) -> None:
+    auth.access[""] = set()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    assert await login.address is None and isinstance(await login.outcome, NotNeeded)
+    assert home.authorizer.describe() == "none"
+
+
+async def test_signing_out_revokes_and_forgets(home: Home, auth: FakeAuth, tmp_path: Path) -> None:
+    await home.failure()
+    found = await sign_in(home)
+    assert await home.authorizer.sign_out()
+    assert {*auth.revoked} == {found.access_token, found.refresh_token}
+    for path in (tmp_path / "state").rglob("*"):
+        assert b"SENTINEL" not in path.read_bytes(), path
+    assert (await home.failure()).kind == "login_required"
+    assert home.authorizer.describe() == "oauth: not signed in"
+
+
+async def test_a_sign_in_ends_with_the_daemon(home: Home, auth: FakeAuth) -> None:
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    await login.address
+    assert login.running is not None
+    pid = login.running.pid
+    await home.signins.close()
+    await wait_until_async(lambda: not is_alive(pid), 5, what="its end")
+    assert isinstance(await login.outcome, Failure)
