@@ -219,8 +219,7 @@ class Admission:
                 text = f"arguments of {leg.tool} were sent unchecked: {why}"
                 self._state.ctx.tell(ServerWarning(leg.entry.name, text))
             if event.violations:
-                failure = _misfit(leg.entry.name, leg.tool or "", event)
-                request.refuse(failure)
+                self._refuse(leg, _misfit(leg.entry.name, leg.tool or "", event))
             else:
                 leg.is_checked = True
                 self.send(leg)

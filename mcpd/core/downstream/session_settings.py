@@ -115,6 +115,8 @@ class SessionSettings:
             request.reject(codes.INVALID_PARAMS, "uri must be a string")
             return
         if request.method.route is Route.UNSUBSCRIBE:
+            for waiting in _subscribing(session, uri):
+                waiting.reply(b"{}")  # else it would subscribe its client later
             server = self._forget(session, uri)
             upstream = session.upstreams.get(server or "")
             if upstream is not None:
@@ -189,6 +191,17 @@ class SessionSettings:
             entry = self._state.entries.get(name)
             if entry is not None and entry.asks_for_roots and upstream.is_ready:
                 upstream.notify(b'"notifications/roots/list_changed"')
+
+
+def _subscribing(session: Session, uri: str) -> list[ClientRequest]:
+    """Return the requests of a session to subscribe to a resource that have no answer yet."""
+    return [
+        request
+        for request in session.requests.values()
+        if not request.is_control
+        and request.method.route is Route.SUBSCRIBE
+        and envelope.text(request.found.uri) == uri
+    ]
 
 
 def _nobody(failure: Failure | None) -> None:

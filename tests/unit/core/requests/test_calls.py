@@ -285,7 +285,7 @@ def outcome_of_ours(box: Box, **how: Callable[[], None]) -> list[object]:
         CLIENT_REQUESTS["tools/list"],
         None,
         lambda result, error: told.append("answer" if error is None else "error"),
-        lost=lambda: told.append("lost"),
+        unanswered=lambda error: told.append("lost" if error is None else "late"),
     )
     for act in how.values():
         act()
@@ -300,7 +300,7 @@ def test_our_own_requests_are_told_what_became_of_them():
     box.up()
     assert outcome_of_ours(box, act=lambda: box.finish(1)) == ["answer"]
     assert outcome_of_ours(box, act=lambda: box.calls.unwritten.refuse(2)) == ["error"]
-    assert outcome_of_ours(box, act=lambda: box.wait(60)) == ["error"]
+    assert outcome_of_ours(box, act=lambda: box.wait(60)) == ["late"]
     assert outcome_of_ours(box, act=box.lose) == ["lost"]
 
 
