@@ -165,7 +165,7 @@ class RemoteServer:
                     await done
                 if asked.is_over:
                     return
-        except (ConnectionError, asyncio.IncompleteReadError):
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             return
         finally:
             self._open.discard(writer)
