@@ -39,6 +39,8 @@ def crash_loop(server: str, last: Failure | None) -> Failure:
     hint = f"when the cause is mended: mcpctl restart {server}"
     if last is not None and "cache" in details:
         hint = last.hint or hint  # it says how
+    elif last is not None and last.kind == "connect_failed" and last.hint is not None:
+        hint = f"{last.hint}; then: mcpctl restart {server}"
     return Failure(
         kind="crash_loop",
         message=f"{server} has failed too often and is not started any more{why}",

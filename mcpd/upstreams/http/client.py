@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import ssl
@@ -46,7 +47,7 @@ _KEEPING: Final = (307, 308)
 
 _PORTS: Final = {"http": 80, "https": 443}
 
-_sending: ContextVar[Callable[[], None] | None] = ContextVar("sending", default=None)
+_sending: ContextVar[Callable[[bool], None] | None] = ContextVar("sending", default=None)
 
 
 class Response:
@@ -141,12 +142,12 @@ class HttpClient:
         *,
         headers: Mapping[str, str],
         body: bytes | None = None,
-        sending: Callable[[], None] | None = None,
+        sending: Callable[[bool], None] | None = None,
     ) -> tuple[Response, str]:
         """Send a request and return the response, and the URL that it came from.
 
-        ``sending`` is called as soon as the server may read some of it. Redirects are followed
-        within the origin. Raises ``Unreachable``.
+        ``sending`` is called with ``True`` as soon as the server may read some of it. Redirects are
+        followed within the origin. Raises ``Unreachable``.
         """
         session = self._session
         if session is None:
@@ -207,7 +208,7 @@ class _Connector(aiohttp.TCPConnector):
         if connection.protocol is not None:
             connection.protocol.mcpd_is_used = True  # type: ignore[attr-defined]
         if (sending := _sending.get()) is not None:
-            sending()
+            sending(True)
         return connection
 
     def drop_idle(self) -> None:
@@ -309,8 +310,9 @@ def _unreachable(
             why = f"no connection to {where} within {remote.connect_timeout:g} s"
             return Unreachable("refused", why)
         case aiohttp.ClientConnectorError():
-            why = error.os_error.strerror or _words(error.os_error)
-            return Unreachable("refused", f"no connection to {where}: {why.lower()}")
+            number = error.os_error.errno
+            why = os.strerror(number).lower() if number else _words(error.os_error)
+            return Unreachable("refused", f"no connection to {where}: {why}")
         case aiohttp.InvalidURL() | ValueError():
             return Unreachable("http", f"{public_part(url)} cannot be requested", may_pass=False)
         case aiohttp.ServerDisconnectedError():

@@ -14,6 +14,7 @@ from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.client import Response
 from mcpd.upstreams.http.endpoint import Endpoint
 from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.oldsse import OldStream
 from mcpd.upstreams.http.streams import RETRY_S, EventReader, Unending, message_of
 
 ERROR_BODY_BYTES: Final = 64 * 1024
@@ -21,6 +22,9 @@ ERROR_BODY_BYTES: Final = 64 * 1024
 
 CLOSING_S: Final = 0.5
 """For a server to end a stream after its last message, so that the connection can be kept."""
+
+FAULT_S: Final = 0.2
+"""For a gateway to recover, before a request that it failed is sent once more."""
 
 RESUMES_MOST: Final = 20
 """How often a stream is resumed that brings nothing."""
@@ -36,6 +40,7 @@ class Channel(Protocol):
     """What an exchange reports."""
 
     max_message_bytes: int
+    old: OldStream | None
 
     def deliver(self, frame: Frame | Oversized) -> None:
         """Take a message of the server."""
@@ -113,8 +118,8 @@ class Exchange:
         try:
             if endpoint.is_session_lost(response) and self.method != "initialize":
                 self._channel.forgotten(self.wire_id)
-            elif not self.wire_id:
-                await response.beginning(_STRAY)
+            elif not self.wire_id or (response.status < 300 and self._channel.old is not None):
+                await response.beginning(_STRAY)  # the answer comes on the stream, if there is one
             elif 200 <= response.status < 300:
                 await self._answered(response)
             else:
@@ -122,8 +127,8 @@ class Exchange:
         finally:
             response.close()
 
-    def _sending(self) -> None:
-        self.is_sent = True
+    def _sending(self, is_sent: bool) -> None:
+        self.is_sent = is_sent
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -248,7 +253,11 @@ class Exchange:
         said = ""
         if response.type.is_text:
             said = bytes(text).decode("utf-8", "replace")[: failures.EXCERPT_CHARACTERS]
+        if self._channel.old is not None:
+            said = f"{self._channel.old.describe()} {said}"
         failure = failures.answered_with(server, status, " ".join(said.split()))
+        if status >= 500:
+            await asyncio.sleep(FAULT_S)
         self._channel.failed(self.wire_id, failure, may_repeat=status >= 500)
 
 

@@ -123,7 +123,7 @@ class RemoteRun(Run):
         failure = failures.connect_failed(
             self._slot.server, "http", f"{why} (HTTP 404)", status=404
         )
-        self.endpoint.session_id = ""  # there is nothing to delete
+        self.endpoint.is_forgotten = True
         self._wind_up(wire_id, lambda: self._reports.forgotten(self._slot, self, failure))
 
     def lost(self, wire_id: int, failure: Failure) -> None:
@@ -190,7 +190,7 @@ class RemoteRun(Run):
     async def _delete(self) -> None:
         """Tell the server that the session has ended; it need not care."""
         endpoint = self.endpoint
-        if not endpoint.session_id or endpoint.is_modern or self.channel.old is not None:
+        if not endpoint.session_id or endpoint.is_modern or endpoint.is_forgotten:
             return
         with contextlib.suppress(Unreachable, CannotAuthorize, Unauthorized):
             response = await endpoint.send("DELETE", endpoint.headers(None))
