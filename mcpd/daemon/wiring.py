@@ -185,7 +185,7 @@ class Daemon:
             suggest=nearest,
         )
         loop = asyncio.get_running_loop()
-        self.clock = Clock(loop, on_gap=self.notices.clock_jumped)
+        self.clock = Clock(loop, on_gap=self._jumped)
         self.dispatcher = Dispatcher(self.mux, self.clock)
         self.mux.context.unfinished = self.dispatcher.unfinished
 
@@ -354,6 +354,10 @@ class Daemon:
         facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
 
     # -- called back by parts that are built before what they need ---------------------------------
+
+    def _jumped(self, seconds: float) -> None:
+        self.notices.clock_jumped(seconds)
+        self.remote_host.drop_idle()  # after a sleep the network is another one
 
     def _settings(self) -> DaemonConfig:
         return self.registry.daemon

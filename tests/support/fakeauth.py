@@ -53,6 +53,7 @@ class FakeAuth:
         self.paths: list[str] = []
         self.reused = 0
         self.access: dict[str, set[str]] = {}
+        self.tool_scopes: dict[str, set[str]] = {}
         self._refreshes: dict[str, dict[str, Any]] = {}
         self._codes: dict[str, Form] = {}
         self._numbers = itertools.count(1)
@@ -269,12 +270,45 @@ class FakeAuth:
         self.revoked.append(form["token"])
         self._reply(x, 200, b"")
 
-    def _mcp(self, x: BaseHTTPRequestHandler, _query: str, _body: bytes) -> None:
+    def _mcp(self, x: BaseHTTPRequestHandler, _query: str, body: bytes) -> None:
         token = (x.headers.get("Authorization") or "").removeprefix("Bearer ")
-        if token in self.access:
-            self._reply(x, 200, {"jsonrpc": "2.0", "id": 1, "result": {}})
-        else:
+        if token not in self.access:
             self._reply(x, 401, {}, {"WWW-Authenticate": self.challenge})
+            return
+        message = json.loads(body or b"{}")
+        name = message.get("params", {}).get("name")
+        wanted = self.tool_scopes.get(name, set())
+        if not wanted <= self.access[token]:
+            named = f'error="insufficient_scope", scope="{" ".join(sorted(wanted))}"'
+            self._reply(x, 403, {}, {"WWW-Authenticate": f"Bearer {named}"})
+        elif "id" not in message:
+            self._reply(x, 405 if x.command == "GET" else 202, b"")
+        else:
+            self._reply(x, 200, {"jsonrpc": "2.0", "id": message["id"], **_answer(message)})
+
+
+def _answer(message: Form) -> Form:
+    """Return the result of a server with two tools that say what they are called."""
+    tools = [{"name": name, "inputSchema": {"type": "object"}} for name in ("echo", "admin")]
+    match message["method"]:
+        case "initialize":
+            info = {"name": "far", "version": "1"}
+            version = message["params"]["protocolVersion"]
+            return {
+                "result": {
+                    "protocolVersion": version,
+                    "capabilities": {"tools": {}},
+                    "serverInfo": info,
+                }
+            }
+        case "tools/list":
+            return {"result": {"tools": tools}}
+        case "tools/call":
+            content = [{"type": "text", "text": message["params"]["name"]}]
+            return {"result": {"content": content}}
+        case "ping":
+            return {"result": {}}
+    return {"error": {"code": -32601, "message": "no such method"}}
 
 
 def browse(url: str) -> tuple[int, str, bytes]:

@@ -206,6 +206,8 @@ class RemoteChannel:
         if self._ping_timer is not None:
             self._ping_timer.cancel()
         await self._group.close()
+        if self.old is not None:
+            self.old.close()
         self._unsent.set(0)
 
     # -- inside ------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ _KEEPING: Final = (307, 308)
 
 _PORTS: Final = {"http": 80, "https": 443}
 
-_sending: ContextVar[Callable[[], None] | None] = ContextVar("sending", default=None)
+_sending: ContextVar[Callable[[bool], None] | None] = ContextVar("sending", default=None)
 
 
 class Response:
@@ -142,12 +142,12 @@ class HttpClient:
         *,
         headers: Mapping[str, str],
         body: bytes | None = None,
-        sending: Callable[[], None] | None = None,
+        sending: Callable[[bool], None] | None = None,
     ) -> tuple[Response, str]:
         """Send a request and return the response, and the URL that it came from.
 
-        ``sending`` is called as soon as the server may read some of it. Redirects are followed
-        within the origin. Raises ``Unreachable``.
+        ``sending`` is called with ``True`` as soon as the server may read some of it. Redirects are
+        followed within the origin. Raises ``Unreachable``.
         """
         session = self._session
         if session is None:
@@ -208,7 +208,7 @@ class _Connector(aiohttp.TCPConnector):
         if connection.protocol is not None:
             connection.protocol.mcpd_is_used = True  # type: ignore[attr-defined]
         if (sending := _sending.get()) is not None:
-            sending()
+            sending(True)
         return connection
 
     def drop_idle(self) -> None:

@@ -74,10 +74,13 @@ class Endpoint:
         body: bytes,
         routing: Routing | None,
         *,
-        sending: Callable[[], None] | None = None,
+        sending: Callable[[bool], None] | None = None,
         key: object = None,
     ) -> Response:
-        """Send a message; ``key`` stands for it in ``waits``."""
+        """Send a message; ``key`` stands for it in ``waits``.
+
+        ``sending`` is called whenever it changes whether the server may have read some of it.
+        """
         headers = self.headers(routing)
         headers["Content-Type"] = "application/json"
         return await self.send("POST", headers, body, sending=sending, key=key)
@@ -88,7 +91,7 @@ class Endpoint:
         headers: dict[str, str],
         body: bytes | None = None,
         *,
-        sending: Callable[[], None] | None = None,
+        sending: Callable[[bool], None] | None = None,
         key: object = None,
     ) -> Response:
         """Send a request, authorised, and return the response.
@@ -112,11 +115,14 @@ class Endpoint:
                 await asyncio.sleep(AGAIN_S * 2**tries * (0.5 + random.random()))
                 tries += 1
                 continue
-            self.url = url
+            if method == "POST":
+                self.url = url
             self.latency_s = loop.time() - begun
             if response.status in (401, 403):
                 refused = Refused(response.status, response.headers.get("WWW-Authenticate", ""))
                 response.close()
+                if sending is not None:
+                    sending(False)
                 if refusals >= _REFUSALS:
                     what = "what the sign-in gave us"
                     raise Unauthorized(
@@ -129,6 +135,8 @@ class Endpoint:
             if wait is None or wait > WAIT_MOST_S or key is None:
                 return response
             response.close()
+            if sending is not None:
+                sending(False)
             self.waits[key] = f"HTTP {response.status}: waits {wait:g} s before it asks again"
             try:
                 await asyncio.sleep(wait)

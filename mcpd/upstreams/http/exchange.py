@@ -23,6 +23,9 @@ ERROR_BODY_BYTES: Final = 64 * 1024
 CLOSING_S: Final = 0.5
 """For a server to end a stream after its last message, so that the connection can be kept."""
 
+FAULT_S: Final = 0.2
+"""For a gateway to recover, before a request that it failed is sent once more."""
+
 RESUMES_MOST: Final = 20
 """How often a stream is resumed that brings nothing."""
 
@@ -124,8 +127,8 @@ class Exchange:
         finally:
             response.close()
 
-    def _sending(self) -> None:
-        self.is_sent = True
+    def _sending(self, is_sent: bool) -> None:
+        self.is_sent = is_sent
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -253,6 +256,8 @@ class Exchange:
         if self._channel.old is not None:
             said = f"{self._channel.old.describe()} {said}"
         failure = failures.answered_with(server, status, " ".join(said.split()))
+        if status >= 500:
+            await asyncio.sleep(FAULT_S)
         self._channel.failed(self.wire_id, failure, may_repeat=status >= 500)
 
 

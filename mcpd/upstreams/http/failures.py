@@ -33,7 +33,7 @@ class Unreachable(Exception):
 
 
 class Unauthorized(Exception):
-    """The server refuses credentials that were accepted by whoever gave them to us."""
+    """The server refuses credentials again and again, though others say that they are good."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from weakref import WeakSet
 
+from mcpd import tasks
 from mcpd.config.schema import DaemonConfig
+from mcpd.core.facts import Failure
 from mcpd.core.wire.memory import Memory
-from mcpd.upstreams.host import Reports
+from mcpd.upstreams.host import NotStarted, Reports
 from mcpd.upstreams.http.authorizer import Authorizer
 from mcpd.upstreams.http.spec import RemoteSpec
 from mcpd.upstreams.slot import Slot
 
 if TYPE_CHECKING:
     from mcpd.upstreams.http.run import RemoteRun
+
+_RUN: Final = "mcpd.upstreams.http.run"
 
 
 class RemoteHost:
@@ -37,15 +43,36 @@ class RemoteHost:
         self._settings = settings
         self._memory = memory
         self._runs: WeakSet[RemoteRun] = WeakSet()
+        self._is_loaded = False
+        self._problem: ImportError | None = None
+        self._waiting: list[Callable[[], None]] = []
 
     def must_wait(self, backend: RemoteSpec, then: Callable[[], None]) -> bool:
-        """Return ``False``: nothing is needed for a start."""
-        return False
+        """Return whether the HTTP client has to be imported first, which is done in a thread."""
+        if self._is_loaded:
+            return False
+        if not self._waiting:
+            tasks.spawn(self._load(), name="http.load")
+        self._waiting.append(then)
+        return True
+
+    async def _load(self) -> None:
+        try:
+            await asyncio.to_thread(importlib.import_module, _RUN)
+        except ImportError as error:
+            self._problem = error
+        self._is_loaded = True
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
 
     def start(
         self, slot: Slot, backend: RemoteSpec, generation: int, reports: Reports
-    ) -> RemoteRun:
+    ) -> RemoteRun | NotStarted:
         """Prepare a connection."""
+        if self._problem is not None:
+            why = f"{slot.server} cannot be reached: {self._problem}"
+            return NotStarted(Failure("spawn_failed", why, slot.server), is_ours=True)
         from mcpd.upstreams.http.run import Limits, RemoteRun
 
         settings = self._settings()

@@ -46,20 +46,35 @@ class OldStream:
             response.close()
             return response.status
         self._response = response
-        self._events = self._reader.events(response)
+        self._events = events = self._reader.events(response)
+        is_open = False
         try:
-            async for event in self._events:
+            endpoint.url = await self._named(events)
+            is_open = True
+        finally:
+            if not is_open:
+                self.close()
+        return 0
+
+    async def _named(self, events: AsyncIterator[Event]) -> str:
+        """Return the address for messages, which the first event names."""
+        try:
+            async for event in events:
                 if event.name == "endpoint" and not isinstance(event.data, Oversized):
-                    endpoint.url = self._address(bytes(event.data).decode("utf-8", "replace"))
-                    return 0
-        except Unending as event:
-            raise Unreachable("http", "sends an event without an end") from event
+                    return self._address(bytes(event.data).decode("utf-8", "replace"))
+        except Unending as problem:
+            raise Unreachable("http", "sends an event without an end") from problem
         raise Unreachable("http", "ended its event stream before it named an address for messages")
+
+    def close(self) -> None:
+        """Close the stream."""
+        if self._response is not None:
+            self._response.close()
 
     async def read(self, deliver: Callable[[Frame | Oversized], None]) -> str:
         """Deliver all messages; return why the stream has ended."""
-        response, events = self._response, self._events
-        if response is None or events is None:
+        events = self._events
+        if events is None:
             return "has no event stream"
         try:
             async for event in events:
@@ -71,7 +86,7 @@ class OldStream:
         except Unending:
             return "sends an event without an end"
         finally:
-            response.close()
+            self.close()
         return "ended its event stream"
 
     def _address(self, said: str) -> str:

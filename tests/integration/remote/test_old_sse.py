@@ -1,0 +1,91 @@
+"""HTTP+SSE of 2024-11-05."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.support.far import Client
+from tests.support.waiting import wait_until_async
+
+
+class Old:
+    """Makes a server one that has HTTP+SSE alone."""
+
+    def __init__(self, server, address: str = "/messages?sid=1") -> None:
+        self.server = server
+        self.address = address
+        self.streams: list = []
+        server.on |= {"GET": self.open, "POST": self.post}
+        for method in ("server/discover", "initialize"):
+            server.on[method] = self.post
+
+    async def open(self, asked) -> None:
+        asked.begin_stream()
+        asked.chunk(f"event: endpoint\r\ndata: {self.address}\r\n\r\n".encode())
+        asked.is_over = True
+        self.streams.append(asked)
+        while not asked.writer.is_closing():
+            await asyncio.sleep(0.01)
+
+    def post(self, asked) -> None:
+        if not asked.target.startswith("/messages"):
+            asked.reply(405)
+            return
+        asked.reply(202, b"Accepted", "text/plain")
+        if "id" not in asked.message:
+            return
+        result = {"tools": self.server.tools}
+        if asked.rpc == "initialize":
+            result = {
+                "protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "old", "version": "1"},
+            }
+        elif asked.rpc == "tools/call":
+            if asked.params["name"] == "count":
+                return
+            result = {"content": [{"type": "text", "text": asked.params["arguments"]["text"]}]}
+        self.streams[-1].chunk(
+            b"data: "
+            + json.dumps({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).encode()
+            + b"\n\n"
+        )
+
+
+@pytest.mark.parametrize("transport", ["auto", "sse"])
+async def test_it_is_found_or_told(make, server, transport):
+    Old(server)
+    far = make(transport=transport)
+    client = await far.client()
+    assert await client.text("echo", text="x") == "x"
+    status = await far.status()
+    assert (status["transport"], status["protocol_version"]) == ("sse", "2024-11-05")
+    assert not [
+        each for each in server.seen("server/discover") if each.target.startswith("/messages")
+    ]
+
+
+async def test_a_stream_that_breaks_is_opened_again(make, server):
+    old = Old(server)
+    far = make(transport="sse")
+    client = await far.client()
+    ident = client.call("count")
+    await wait_until_async(lambda: server.seen("tools/call:count"))
+    old.streams[-1].cut()
+    answer = await client.finish(ident)
+    assert answer["error"]["data"]["outcome_unknown"]
+    assert await client.text("echo", text="x") == "x" and len(old.streams) == 2
+
+
+async def test_messages_go_to_no_other_origin(make, server):
+    Old(server, "http://127.0.0.2:9/messages")
+    far = make(transport="sse")
+    client = Client(far)
+    await client.request("mcpd/attach", server="far")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    error = (await client.request("initialize", **hello))["error"]
+    assert error["data"]["kind"] == "connect_failed" and "127.0.0.2:9" in error["message"]
+    assert not server.seen("POST")
