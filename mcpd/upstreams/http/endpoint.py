@@ -110,7 +110,8 @@ class Endpoint:
                     method, self.url, headers=headers | credentials, body=body, sending=sending
                 )
             except Unreachable as problem:
-                if problem.is_sent or not problem.may_pass or tries >= self._remote.retry_attempts:
+                most = self._remote.retry_attempts if self.version else 0  # a start is tried again
+                if problem.is_sent or not problem.may_pass or tries >= most:
                     raise
                 await asyncio.sleep(AGAIN_S * 2**tries * (0.5 + random.random()))
                 tries += 1
