@@ -11,7 +11,7 @@ from mcpd.core.interface.failures import with_details
 from mcpd.core.requests.inflight import LOST, OURS, Outcome, UpstreamRequest, failed
 from mcpd.core.requests.noise import Noise
 
-UNSENT_TRIES: Final = 3
+UNSENT_TRIES: Final = 10
 """How often a request goes to the next process that none has read."""
 
 

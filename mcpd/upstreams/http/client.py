@@ -57,6 +57,8 @@ class Response:
         self._inner = inner
         self.status = inner.status
         self.headers: Mapping[str, str] = inner.headers
+        self.challenge = ", ".join(inner.headers.getall("WWW-Authenticate", ()))
+        """How the server wants to be authorised: all headers that say so."""
         self.type = ContentType(inner.headers.get("Content-Type", ""))
 
     @property

@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from mcpd.core.mcp.routing import Routing, encoded
+from mcpd.redact import Redactor
 from mcpd.upstreams.http import failures
 from mcpd.upstreams.http.authorizer import Authorizer, Refused
 from mcpd.upstreams.http.client import HttpClient, Response
@@ -48,6 +49,8 @@ class Endpoint:
         self.waits: dict[object, str] = {}
         """What is waited for before a request is sent again, as ``status`` shows it."""
         self.authorizer = authorizer
+        self._credentials: dict[str, str] = {}
+        """The headers that authorised the last request."""
         self._remote = spec.remote
         self._client = client
 
@@ -103,14 +106,15 @@ class Endpoint:
         tries = refusals = 0
         loop = asyncio.get_running_loop()
         while True:
-            credentials = await self.authorizer.headers()
+            credentials = self._credentials = await self.authorizer.headers()
             begun = loop.time()
             try:
                 response, url = await self._client.request(
                     method, self.url, headers=headers | credentials, body=body, sending=sending
                 )
             except Unreachable as problem:
-                if problem.is_sent or not problem.may_pass or tries >= self._remote.retry_attempts:
+                most = self._remote.retry_attempts if self.version else 0  # a start is tried again
+                if problem.is_sent or not problem.may_pass or tries >= most:
                     raise
                 await asyncio.sleep(AGAIN_S * 2**tries * (0.5 + random.random()))
                 tries += 1
@@ -119,7 +123,7 @@ class Endpoint:
                 self.url = url
             self.latency_s = loop.time() - begun
             if response.status in (401, 403):
-                refused = Refused(response.status, response.headers.get("WWW-Authenticate", ""))
+                refused = Refused(response.status, response.challenge)
                 response.close()
                 if sending is not None:
                     sending(False)
@@ -142,6 +146,11 @@ class Endpoint:
                 await asyncio.sleep(wait)
             finally:
                 del self.waits[key]
+
+    def masked(self, text: str) -> str:
+        """Return what a server said without the credentials that it was sent, which it may echo."""
+        words = {word for value in self._credentials.values() for word in value.split()}
+        return Redactor({*words, self.session_id}).mask(text)
 
     def is_session_lost(self, response: Response) -> bool:
         """Tell whether a response says that the server does not know our session any more."""

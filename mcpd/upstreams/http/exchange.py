@@ -252,7 +252,8 @@ class Exchange:
                 return
         said = ""
         if response.type.is_text:
-            said = bytes(text).decode("utf-8", "replace")[: failures.EXCERPT_CHARACTERS]
+            said = self._endpoint.masked(bytes(text).decode("utf-8", "replace"))
+            said = said[: failures.EXCERPT_CHARACTERS]
         if self._channel.old is not None:
             said = f"{self._channel.old.describe()} {said}"
         failure = failures.answered_with(server, status, " ".join(said.split()))

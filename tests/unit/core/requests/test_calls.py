@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from msgspec import Raw
 
+from mcpd.core.catalog.model import Item
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import Answered, Busy, Idle, Tell, ToServer, Want
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Entry, Settings
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
+from mcpd.core.mcp.routing import Routing
+from mcpd.core.mcp.versions import NEWEST_MODERN, Era
 from mcpd.core.requests.calls import Calls
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest, failed
 from mcpd.ids import SlotId
@@ -400,3 +404,65 @@ def test_lines_that_were_not_taken_are_told_of_once_a_second():
     box.calls.unwritten.refuse(0, is_gone=True)
     facts = [c.fact for c in box.ctx.commands if isinstance(c, Tell)]
     assert [fact.text.rsplit(" ", 1)[1] for fact in facts] == ["1", "3"]
+
+
+# -- one request fails, and the process goes on ---------------------------------------------------
+
+
+REFUSED = Failure("connect_failed", "HTTP 502", "echo", True)
+
+
+def test_a_request_that_fails_alone_is_sent_once_more_where_that_does_no_harm():
+    box = Box()
+    box.calls.find_tool = lambda name: Item(name, b'{"annotations":{"readOnlyHint":true}}')
+    box.up()
+    leg = box.submit("a")
+    leg.tool = "look"
+    box.calls.fail(leg.wire_id, REFUSED, may_repeat=True)
+    assert box.sent() == [1, 2] and box.outcomes == {}
+    box.calls.fail(leg.wire_id, REFUSED, may_repeat=True)
+    assert box.sent() == [] and box.outcomes == {"a": "connect_failed"}
+
+
+@pytest.mark.parametrize("may_repeat", [True, False])
+def test_a_request_that_may_do_harm_fails_at_once_and_no_other_with_it(may_repeat):
+    box = Box()
+    box.up()
+    leg, other = box.submit("a"), box.submit("b")
+    leg.tool = "write"
+    box.calls.fail(leg.wire_id, REFUSED, may_repeat=may_repeat)
+    assert box.outcomes == {"a": "connect_failed"}
+    box.calls.fail(leg.wire_id, REFUSED, may_repeat=may_repeat)
+    box.finish(other.wire_id)
+    assert set(box.outcomes) == {"a", "b"}
+
+
+def test_what_no_process_has_read_goes_to_the_next_ten():
+    box = Box()
+    box.submit("a")
+    for _ in range(10):
+        box.up()
+        (ident,) = box.sent()
+        box.calls.unwritten.refuse(ident, is_gone=True)
+        box.lose()
+    assert box.outcomes == {}
+    box.up()
+    (ident,) = box.sent()
+    box.calls.unwritten.refuse(ident, is_gone=True)
+    box.lose()
+    assert box.outcomes == {"a": "server_crashed"}
+
+
+def test_headers_repeat_parts_of_a_request_where_there_are_headers():
+    box = Box(is_remote=True)
+    schema = b'{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}'
+    box.calls.find_tool = lambda name: Item(name, b'{"inputSchema":' + schema + b"}")
+    box.up()
+    box.submit("legacy")
+    box.calls.era = Era.MODERN
+    leg = box.pending("modern", params=b'{"name":"look","arguments":{"a":"x"}}')
+    leg.tool = "look"
+    box.calls.submit(leg)
+    legacy, modern = [command.routing for command in box.said(ToServer)]
+    assert legacy == Routing("tools/call")
+    assert modern == Routing("tools/call", NEWEST_MODERN, "look", (("a", "x"),))
