@@ -218,7 +218,7 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     json_wait: Seconds = 5.0
     """A response that comes sooner, with nothing before it, is JSON; otherwise a stream.
 
-    0: always a stream.
+    0: on a session always a stream.
     """
 
     keepalive: Seconds = 15.0

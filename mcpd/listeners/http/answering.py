@@ -44,10 +44,10 @@ class Manner(NamedTuple):
 async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: Keepalive) -> bool:
     """Send everything up to the end of an outbox; return whether it was sent as JSON.
 
-    A response that comes before anything else, within ``json_wait``, is sent as JSON; none comes
-    within 0 seconds. A client that takes no stream is sent its response alone.
+    A response that comes before anything else, within ``json_wait``, is sent as JSON. A client that
+    takes no stream is sent its response alone.
     """
-    if not manner.accepted.json or (manner.accepted.stream and manner.json_wait <= 0):
+    if not manner.accepted.json:
         await _stream(exchange, outbox, manner, keepalive, None)
         return False
     first = await _first(outbox, manner)

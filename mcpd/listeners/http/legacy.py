@@ -28,6 +28,7 @@ LAST_EVENT: Final = "last-event-id"
 PRIMES: Final = "2025-11-25"
 """The first revision whose clients take an event without data, and come back to a closed stream."""
 
+_STREAM_ALONE: Final = Accepted("text/event-stream")
 _SWEEP_S: Final = 30.0
 _NO_SESSION: Final = "there is no such session: send initialize again"
 
@@ -151,6 +152,8 @@ class LegacyFront:
                 self.end(session, "nothing was accepted")
             return
         settings = self._settings()
+        if settings.json_wait <= 0 and accepted.stream:
+            accepted = _STREAM_ALONE
         outbox = Outbox(settings.max_outbox_bytes, session.share)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
@@ -200,7 +203,7 @@ class LegacyFront:
             outbox.close()
         primes = _primes(session)
         manner = Manner(
-            Accepted("text/event-stream"),
+            _STREAM_ALONE,
             0.0,
             prime=stream.prime if last is None and primes else None,
             lifetime=settings.stream_lifetime if primes else 0.0,

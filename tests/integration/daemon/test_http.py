@@ -131,15 +131,17 @@ def test_a_client_that_cannot_come_back_keeps_its_stream(box: Box) -> None:
     assert session.text("sleep", ms=500) == "slept 500"
 
 
-def test_without_json_wait_all_is_streamed(box: Box) -> None:
+def test_without_json_wait_all_is_streamed_on_a_session(box: Box) -> None:
     """
-    Also what the daemon knows already: lists.
+    Also what the daemon knows already: lists. A request without a session keeps its status.
     """
     client = turned_on(box.fake(), json_wait=0)
     session = client.session()
     for _ in range(2):
         with session.post("tools/list") as answer:
             assert answer.headers.get_content_type() == "text/event-stream"
+    with client.rpc("resources/read", {}) as answer:
+        assert answer.status == 400
 
 
 def test_an_address_in_use_is_named_and_everything_else_goes_on(box: Box) -> None:
