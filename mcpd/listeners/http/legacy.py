@@ -151,7 +151,7 @@ class LegacyFront:
                 self.end(session, "nothing was accepted")
             return
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, session.share)
+        outbox = Outbox(settings.max_outbox_bytes, session.share, exchange.abort)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
@@ -163,9 +163,8 @@ class LegacyFront:
             headers=headers or (),
             prime=stream.prime if _primes(session) else None,
         )
-        with _Open(self, session):
+        with _Open(self, session), session.carrying(stream, outbox):
             was_json = await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
         if was_json:
             session.forget(stream)
 
@@ -189,7 +188,7 @@ class LegacyFront:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
             stream, after = resumed, event.number if event.life == self._life else None
-        outbox = Outbox(self._settings().max_outbox_bytes, session.share)
+        outbox = Outbox(self._settings().max_outbox_bytes, session.share, exchange.abort)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
         if stream.ended_at is not None:
@@ -197,9 +196,8 @@ class LegacyFront:
             outbox.close()
         prime = stream.prime if last is None and _primes(session) else None
         manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
-        with _Open(self, session):
+        with _Open(self, session), session.carrying(stream, outbox):
             await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
 
     async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
         """End a session."""
@@ -237,6 +235,7 @@ class LegacyFront:
             replay_events=settings.replay_events,
             now=asyncio.get_running_loop().time,
             changed=self._saved,
+            over=self._give_way,
         )
 
     def end(self, session: HttpSession, reason: str) -> None:
@@ -309,6 +308,16 @@ class LegacyFront:
             return False
         self.end(least, "another session needed its place (max_sessions)")
         return True
+
+    def _give_way(self) -> None:
+        """Have the sessions that hold the most hold less, until all together hold no more than
+        they may."""
+        memory = self._memory
+        while memory.kept_bytes > memory.most_bytes:
+            largest = max(self.sessions, key=lambda each: each.share.kept_bytes, default=None)
+            if largest is None or largest.share.kept_bytes <= memory.free_bytes:
+                return
+            largest.give_way()
 
     def _arm(self) -> None:
         if self._sweep is None:
