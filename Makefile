@@ -63,7 +63,7 @@ bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work
-	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults/test_restart_drill.py -m drill -n 0 -s
+	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults -m drill -n 0 -s
 
 stress: setup ## 100,000 calls with a server that crashes every 1,000
 	$(BIN)/python -m pytest tests -m stress -n 0 -s
