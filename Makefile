@@ -88,7 +88,7 @@ transcripts: setup ## rewrite the expected side of tests/transcripts; read the d
 # installation to their makers: only that of Node is run, which fetches the program.
 $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	mkdir -p $(REAL)
-	for list in servers sdk1 sdk126 old; do \
+	for list in servers sdk1 sdk126 old fastmcp; do \
 		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
 		$(REAL)/$$list/bin/python -m pip install --quiet --disable-pip-version-check \
 			-r tests/real/packages/$$list.txt || exit; \
@@ -105,6 +105,7 @@ real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (download
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
+		tests/real/test_http.py \
 		-m real -n 0 --no-skips $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made
