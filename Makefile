@@ -64,7 +64,7 @@ bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
 
 drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work
-	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults/test_restart_drill.py -m drill -n 0 -s
+	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults -m drill -n 0 -s
 
 stress: setup ## 100,000 calls with a server that crashes every 1,000
 	$(BIN)/python -m pytest tests -m stress -n 0 -s
@@ -89,7 +89,7 @@ transcripts: setup ## rewrite the expected side of tests/transcripts; read the d
 # installation to their makers: only that of Node is run, which fetches the program.
 $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	mkdir -p $(REAL)
-	for list in servers sdk1 sdk126 old; do \
+	for list in servers sdk1 sdk126 old fastmcp; do \
 		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
 		$(REAL)/$$list/bin/python -m pip install --quiet --disable-pip-version-check \
 			-r tests/real/packages/$$list.txt || exit; \
@@ -106,6 +106,7 @@ real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (download
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
+		tests/real/test_http.py \
 		-m real -n 0 --no-skips $(PYTEST_ARGS)
 
 # The suite needs a newer Node than many systems have, and brings it.

@@ -136,6 +136,7 @@ class HttpFront:
         await self._server.wait_quiet(flush_s)
         self._server.abort()
         self.legacy.close()
+        self._store.close()
         self._keepalive.close()
         self.tokens.close()
         if self._refused_timer is not None:

@@ -114,6 +114,11 @@ class Exchange:
         elif connection.is_half_closed and half_closed is not None:
             half_closed()
 
+    def abort(self) -> None:
+        """Close the connection at once, whatever has been sent of the response."""
+        if self.connection is not None:
+            self.connection.transport.abort()
+
     async def reply(
         self,
         status: int,

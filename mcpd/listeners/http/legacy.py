@@ -154,7 +154,7 @@ class LegacyFront:
         settings = self._settings()
         if settings.json_wait <= 0 and accepted.stream:
             accepted = _STREAM_ALONE
-        outbox = Outbox(settings.max_outbox_bytes, session.share)
+        outbox = Outbox(settings.max_outbox_bytes, session.share, exchange.abort)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
@@ -168,9 +168,8 @@ class LegacyFront:
             prime=stream.prime if primes else None,
             lifetime=settings.stream_lifetime if primes else 0.0,
         )
-        with _Open(self, session):
+        with _Open(self, session), session.carrying(stream, outbox):
             was_json = await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
         if was_json:
             session.forget(stream)
 
@@ -195,7 +194,7 @@ class LegacyFront:
                 return
             stream, after = resumed, event.number if event.life == self._life else None
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, session.share)
+        outbox = Outbox(settings.max_outbox_bytes, session.share, exchange.abort)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
         if stream.ended_at is not None:
@@ -208,9 +207,8 @@ class LegacyFront:
             prime=stream.prime if last is None and primes else None,
             lifetime=settings.stream_lifetime if primes else 0.0,
         )
-        with _Open(self, session):
+        with _Open(self, session), session.carrying(stream, outbox):
             await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
 
     async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
         """End a session."""
@@ -248,6 +246,7 @@ class LegacyFront:
             replay_events=settings.replay_events,
             now=asyncio.get_running_loop().time,
             changed=self._saved,
+            over=self._give_way,
         )
 
     def end(self, session: HttpSession, reason: str) -> None:
@@ -320,6 +319,16 @@ class LegacyFront:
             return False
         self.end(least, "another session needed its place (max_sessions)")
         return True
+
+    def _give_way(self) -> None:
+        """Have the sessions that hold the most hold less, until all together hold no more than
+        they may."""
+        memory = self._memory
+        while memory.kept_bytes > memory.most_bytes:
+            largest = max(self.sessions, key=lambda each: each.share.kept_bytes, default=None)
+            if largest is None or largest.share.kept_bytes <= memory.free_bytes:
+                return
+            largest.give_way()
 
     def _arm(self) -> None:
         if self._sweep is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -48,11 +49,13 @@ class HttpSession:
         replay_events: int,
         now: Callable[[], float],
         changed: Callable[[HttpSession], None],
+        over: Callable[[], None] = lambda: None,
     ) -> None:
         """``digest`` is the hash of its id, ``token`` the name of the token that opened it.
 
         ``life`` stands for the daemon; ``now`` returns monotonic seconds; ``changed`` is called
-        before a change is answered.
+        before a change is answered; ``over`` is called when all clients together hold more than
+        they may.
         """
         self.digest: Final = digest
         self.token: Final = token
@@ -78,6 +81,8 @@ class HttpSession:
         self._replay_events = replay_events
         self._now = now
         self._changed = changed
+        self._over = over
+        self._connections: dict[Outbox, Stream] = {}
         self._streams: dict[int, Stream] = {0: self.unasked}
         self._requests: dict[bytes, Stream] = {}
         self._next_stream = 1
@@ -140,10 +145,52 @@ class HttpSession:
             if stream.ended_at is not None and stream.ended_at <= until:
                 self.forget(stream)
 
+    # -- connections -------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def carrying(self, stream: Stream, outbox: Outbox) -> Iterator[None]:
+        """Count a connection that carries a stream while the block runs."""
+        self._connections[outbox] = stream
+        try:
+            yield
+        finally:
+            del self._connections[outbox]
+            outbox.sent()
+            stream.detach(outbox)
+
+    def give_way(self) -> None:
+        """Hold less: forget the oldest stream that has ended and that nobody is being sent.
+
+        Else cut the connection that does not read, and forget its stream.
+        """
+        carried = self._connections.values()
+        holding = [stream for stream in self._streams.values() if stream.held_bytes]
+        ended = [s for s in holding if s.ended_at is not None and s not in carried]
+        if ended:
+            self._shed(ended[0])
+            return
+        outbox = max(self._connections, key=lambda each: each.unsent_bytes, default=None)
+        if outbox is not None and outbox.unsent_bytes:
+            outbox.cut()
+            self._shed(self._connections[outbox])
+        elif holding:
+            self._shed(max(holding, key=lambda stream: stream.held_bytes))
+
+    def _shed(self, stream: Stream) -> None:
+        stream.shed()
+        if stream.ended_at is not None:
+            self._streams.pop(stream.number, None)
+
     # -- what the core sends -----------------------------------------------------------------------
 
     def deliver(self, line: Line, request: bytes | None, *, is_response: bool) -> None:
         """Put a message on the stream that it belongs to."""
+        self._deliver(line, request, is_response=is_response)
+        memory = self.share.memory
+        if memory.kept_bytes > memory.most_bytes:
+            self._over()
+
+    def _deliver(self, line: Line, request: bytes | None, *, is_response: bool) -> None:
         stream = None if request is None else self._requests.get(request)
         if stream is None:
             if not is_response:

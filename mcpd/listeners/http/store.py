@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator
@@ -13,6 +14,9 @@ from mcpd.core.interface.commands import SessionState
 
 DIRECTORY: Final = "http-sessions"
 """In the state directory."""
+
+RETRY_S: Final = 5.0
+"""Between two tries to write what could not be written."""
 
 _SUFFIX: Final = ".json"
 _MOST_BYTES: Final = 1024 * 1024
@@ -46,13 +50,45 @@ _decode: Final = msgspec.json.Decoder(_File).decode
 class SessionStore:
     """Writes, removes and reads the files."""
 
-    def __init__(self, state_dir: str, on_trouble: Callable[[OSError], None]) -> None:
-        """``on_trouble`` is told of a file that could not be written."""
+    def __init__(self, state_dir: str, on_trouble: Callable[[OSError | None], None]) -> None:
+        """``on_trouble`` is told why files cannot be written, and ``None`` when they all are."""
         self._directory = os.path.join(state_dir, DIRECTORY)
         self._on_trouble = on_trouble
+        self._unwritten: dict[str, Saved] = {}
+        self._retry: asyncio.TimerHandle | None = None
 
     def save(self, digest: str, saved: Saved) -> None:
-        """Write a session down, in place of what was written before."""
+        """Write a session down, in place of what was written before.
+
+        What cannot be written is written later; the session is served meanwhile.
+        """
+        self._unwritten[digest] = saved
+        if self._retry is None:
+            self._write_all()
+
+    def close(self) -> None:
+        """Try a last time to write what is not written."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._write_all()
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _write_all(self) -> None:
+        was_troubled, self._retry = self._retry is not None, None
+        for digest, saved in list(self._unwritten.items()):
+            try:
+                self._write(digest, saved)
+            except OSError as error:
+                if not was_troubled:
+                    self._on_trouble(error)
+                self._retry = asyncio.get_running_loop().call_later(RETRY_S, self._write_all)
+                return
+            del self._unwritten[digest]
+        if was_troubled:
+            self._on_trouble(None)
+
+    def _write(self, digest: str, saved: Saved) -> None:
         path = self._path(digest)
         temporary = f"{path}.tmp"
         try:
@@ -62,13 +98,14 @@ class SessionStore:
             with os.fdopen(fd, "wb") as file:
                 file.write(_encoded(saved))
             os.replace(temporary, path)
-        except OSError as error:
+        except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            self._on_trouble(error)
+            raise
 
     def remove(self, digest: str) -> None:
         """Remove a session's file; harmless where there is none."""
+        self._unwritten.pop(digest, None)
         with contextlib.suppress(OSError):
             os.unlink(self._path(digest))
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import re
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import Raw
 
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
 
 Line = bytes | tuple[bytes | Raw, ...]
 """One message, or the parts of a large one; it ends with a newline."""
@@ -70,14 +72,25 @@ Queued = Event | bytes
 class Outbox:
     """What one connection is about to be sent.
 
-    A connection that does not read is given up once ``most_bytes`` wait for it.
+    A connection that does not read is given up once ``most_bytes`` wait for it. What is being sent
+    counts in ``share`` until the next event is asked for.
     """
 
-    def __init__(self, most_bytes: int, share: Share) -> None:
+    def __init__(
+        self,
+        most_bytes: int,
+        share: Share,
+        abort: Callable[[], None] = lambda: None,
+        put: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``abort`` closes the connection at once; ``put`` is called after each event."""
         self._most_bytes = most_bytes
-        self._share = share
+        self.share: Final = share
+        self._abort = abort
+        self._put = put
         self._queue: deque[Queued] = deque()
         self._waiting_bytes = 0
+        self._sending_bytes = 0
         self._wake = asyncio.Event()
         self.is_closed = False
 
@@ -88,14 +101,15 @@ class Outbox:
         size = _size(queued)
         waits = self._waiting_bytes > 0
         if waits and (
-            self._waiting_bytes + size > self._most_bytes or not self._share.has_room(size)
+            self._waiting_bytes + size > self._most_bytes or not self.share.has_room(size)
         ):
             self.drop()
             return False
-        self._share.add(size)
+        self.share.add(size)
         self._waiting_bytes += size
         self._queue.append(queued)
         self._wake.set()
+        self._put()
         return True
 
     def close(self, last: bytes = b"") -> None:
@@ -108,9 +122,25 @@ class Outbox:
     def drop(self) -> None:
         """End the connection, and forget what is queued."""
         self._queue.clear()
-        self._share.add(-self._waiting_bytes)
+        self.share.add(-self._waiting_bytes)
         self._waiting_bytes = 0
         self.close()
+
+    def sent(self) -> None:
+        """Note that what ``get`` returned last has been sent."""
+        self.share.add(-self._sending_bytes)
+        self._sending_bytes = 0
+
+    def cut(self) -> None:
+        """Close the connection at once: its client does not read, and others need the memory."""
+        self.drop()
+        self.sent()
+        self._abort()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Return the bytes that wait for the client to read them."""
+        return self._waiting_bytes + self._sending_bytes
 
     @property
     def is_finished(self) -> bool:
@@ -119,6 +149,7 @@ class Outbox:
 
     async def get(self) -> Queued | None:
         """Return what goes out next; ``None`` at the end."""
+        self.sent()
         while not self._queue:
             if self.is_closed:
                 return None
@@ -126,9 +157,40 @@ class Outbox:
             await self._wake.wait()
         queued = self._queue.popleft()
         size = _size(queued)
-        self._share.add(-size)
+        self._sending_bytes = size
         self._waiting_bytes -= size
         return queued
+
+
+class Outboxes:
+    """The outboxes of connections that belong to no session.
+
+    While the memory is over its bound, the one that holds the most is cut.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._open: set[Outbox] = set()
+
+    @contextlib.contextmanager
+    def opened(self, most_bytes: int, abort: Callable[[], None]) -> Iterator[Outbox]:
+        """Yield an outbox; ``abort`` closes its connection at once."""
+        outbox = Outbox(most_bytes, Share(self._memory), abort, self._make_room)
+        self._open.add(outbox)
+        try:
+            yield outbox
+        finally:
+            self._open.remove(outbox)
+            outbox.drop()
+            outbox.sent()
+
+    def _make_room(self) -> None:
+        memory = self._memory
+        while memory.kept_bytes > memory.most_bytes:
+            largest = max(self._open, key=lambda outbox: outbox.share.kept_bytes)
+            if largest.share.kept_bytes <= memory.free_bytes:
+                return
+            largest.cut()
 
 
 class Stream:
@@ -215,6 +277,19 @@ class Stream:
         if self.outbox is not None:
             self.outbox.close()
             self.outbox = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of what a client may ask for again."""
+        return sum(event.size_bytes for event in self._held)
+
+    def shed(self) -> None:
+        """Give back what is held: no client can continue before what comes next."""
+        for event in self._held:
+            self._share.add(-event.size_bytes)
+        self._held.clear()
+        self._counted = self._held_bytes = 0
+        self._dropped = self._next - 1
 
     def forget(self) -> None:
         """Give back what is counted."""
