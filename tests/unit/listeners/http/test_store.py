@@ -1,0 +1,133 @@
+"""Sessions on disk."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from mcpd.core.interface.commands import SessionState
+from mcpd.listeners.http.store import DIRECTORY, Saved, SessionStore
+
+STATE = SessionState(
+    version="2025-06-18",
+    capabilities=b'{"sampling":{},"x":"\\ud800"}',
+    info='{"name":"é"}'.encode(),
+    level="debug",
+    subscribed=(("fake://a", "one"), ("fake://b", "two")),
+    is_initialized=False,
+)
+SAVED = Saved(token="ada", server=None, state=STATE, lists="0")
+
+
+def make(path: Path) -> tuple[SessionStore, list[OSError]]:
+    troubles: list[OSError] = []
+    return SessionStore(str(path), troubles.append), troubles
+
+
+def test_what_was_saved_is_read_back(tmp_path):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+    store.save("bb", Saved(token=None, server="one", state=SessionState(version="2025-03-26")))
+    assert dict(store.load())["aa"] == SAVED
+    assert dict(store.load())["bb"].state.info is None
+    assert not troubles
+
+
+def test_files_are_private_and_hold_no_id(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    (file,) = (tmp_path / DIRECTORY).iterdir()
+    assert file.name == "aa.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_is_replaced_and_removed(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    store.save("aa", Saved(token="bob", server=None, state=STATE))
+    assert dict(store.load())["aa"].token == "bob"
+    store.remove("aa")
+    store.remove("aa")
+    assert not dict(store.load())
+
+
+def test_a_session_of_a_verbose_client_is_read_back(tmp_path):
+    """
+    ``max_request_bytes`` bounds what a client says of itself, nothing else does.
+    """
+    store, _ = make(tmp_path)
+    large = SessionState(version="2025-06-18", capabilities=b'{"x":"%b"}' % (b"x" * 3_000_000))
+    store.save("aa", Saved(token=None, server=None, state=large))
+    assert dict(store.load())["aa"].state == large
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b'{"token":5}', b"\xff", b'{"version":"\xff"}']
+)
+def test_what_is_no_session_is_removed(tmp_path, data):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+    (tmp_path / DIRECTORY / "bb.json").write_bytes(data)
+    assert set(dict(store.load())) == {"aa"}
+    assert [each.name for each in (tmp_path / DIRECTORY).iterdir()] == ["aa.json"]
+    assert not troubles
+
+
+def test_what_a_killed_daemon_left_half_written_is_removed(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    (tmp_path / DIRECTORY / "bb.json.tmp").write_bytes(b"{")
+    assert set(dict(store.load())) == {"aa"}
+    assert [each.name for each in (tmp_path / DIRECTORY).iterdir()] == ["aa.json"]
+
+
+def test_strangers_are_left_alone(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    for name in ("README", "..json", "a b.json"):
+        (tmp_path / DIRECTORY / name).write_text("x")
+    (tmp_path / DIRECTORY / "cc.json").symlink_to("/etc/passwd")
+    assert set(dict(store.load())) == {"aa"}
+    assert len(list((tmp_path / DIRECTORY).iterdir())) == 5
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_lost(tmp_path, monkeypatch):
+    """
+    A daemon without a free descriptor must not end the sessions of all.
+    """
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+
+    def refuse(*_args: object) -> int:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert not dict(store.load())
+    assert dict(store.load())["aa"] == SAVED
+
+
+def test_a_disk_that_is_full_is_told_and_leaves_what_there_was(tmp_path, monkeypatch):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    store.save("aa", Saved(token="bob", server=None, state=STATE))
+    assert [each.errno for each in troubles] == [28]
+    assert dict(store.load())["aa"] == SAVED
+    assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
+
+
+def test_a_directory_that_is_missing_has_no_sessions(tmp_path):
+    store, troubles = make(tmp_path / "gone")
+    assert not dict(store.load())
+    (tmp_path / "gone").write_text("")
+    store.save("aa", SAVED)
+    assert troubles
