@@ -223,14 +223,7 @@ class StatelessFront:
         outbox = Outbox(settings.max_outbox_bytes, Share(self._memory))
         session, carrier = self._session_for(token, server, request, state)
         carrier.outboxes[request.key] = outbox
-        is_lost = False
-
-        def lost() -> None:
-            nonlocal is_lost
-            is_lost = True
-            outbox.drop()
-
-        exchange.when_lost(lost, lost)
+        exchange.when_lost(outbox.drop, outbox.drop)
         self._core.take(session, body)
         await answer(
             exchange, outbox, Manner(accepted, settings.json_wait, status_of), self._keepalive
