@@ -54,8 +54,9 @@ STEPS ?= 1000000
 model: setup ## both models of the mux, for STEPS steps [SEED=...]
 	$(BIN)/python -m tests.property.model --steps $(STEPS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
-model-mutants: setup ## mistakes put into the mux: the model is to find each
+model-mutants: setup ## mistakes put into the mux and the HTTP front: the models are to find each
 	$(BIN)/python -m tests.property.mutants
+	$(BIN)/python -m tests.property.http.mutants
 
 demo: setup ## twenty sessions on two example servers, and nothing left behind
 	$(BIN)/python examples/demo.py

@@ -106,7 +106,7 @@ class HttpFront:
 
     async def listen(self, addresses: Sequence[Address]) -> list[str]:
         """Listen on these addresses and on no others; return why some of them are not open."""
-        self._keepalive.every_s = self._config.keepalive
+        self._keepalive.change(self._config.keepalive)
         self._save_again()
         before = self._server.addresses
         await self._server.apply(addresses)

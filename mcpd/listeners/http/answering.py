@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -17,6 +18,8 @@ from mcpd.listeners.http.streams import Event, Outbox, Queued, retry
 
 _ERROR_BYTES: Final = 65536
 """The longest response that is looked into for the code of an error."""
+
+_CODE: Final = re.compile(rb"-?[0-9]{1,9}\Z")
 
 StatusOf = Callable[[int], int]
 """Returns the HTTP status of a response with this JSON-RPC error."""
@@ -126,4 +129,4 @@ def _error_code(line: bytes) -> int | None:
     if message.error is UNSET:
         return None
     code = bytes((envelope.object_of(message.error) or {}).get("code", b""))
-    return int(code) if code.removeprefix(b"-").isdigit() else None
+    return int(code) if _CODE.match(code) else None

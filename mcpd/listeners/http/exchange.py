@@ -130,7 +130,9 @@ class Exchange:
         """Send a whole response; one without a body has no ``Content-Type`` either."""
         parts = body if isinstance(body, tuple) else (body,)
         size = sum(map(len, parts))
-        sent = [*headers, *self.extra, (b"Content-Length", b"%d" % size)]
+        sent = [*headers, *self.extra]
+        if status != 204:  # which has no body (RFC 9110, section 8.6)
+            sent.append((b"Content-Length", b"%d" % size))
         if size:
             sent.append((b"Content-Type", content_type))
         await self._start(status, sent)

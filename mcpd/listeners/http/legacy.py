@@ -342,7 +342,7 @@ class LegacyFront:
         idle, now = self._settings().session_idle, asyncio.get_running_loop().time()
         for session in list(self.sessions):
             session.prune()
-            if idle > 0 and not session.open_count and now >= session.used_at + idle:
+            if idle > 0 and not session.is_in_use and now >= session.used_at + idle:
                 self.end(session, "it was idle (session_idle)")
         if len(self.sessions):
             self._arm()
@@ -374,7 +374,9 @@ def _keys_of(batch: Batch) -> tuple[bytes, ...]:
     for element in batch.elements:
         try:
             message = messages.read(element)
-        except messages.Invalid:
+        except messages.Invalid as problem:
+            if problem.ident is not None:  # it is refused in the answer to the others
+                keys.append(envelope.id_key(problem.ident))
             continue
         if isinstance(message, Request):
             keys.append(message.key)

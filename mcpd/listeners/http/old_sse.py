@@ -92,12 +92,6 @@ class OldFront:
             self._core.take(session.core, body)
         await exchange.reply(202)
 
-    def end_of_token(self, name: str | None) -> None:
-        """End the sessions of a token that is valid no more."""
-        for session in list(self._sessions.values()):
-            if session.token == name:
-                session.outbox.close()
-
     def drain(self) -> None:
         """End every stream, saying when to come back."""
         for session in list(self._sessions.values()):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -51,8 +52,12 @@ class Connection(HttpToolsProtocol):
         self._closed = closed
         self._is_admitted = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._header_bytes = 0
-        self._has_headers = False
+        self._loose_bytes = 0
+        """Bytes since the last part of a request that was complete: its headers, or of its body."""
+        self._is_arriving = False
+        """Whether a request has begun and is not complete."""
+        self._upgrade: bytes | None = None
+        """The head of a request for another protocol, without its saying so."""
         self._is_refused = False
         self._running: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the one that came last."""
@@ -82,10 +87,6 @@ class Connection(HttpToolsProtocol):
         self._call(self.on_half_closed)
         return True
 
-    def release(self) -> None:
-        """Forget who answers; the response is complete."""
-        self.on_lost = self.on_half_closed = None
-
     @staticmethod
     def _call(callback: Callable[[], None] | None) -> None:
         if callback is not None:
@@ -94,26 +95,53 @@ class Connection(HttpToolsProtocol):
     # -- how a request arrives ---------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; count those of headers that are not complete."""
+        """Take bytes; count those of headers, trailers and chunk extensions."""
         if self._is_refused:
             return
         if self._deadline is None and not self._is_answering:
             self._start_deadline()
-        if not self._has_headers:
-            self._header_bytes += len(data)
-        super().data_received(data)
-        if not self._has_headers and self._header_bytes > MOST_HEADER_BYTES:
+        self._loose_bytes += len(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if self._loose_bytes > MOST_HEADER_BYTES and not self._is_refused:
             self._refuse(431)
+
+    def _parse(self, data: bytes) -> None:
+        """Have the parser take bytes; a request for another protocol is parsed once more.
+
+        For the parser such a request has no body, and what follows is of the other protocol. A
+        server may ignore ``Upgrade`` (RFC 9110, section 7.8), which Java's HTTP client sends.
+        """
+        waiting = [memoryview(data)]
+        while waiting and not self._is_refused:
+            part = waiting.pop()
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade as upgrade:
+                waiting.append(part[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._refuse(400)
+            if self._upgrade is not None:
+                waiting.append(memoryview(self._upgrade))
+                self._upgrade = None
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self._has_headers = False
-        self._header_bytes = 0
+        self._is_arriving = True
+        self._loose_bytes = 0
 
     def on_headers_complete(self) -> None:
         """Hand the request over, unless its headers are too large."""
-        self._has_headers = True
+        self._loose_bytes = 0
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(400)
+            return
+        if self.parser.should_upgrade():
+            self._upgrade = self._head_without_upgrade()
+            return
         size = len(self.url) + sum(
             len(name) + len(value) + _HEADER_OVERHEAD for name, value in self.headers
         )
@@ -125,20 +153,33 @@ class Connection(HttpToolsProtocol):
             if not is_busy:
                 self._running = self.cycle
 
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
+
     def on_response_complete(self) -> None:
-        """Go on with the request that came next, if it has come."""
+        """Go on with the request that came next, if it has come; else wait for its rest."""
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
+        if self._is_arriving and self._deadline is None:
+            self._start_deadline()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._loose_bytes = 0
         if not self._is_refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is there."""
+        self._loose_bytes = 0
+        if self._upgrade is not None:
+            return
         self._stop_deadline()
+        self._is_arriving = False
         if not self._is_refused:
             super().on_message_complete()
 
@@ -153,11 +194,6 @@ class Connection(HttpToolsProtocol):
             self._deadline = None
 
     # -- refusing ----------------------------------------------------------------------------------
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
-        del msg
-        self._refuse(400)
 
     @property
     def _is_answering(self) -> bool:

@@ -19,7 +19,7 @@ RETRY_S: Final = 5.0
 """Between two tries to write what could not be written."""
 
 _SUFFIX: Final = ".json"
-_MOST_BYTES: Final = 1024 * 1024
+_TEMPORARY: Final = ".tmp"
 
 
 class Saved(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class SessionStore:
 
     def _write(self, digest: str, saved: Saved) -> None:
         path = self._path(digest)
-        temporary = f"{path}.tmp"
+        temporary = path + _TEMPORARY
         try:
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -106,31 +106,43 @@ class SessionStore:
     def remove(self, digest: str) -> None:
         """Remove a session's file; harmless where there is none."""
         self._unwritten.pop(digest, None)
+        self._unlink(digest + _SUFFIX)
+
+    def _unlink(self, name: str) -> None:
         with contextlib.suppress(OSError):
-            os.unlink(self._path(digest))
+            os.unlink(os.path.join(self._directory, name))
 
     def load(self) -> Iterator[tuple[str, Saved]]:
-        """Yield every session by the hash of its id; what cannot be read is removed."""
+        """Yield every session by the hash of its id.
+
+        A file that is no session is removed; one that cannot be read now is left.
+        """
         try:
             names = os.listdir(self._directory)
         except OSError:
             return
         for name in names:
             digest = name.removesuffix(_SUFFIX)
+            if name.endswith(_SUFFIX + _TEMPORARY):  # its writer was killed
+                self._unlink(name)
             if digest == name or not digest.isalnum():
                 continue
-            saved = self._read(digest)
+            try:
+                saved = self._read(digest)
+            except OSError:
+                continue
             if saved is None:
                 self.remove(digest)
             else:
                 yield digest, saved
 
     def _read(self, digest: str) -> Saved | None:
+        fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read()
         try:
-            fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with os.fdopen(fd, "rb") as file:
-                found = _decode(file.read(_MOST_BYTES + 1))
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            found = _decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
         return Saved(
             token=found.token,

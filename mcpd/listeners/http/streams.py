@@ -50,7 +50,7 @@ class Event(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Return the length of the message."""
-        return len(self.line) if isinstance(self.line, bytes) else sum(map(len, self.line))
+        return size_of(self.line)
 
     def written(self) -> bytes:
         """Return it as the event of a stream.
@@ -217,6 +217,7 @@ class Stream:
         """When its response came, or it was given up, in monotonic seconds."""
         self._most_events = most_events
         self._share = share
+        self._is_held = True
         self._held: deque[Event] = deque()
         self._held_bytes = 0
         self._counted = 0
@@ -233,10 +234,11 @@ class Stream:
         number = self._next
         self._next += 1
         event = Event(number, self.event_id(number), line, is_response)
-        self._held.append(event)
-        self._count(event, 1)
-        self._share.add(event.size_bytes)
-        self._make_room()
+        if self._is_held:
+            self._held.append(event)
+            self._count(event, 1)
+            self._share.add(event.size_bytes)
+            self._make_room()
         if self.outbox is not None:
             self._send(event)
 
@@ -292,7 +294,8 @@ class Stream:
         self._dropped = self._next - 1
 
     def forget(self) -> None:
-        """Give back what is counted."""
+        """Hold nothing any more: no client resumes it."""
+        self._is_held = False
         for event in self._held:
             self._share.add(-event.size_bytes)
         self._held.clear()
@@ -317,6 +320,11 @@ class Stream:
             self._count(event, -1)
             self._share.add(-event.size_bytes)
             self._dropped = event.number
+
+
+def size_of(line: Line) -> int:
+    """Return the length of a message."""
+    return len(line) if isinstance(line, bytes) else sum(map(len, line))
 
 
 def _size(queued: Queued) -> int:

@@ -1,47 +1,146 @@
-"""Sessions on disk: what cannot be written is written later, what is broken is removed."""
+"""Sessions on disk."""
 
 from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
 
 import pytest
 
 from mcpd.core.interface.commands import SessionState
-from mcpd.listeners.http import store
+from mcpd.listeners.http import store as stores
 from mcpd.listeners.http.store import DIRECTORY, Saved, SessionStore
 from tests.support.waiting import wait_until_async
 
-
-def saved(level=None):
-    state = SessionState(version="2025-11-25", level=level)
-    return Saved(token="laptop", server=None, state=state)
-
-
-@pytest.fixture
-def told():
-    return []
-
-
-@pytest.fixture
-def kept(tmp_path, told):
-    return SessionStore(str(tmp_path), told.append)
+STATE = SessionState(
+    version="2025-06-18",
+    capabilities=b'{"sampling":{},"x":"\\ud800"}',
+    info='{"name":"é"}'.encode(),
+    level="debug",
+    subscribed=(("fake://a", "one"), ("fake://b", "two")),
+    is_initialized=False,
+)
+SAVED = Saved(token="ada", server=None, state=STATE, lists="0")
 
 
-def test_what_is_saved_is_loaded(kept, tmp_path):
-    kept.save("aa", saved())
-    kept.save("aa", saved("error"))
-    kept.save("bb", saved())
-    kept.remove("bb")
-    (tmp_path / DIRECTORY / "cc.json").write_text("{")
-    assert list(kept.load()) == [("aa", saved("error"))]
-    assert [path.name for path in (tmp_path / DIRECTORY).iterdir()] == ["aa.json"]
+def make(path: Path) -> tuple[SessionStore, list[OSError | None]]:
+    troubles: list[OSError | None] = []
+    return SessionStore(str(path), troubles.append), troubles
 
 
-async def test_what_cannot_be_written_is_told_once_and_written_later(
-    kept, told, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(store, "RETRY_S", 0.01)
+def test_what_was_saved_is_read_back(tmp_path):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+    store.save("bb", Saved(token=None, server="one", state=SessionState(version="2025-03-26")))
+    assert dict(store.load())["aa"] == SAVED
+    assert dict(store.load())["bb"].state.info is None
+    assert not troubles
+
+
+def test_files_are_private_and_hold_no_id(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    (file,) = (tmp_path / DIRECTORY).iterdir()
+    assert file.name == "aa.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+
+
+def test_a_file_is_replaced_and_removed(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    store.save("aa", Saved(token="bob", server=None, state=STATE))
+    assert dict(store.load())["aa"].token == "bob"
+    store.remove("aa")
+    store.remove("aa")
+    assert not dict(store.load())
+
+
+def test_a_session_of_a_verbose_client_is_read_back(tmp_path):
+    """
+    ``max_request_bytes`` bounds what a client says of itself, nothing else does.
+    """
+    store, _ = make(tmp_path)
+    large = SessionState(version="2025-06-18", capabilities=b'{"x":"%b"}' % (b"x" * 3_000_000))
+    store.save("aa", Saved(token=None, server=None, state=large))
+    assert dict(store.load())["aa"].state == large
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b'{"token":5}', b"\xff", b'{"version":"\xff"}']
+)
+def test_what_is_no_session_is_removed(tmp_path, data):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+    (tmp_path / DIRECTORY / "bb.json").write_bytes(data)
+    assert set(dict(store.load())) == {"aa"}
+    assert [each.name for each in (tmp_path / DIRECTORY).iterdir()] == ["aa.json"]
+    assert not troubles
+
+
+def test_what_a_killed_daemon_left_half_written_is_removed(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    (tmp_path / DIRECTORY / "bb.json.tmp").write_bytes(b"{")
+    assert set(dict(store.load())) == {"aa"}
+    assert [each.name for each in (tmp_path / DIRECTORY).iterdir()] == ["aa.json"]
+
+
+def test_strangers_are_left_alone(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    for name in ("README", "..json", "a b.json"):
+        (tmp_path / DIRECTORY / name).write_text("x")
+    (tmp_path / DIRECTORY / "cc.json").symlink_to("/etc/passwd")
+    assert set(dict(store.load())) == {"aa"}
+    assert len(list((tmp_path / DIRECTORY).iterdir())) == 5
+
+
+def test_a_file_that_cannot_be_opened_now_is_not_lost(tmp_path, monkeypatch):
+    """
+    A daemon without a free descriptor must not end the sessions of all.
+    """
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+
+    def refuse(*_args: object) -> int:
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert not dict(store.load())
+    assert dict(store.load())["aa"] == SAVED
+
+
+async def test_a_disk_that_is_full_is_told_and_leaves_what_there_was(tmp_path, monkeypatch):
+    store, troubles = make(tmp_path)
+    store.save("aa", SAVED)
+
+    def refuse(*_args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    store.save("aa", Saved(token="bob", server=None, state=STATE))
+    assert [each and each.errno for each in troubles] == [28]
+    assert dict(store.load())["aa"] == SAVED
+    assert len(list((tmp_path / DIRECTORY).iterdir())) == 1
+
+
+async def test_a_directory_that_is_missing_has_no_sessions(tmp_path):
+    store, troubles = make(tmp_path / "gone")
+    assert not dict(store.load())
+    (tmp_path / "gone").write_text("")
+    store.save("aa", SAVED)
+    assert troubles
+
+
+async def test_what_cannot_be_written_is_told_once_and_written_later(tmp_path, monkeypatch):
+    kept, told = make(tmp_path)
+    monkeypatch.setattr(stores, "RETRY_S", 0.01)
     (tmp_path / DIRECTORY).write_text("no directory")
     for digest in ("aa", "bb", "cc"):
-        kept.save(digest, saved())
+        kept.save(digest, SAVED)
     kept.remove("cc")
     assert [type(error) for error in told] == [FileExistsError]
     (tmp_path / DIRECTORY).unlink()
@@ -50,9 +149,10 @@ async def test_what_cannot_be_written_is_told_once_and_written_later(
     assert {digest for digest, _ in kept.load()} == {"aa", "bb"}
 
 
-async def test_the_end_is_a_last_try(kept, told, tmp_path):
+async def test_the_end_is_a_last_try(tmp_path):
+    kept, told = make(tmp_path)
     (tmp_path / DIRECTORY).write_text("no directory")
-    kept.save("aa", saved())
+    kept.save("aa", SAVED)
     (tmp_path / DIRECTORY).unlink()
     kept.close()
     assert told[1:] == [None]
