@@ -50,4 +50,7 @@ def test_the_suite_finds_what_the_baseline_says(run: Run, suite: Suite, box: Box
     url = f"http://{address}/mcp/fixture"
     found = suite.run(url, run.arguments, box.root / "results", scaled(SUITE_S))
     print(f"{run.name}: {found.passed} succeed, {len(found.others)} do not")
-    assert not list(differences(run, found)), found.output
+    differing = list(differences(run, found))
+    if differing:
+        print(found.output)
+    assert not differing, "\n".join(differing)
