@@ -11,7 +11,7 @@ BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: drill soak size hostile help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix conformance clean
+.PHONY: drill soak size hostile hostile-http help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -81,6 +81,9 @@ size: setup ## each row of docs/limits.md for SECONDS, the latency of others jud
 MESSAGES ?= 1000000
 hostile: setup ## MESSAGES of hostile peers, on the core and on a daemon [SEED=...]
 	$(BIN)/python -m tests.property.hostile --messages $(MESSAGES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+
+hostile-http: setup ## MESSAGES of hostile HTTP clients, on a daemon with good sessions [SEED=...]
+	$(BIN)/python -m tests.property.hostile --on http --messages $(MESSAGES) $(if $(SEED),--seed $(SEED))
 
 transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
 	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q

@@ -2,76 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import random
 import socket
-from typing import Any
 
+from tests.property.hostile.http import raw, request, requests
 from tests.support.daemon import Box
-from tests.support.httpclient import BOTH, HttpClient, turned_on
+from tests.support.httpclient import HttpClient, turned_on
 from tests.support.waiting import scaled, wait_until
-
-META = "io.modelcontextprotocol/"
-ENVELOPE = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}}
-PIECES = (b"\r\n", b"\0", b"\xff", b"{", b"]", b'"', b"-1", b"Content-Length: 5\r\n", b"\\ud800",
-          b"Transfer-Encoding: chunked\r\n", b"9" * 400, b"Host: evil\r\n", b"%00", b"2099-01-01",
-          b"text/event-stream")  # fmt: skip
-"""What is put into requests."""
-
-
-def raw(method: str, target: str, client: HttpClient, *headers: str, body: Any = None) -> bytes:
-    """Return a request as bytes."""
-    data = b"" if body is None else json.dumps(body).encode()
-    lines = [
-        f"{method} {target} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Bearer {client.token}",
-    ]
-    lines += [f"Accept: {BOTH}", *headers]
-    if body is not None:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
-
-
-def request(method: str, **params: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-
-
-def requests(client: HttpClient) -> list[bytes]:
-    """Return good requests of every kind."""
-    modern = ("MCP-Protocol-Version: 2026-07-28",)
-    listen = request("subscriptions/listen", notifications={}, _meta=ENVELOPE)
-    call = request("tools/call", name="echo", arguments={"text": "x"}, _meta=ENVELOPE)
-    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "a"}}
-    named = (*modern, "Mcp-Method: tools/call", "Mcp-Name: echo")
-    return [
-        raw("POST", "/mcp/fake", client, body=request("ping")),
-        raw("POST", "/mcp", client, body=request("initialize", **hello)),
-        raw("POST", "/mcp/fake", client, *named, body=call),
-        raw("POST", "/mcp/fake", client, *modern, "Mcp-Method: subscriptions/listen", body=listen),
-        raw("GET", "/sse/fake", client),
-        raw("GET", "/mcp/fake", client, "Mcp-Session-Id: x", "Last-Event-ID: abcdef01.0.2"),
-        raw("DELETE", "/mcp/fake", client, "Mcp-Session-Id: x"),
-        raw("GET", "/healthz", client),
-    ]
-
-
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    """Return a request with up to three mistakes."""
-    changed = bytearray(data)
-    for _ in range(chance.randrange(4)):
-        at = chance.randrange(len(changed) + 1)
-        end = min(len(changed), at + chance.randrange(1, 40))
-        match chance.randrange(4):
-            case 0:
-                changed[at:at] = chance.choice(PIECES)
-            case 1:
-                del changed[at:end]
-            case 2:
-                changed[at:at] = changed[at:end]
-            case _:
-                changed = changed[:at]
-    return bytes(changed)
 
 
 def sent(client: HttpClient, data: bytes) -> socket.socket:
@@ -93,28 +29,6 @@ def sessions(box: Box) -> int:
     with box.peer() as peer:
         count: int = peer.request("mcpd/status")["daemon"]["sessions"]
         return count
-
-
-def test_random_requests_hurt_nobody_else(box: Box) -> None:
-    client = turned_on(box.fake(), max_sessions=20, keepalive=0.1)
-    chance = random.Random(20261129)
-    good = requests(client)
-    open_: list[socket.socket] = []
-
-    for number in range(800):
-        data = b"".join(
-            mutated(chance.choice(good), chance) for _ in range(chance.choice((1, 1, 3)))
-        )
-        open_.append(sent(client, data))
-        if len(open_) > 30:
-            open_.pop(chance.randrange(30)).close()
-        if number % 100 == 0:
-            assert client.session().text("echo", text="x") == "x"
-    for connection in open_:
-        connection.close()
-    wait_until(lambda: sessions(box) <= 20, 10)
-    assert "Traceback" not in box.tail(100_000)
-    assert box.down() == 0
 
 
 def test_a_bad_request_behind_good_ones_ends_the_connection_and_nothing_else(box: Box) -> None:

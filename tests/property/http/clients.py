@@ -17,6 +17,8 @@ Json = dict[str, Any]
 
 PRIMED: Final = "2025-11-25"
 HELLO: Final = {"elicitation": {}}
+ALONE: Final = 7
+"""The id of every request without a session."""
 
 
 class View:
@@ -218,6 +220,7 @@ class Script:
         self.view = View(f"lone {tag}", (tag,))
         self.tag = tag
         body = client.call(tag, server)
+        body["id"] = body["params"]["_meta"]["progressToken"] = ALONE
         more: Json = {"accept": BOTH}
         if client.version == MODERN:
             body["params"]["_meta"].update(META)
@@ -227,8 +230,11 @@ class Script:
     def check(self) -> None:
         view = self.view
         view.read()
-        assert len([each for each in view.seen if is_answer(each)]) <= 1
-        assert all(tags_in(said) <= {self.tag} for said in view.seen), view.seen
+        answers = [each for each in view.seen if is_answer(each)]
+        assert len(answers) <= 1
+        for each in answers:
+            assert each["id"] == ALONE
+            assert each["result"]["structuredContent"] == {"tag": self.tag}, each
         told = [each for each in view.seen if not is_answer(each)]
         texts = [each["params"]["message"] for each in told if "message" in each["params"]]
         assert texts == [f"progress {self.tag} {n + 1}" for n in range(len(texts))]
