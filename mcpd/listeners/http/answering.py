@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -64,11 +63,7 @@ async def _first(outbox: Outbox, manner: Manner) -> Queued | None:
             queued = await outbox.get()
             if queued is None or (isinstance(queued, Event) and queued.is_response):
                 return queued
-    try:
-        async with asyncio.timeout(manner.json_wait):
-            return await outbox.get()
-    except TimeoutError:
-        return None
+    return await outbox.get(manner.json_wait)
 
 
 async def _json(exchange: Exchange, event: Event, manner: Manner) -> None:

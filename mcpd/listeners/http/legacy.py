@@ -163,8 +163,11 @@ class LegacyFront:
             headers=headers or (),
             prime=stream.prime if _primes(session) else None,
         )
-        with _Open(self, session), session.carrying(stream, outbox):
+        session.carry(stream, outbox)
+        try:
             was_json = await answer(exchange, outbox, manner, self._keepalive)
+        finally:
+            session.carried(stream, outbox)
         if was_json:
             session.forget(stream)
 
@@ -196,8 +199,11 @@ class LegacyFront:
             outbox.close()
         prime = stream.prime if last is None and _primes(session) else None
         manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
-        with _Open(self, session), session.carrying(stream, outbox):
+        session.carry(stream, outbox)
+        try:
             await answer(exchange, outbox, manner, self._keepalive)
+        finally:
+            session.carried(stream, outbox)
 
     async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
         """End a session."""
@@ -335,21 +341,6 @@ class LegacyFront:
                 self.end(session, "it was idle (session_idle)")
         if len(self.sessions):
             self._arm()
-
-
-class _Open:
-    """Counts a request or a stream of a session while it is open."""
-
-    def __init__(self, front: LegacyFront, session: HttpSession) -> None:
-        self._front = front
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._session.open_count += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._session.open_count -= 1
-        self._session.used_at = asyncio.get_running_loop().time()
 
 
 def _primes(session: HttpSession) -> bool:

@@ -53,6 +53,8 @@ class Connection(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._header_bytes = 0
         self._has_headers = False
+        self._is_whole = False
+        """Whether the bytes that came last completed a request."""
         self._is_refused = False
         self._running: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the one that came last."""
@@ -97,11 +99,13 @@ class Connection(HttpToolsProtocol):
         """Take bytes; count those of headers that are not complete."""
         if self._is_refused:
             return
-        if self._deadline is None and not self._is_answering:
-            self._start_deadline()
+        begins = self._deadline is None and not self._is_answering
+        self._is_whole = False
         if not self._has_headers:
             self._header_bytes += len(data)
         super().data_received(data)
+        if begins and not self._is_whole and not self._is_refused:
+            self._start_deadline()
         if not self._has_headers and self._header_bytes > MOST_HEADER_BYTES:
             self._refuse(431)
 
@@ -138,6 +142,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Note that the request is there."""
+        self._is_whole = True
         self._stop_deadline()
         if not self._is_refused:
             super().on_message_complete()
