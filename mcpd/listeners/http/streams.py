@@ -232,7 +232,7 @@ class Stream:
         """When its response came, or it was given up, in monotonic seconds."""
         self._most_events = most_events
         self._share = share
-        self._held: deque[Event] = deque()
+        self._held: list[Event] = []
         self._held_bytes = 0
         self._counted = 0
         self._next = _FIRST + 1
