@@ -60,6 +60,9 @@ class HttpFront:
         self._notices = notices
         self._refused_timer: asyncio.TimerHandle | None = None
         self._refused_count = 0
+        self._loaded = registry.loaded
+        self._made = settings_of(registry.http, registry.daemon)
+        """The settings of ``_loaded``: every request asks for them."""
         self._store = SessionStore(state_dir, notices.http_sessions_trouble)
         self._keepalive = Keepalive(self._config.keepalive)
         self.core = HttpCore(mux, sessions, registry, self._session_ended)
@@ -100,7 +103,11 @@ class HttpFront:
         return self._registry.http
 
     def _settings(self) -> HttpSettings:
-        return settings_of(self._config, self._registry.daemon)
+        loaded = self._registry.loaded
+        if self._loaded is not loaded:
+            self._loaded = loaded
+            self._made = settings_of(loaded.http, loaded.daemon)
+        return self._made
 
     # -- addresses ---------------------------------------------------------------------------------
 

@@ -71,11 +71,7 @@ async def _first(outbox: Outbox, manner: Manner) -> Queued | None:
             queued = await outbox.get()
             if queued is None or (isinstance(queued, Event) and queued.is_response):
                 return queued
-    try:
-        async with asyncio.timeout(manner.json_wait):
-            return await outbox.get()
-    except TimeoutError:
-        return None
+    return await outbox.get(manner.json_wait)
 
 
 async def _json(exchange: Exchange, event: Event, manner: Manner) -> None:

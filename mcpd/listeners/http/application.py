@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from mcpd.core.mcp import codes
@@ -199,17 +199,23 @@ class Application:
             if isinstance(message, Request) and named in MODERN:
                 why = f"the header {routing.VERSION} must repeat the request's protocol version"
                 raise Invalid(codes.HEADER_MISMATCH, why, message.ident)
-            with self._counted(token, message) as has_room:
-                if not has_room:
-                    await self._busy(exchange)
-                else:
-                    await self._post_legacy(exchange, token, server, message, body)
+            serve = self._post_legacy
+        else:
+            serve = self._stateless.post_modern
+        if not isinstance(message, Request) or message.method == _STREAMING:
+            await serve(exchange, token, server, message, body)
             return
-        with self._counted(token, message) as has_room:
-            if not has_room:
-                await self._busy(exchange)
-            else:
-                await self._stateless.post_modern(exchange, token, server, message, body)
+        name = None if token is None else token.name
+        if self._in_flight[name] >= MOST_IN_FLIGHT:
+            await self._busy(exchange)
+            return
+        self._in_flight[name] += 1
+        try:
+            await serve(exchange, token, server, message, body)
+        finally:
+            self._in_flight[name] -= 1
+            if not self._in_flight[name]:
+                del self._in_flight[name]
 
     async def _post_legacy(
         self,
@@ -233,24 +239,6 @@ class Application:
             await exchange.reply_json(415, {"error": "Unsupported Media Type", "message": why})
             return None
         return await exchange.body(self._settings().max_request_bytes)
-
-    @contextlib.contextmanager
-    def _counted(self, token: Token | None, message: Message) -> Iterator[bool]:
-        """Count a request among those in flight of its token; yield whether there is room."""
-        name = None if token is None else token.name
-        if not isinstance(message, Request) or message.method == _STREAMING:
-            yield True
-            return
-        if self._in_flight[name] >= MOST_IN_FLIGHT:
-            yield False
-            return
-        self._in_flight[name] += 1
-        try:
-            yield True
-        finally:
-            self._in_flight[name] -= 1
-            if not self._in_flight[name]:
-                del self._in_flight[name]
 
     async def _busy(self, exchange: Exchange) -> None:
         why = f"{MOST_IN_FLIGHT} requests of this token are in flight"

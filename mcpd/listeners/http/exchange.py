@@ -30,24 +30,29 @@ class Headers:
     """The headers of a request. Names are in lower case; values are trimmed."""
 
     def __init__(self, pairs: Pairs) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in pairs:
-            text = value.decode("latin-1").strip(" \t")
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(text)
+        self._pairs: Final = [(name.lower(), value) for name, value in pairs]
+        self._last: Final = dict(self._pairs)
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, the last where it was sent several times."""
-        found = self._values.get(name)
-        return found[-1] if found else None
+        found = self._last.get(name.encode("latin-1"))
+        return None if found is None else _text(found)
 
     def joined(self, name: str) -> str | None:
         """Return the values of a header that is a list, separated by commas."""
-        found = self._values.get(name)
-        return ", ".join(found) if found else None
+        wanted = name.encode("latin-1")
+        if wanted not in self._last:
+            return None
+        return ", ".join(_text(value) for each, value in self._pairs if each == wanted)
 
     def count(self, name: str) -> int:
         """Return how many times a header was sent."""
-        return len(self._values.get(name, ()))
+        wanted = name.encode("latin-1")
+        return sum(each == wanted for each, _ in self._pairs)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1").strip(" \t")
 
 
 class TooLarge(Exception):

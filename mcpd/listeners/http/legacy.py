@@ -168,8 +168,11 @@ class LegacyFront:
             prime=stream.prime if primes else None,
             lifetime=settings.stream_lifetime if primes else 0.0,
         )
-        with _Open(self, session), session.carrying(stream, outbox):
+        session.carry(stream, outbox)
+        try:
             was_json = await answer(exchange, outbox, manner, self._keepalive)
+        finally:
+            session.carried(stream, outbox)
         if was_json:
             session.forget(stream)
 
@@ -207,8 +210,11 @@ class LegacyFront:
             prime=stream.prime if last is None and primes else None,
             lifetime=settings.stream_lifetime if primes else 0.0,
         )
-        with _Open(self, session), session.carrying(stream, outbox):
+        session.carry(stream, outbox)
+        try:
             await answer(exchange, outbox, manner, self._keepalive)
+        finally:
+            session.carried(stream, outbox)
 
     async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
         """End a session."""
@@ -346,21 +352,6 @@ class LegacyFront:
                 self.end(session, "it was idle (session_idle)")
         if len(self.sessions):
             self._arm()
-
-
-class _Open:
-    """Counts a request or a stream of a session while it is open."""
-
-    def __init__(self, front: LegacyFront, session: HttpSession) -> None:
-        self._front = front
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._session.open_count += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._session.open_count -= 1
-        self._session.used_at = asyncio.get_running_loop().time()
 
 
 def _primes(session: HttpSession) -> bool:

@@ -56,6 +56,8 @@ class Connection(HttpToolsProtocol):
         """Bytes since the last part of a request that was complete: its headers, or of its body."""
         self._is_arriving = False
         """Whether a request has begun and is not complete."""
+        self._is_whole = False
+        """Whether the bytes that came last completed a request."""
         self._upgrade: bytes | None = None
         """The head of a request for another protocol, without its saying so."""
         self._is_refused = False
@@ -98,11 +100,13 @@ class Connection(HttpToolsProtocol):
         """Take bytes; count those of headers, trailers and chunk extensions."""
         if self._is_refused:
             return
-        if self._deadline is None and not self._is_answering:
-            self._start_deadline()
+        begins = self._deadline is None and not self._is_answering
+        self._is_whole = False
         self._loose_bytes += len(data)
         self._unset_keepalive_if_required()
         self._parse(data)
+        if begins and not self._is_whole and not self._is_refused:
+            self._start_deadline()
         if self._loose_bytes > MOST_HEADER_BYTES and not self._is_refused:
             self._refuse(431)
 
@@ -178,6 +182,7 @@ class Connection(HttpToolsProtocol):
         self._loose_bytes = 0
         if self._upgrade is not None:
             return
+        self._is_whole = True
         self._stop_deadline()
         self._is_arriving = False
         if not self._is_refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -166,16 +165,18 @@ class HttpSession:
 
     # -- connections -------------------------------------------------------------------------------
 
-    @contextlib.contextmanager
-    def carrying(self, stream: Stream, outbox: Outbox) -> Iterator[None]:
-        """Count a connection that carries a stream while the block runs."""
+    def carry(self, stream: Stream, outbox: Outbox) -> None:
+        """Count a connection that carries a stream."""
+        self.open_count += 1
         self._connections[outbox] = stream
-        try:
-            yield
-        finally:
-            del self._connections[outbox]
-            outbox.sent()
-            stream.detach(outbox)
+
+    def carried(self, stream: Stream, outbox: Outbox) -> None:
+        """Note that this connection has ended."""
+        self.open_count -= 1
+        self.used_at = self._now()
+        del self._connections[outbox]
+        outbox.sent()
+        stream.detach(outbox)
 
     def give_way(self) -> None:
         """Hold less: forget the oldest stream that has ended and that nobody is being sent.

@@ -91,7 +91,7 @@ class Outbox:
         self._queue: deque[Queued] = deque()
         self._waiting_bytes = 0
         self._sending_bytes = 0
-        self._wake = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
 
     def put(self, queued: Queued) -> bool:
@@ -108,7 +108,7 @@ class Outbox:
         self.share.add(size)
         self._waiting_bytes += size
         self._queue.append(queued)
-        self._wake.set()
+        self._wake()
         self._put()
         return True
 
@@ -117,7 +117,7 @@ class Outbox:
         if last and not self.is_closed:
             self.put(last)
         self.is_closed = True
-        self._wake.set()
+        self._wake()
 
     def drop(self) -> None:
         """End the connection, and forget what is queued."""
@@ -147,19 +147,34 @@ class Outbox:
         """Whether it is closed and nothing is queued."""
         return self.is_closed and not self._queue
 
-    async def get(self) -> Queued | None:
-        """Return what goes out next; ``None`` at the end."""
+    async def get(self, within_s: float | None = None) -> Queued | None:
+        """Return what goes out next; ``None`` at the end, or where nothing came in time."""
         self.sent()
-        while not self._queue:
-            if self.is_closed:
-                return None
-            self._wake.clear()
-            await self._wake.wait()
+        if not self._queue and not self.is_closed:
+            await self._wait(within_s)
+        if not self._queue:
+            return None
         queued = self._queue.popleft()
         size = _size(queued)
         self._sending_bytes = size
         self._waiting_bytes -= size
         return queued
+
+    async def _wait(self, within_s: float | None) -> None:
+        """Wait until something is queued, the outbox is closed, or the time is over."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if within_s is None else loop.call_later(within_s, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class Outboxes:
@@ -218,7 +233,7 @@ class Stream:
         self._most_events = most_events
         self._share = share
         self._is_held = True
-        self._held: deque[Event] = deque()
+        self._held: list[Event] = []
         self._held_bytes = 0
         self._counted = 0
         self._next = _FIRST + 1
