@@ -8,16 +8,19 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 MOST_HEADER_BYTES: Final = 65536
+"""For a request's line and headers, and as much again for what else frames its body."""
 
 LINGER_S: Final = 1.0
 """How long a connection that was refused is read, so that the client gets the answer."""
 
 _HEADER_OVERHEAD: Final = 4  # a colon, a blank and the end of the line
+_CHUNK_OVERHEAD: Final = 16  # a length in hexadecimal and the ends of two lines
 
 
 class Connection(HttpToolsProtocol):
@@ -25,6 +28,7 @@ class Connection(HttpToolsProtocol):
 
     A request has ``request_timeout`` seconds to arrive whole, and 64 KiB for its headers. The part
     that answers it is called when the client has closed the connection, or its own side of it.
+    Offers of another protocol are ignored (RFC 9110, 7.8).
     """
 
     def __init__(
@@ -51,9 +55,14 @@ class Connection(HttpToolsProtocol):
         self._closed = closed
         self._is_admitted = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._header_bytes = 0
+        self._frame_bytes = 0
+        """Bytes of the message that arrives which are no part of its body."""
+        self._is_arriving = False
+        """Whether a request has begun, and is not whole."""
         self._has_headers = False
+        self._offers_upgrade = False
         self._is_refused = False
+        """Whether nothing more is taken from the client."""
         self._running: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the one that came last."""
 
@@ -65,6 +74,10 @@ class Connection(HttpToolsProtocol):
         self._is_admitted = self._admit(self)
         if not self._is_admitted:
             self._refuse(503)
+            return
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the part that answers the request."""
@@ -94,57 +107,115 @@ class Connection(HttpToolsProtocol):
     # -- how a request arrives ---------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; count those of headers that are not complete."""
+        """Take bytes; count those that are no part of a body."""
         if self._is_refused:
             return
-        if self._deadline is None and not self._is_answering:
+        self._unset_keepalive_if_required()
+        if not self._is_answering:
             self._start_deadline()
-        if not self._has_headers:
-            self._header_bytes += len(data)
-        super().data_received(data)
-        if not self._has_headers and self._header_bytes > MOST_HEADER_BYTES:
+        self._frame_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(400)
+        if self._frame_bytes > MOST_HEADER_BYTES and not self._is_refused:
             self._refuse(431)
+
+    def _go_on_without_upgrade(self, rest: bytes) -> None:
+        """Take a request again whose client offers another protocol, without the offer.
+
+        The parser takes what follows such headers for the other protocol's, and so would read the
+        body as the next request.
+        """
+        lines = [b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)]
+        for name, value in self.headers:
+            if name == b"connection":
+                options = [each.strip() for each in value.split(b",")]
+                kept = b", ".join(each for each in options if each.lower() != b"upgrade")
+                lines.append(b"connection: %b" % kept)
+            elif name != b"upgrade":
+                lines.append(b"%b: %b" % (name, value))
+        self._offers_upgrade = False
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
+        self._is_arriving = True
         self._has_headers = False
-        self._header_bytes = 0
+        self._frame_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; those after a body are forgotten."""
+        if not self._has_headers:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Hand the request over, unless its headers are too large."""
+        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+            self._offers_upgrade = True
+            return
         self._has_headers = True
+        self._frame_bytes = 0
         size = len(self.url) + sum(
             len(name) + len(value) + _HEADER_OVERHEAD for name, value in self.headers
         )
         if size > MOST_HEADER_BYTES:
             self._refuse(431)
-        else:
-            is_busy = self._is_answering
-            super().on_headers_complete()
-            if not is_busy:
-                self._running = self.cycle
+            return
+        self._take_target()
+        is_busy = self._is_answering
+        super().on_headers_complete()
+        if not is_busy:
+            self._running = self.cycle
+
+    def _take_target(self) -> None:
+        """Let the host of a target that has one stand in place of ``Host`` (RFC 9112, 3.2.2)."""
+        if b"://" in self.url and not self.url.startswith(b"/"):
+            host = self.url.partition(b"://")[2].partition(b"/")[0]
+            self.headers[:] = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers.append((b"host", host))
 
     def on_response_complete(self) -> None:
-        """Go on with the request that came next, if it has come."""
+        """Go on with the request that came next, if it has come.
+
+        One that was answered before it was whole is the last: what would follow could be the rest
+        of it, which a client need not send.
+        """
+        if self._is_arriving and self._has_headers and self._running is self.cycle:
+            self._hang_up()
+            return
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
+        if self._is_arriving:
+            self._start_deadline()
+
+    def on_chunk_header(self) -> None:
+        """Begin a part of a body."""
+        self._frame_bytes -= _CHUNK_OVERHEAD
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._frame_bytes -= len(body)
         if not self._is_refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is there."""
+        if self._offers_upgrade:
+            return
+        self._is_arriving = False
         self._stop_deadline()
         if not self._is_refused:
             super().on_message_complete()
 
     def _start_deadline(self) -> None:
         seconds = self._request_timeout()
-        if seconds > 0:
+        if seconds > 0 and self._deadline is None:
             self._deadline = self.loop.call_later(seconds, self._refuse, 408)
 
     def _stop_deadline(self) -> None:
@@ -154,22 +225,13 @@ class Connection(HttpToolsProtocol):
 
     # -- refusing ----------------------------------------------------------------------------------
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
-        del msg
-        self._refuse(400)
-
     @property
     def _is_answering(self) -> bool:
         """Whether a request has been taken, and its response is not complete."""
         return self._running is not None and not self._running.response_complete
 
     def _refuse(self, status: int) -> None:
-        """Answer with a status, unless an answer has begun, and close the connection.
-
-        What the client still sends is read for a moment: closing a socket with unread bytes would
-        take the answer from it.
-        """
+        """Answer with a status, unless an answer has begun, and close the connection."""
         self._stop_deadline()
         self._is_refused = True
         if self.transport.is_closing():
@@ -180,11 +242,26 @@ class Connection(HttpToolsProtocol):
         self._abandon()
         if not has_begun:
             self.transport.write(_whole(status))
-            if self.transport.can_write_eof():
-                self.transport.write_eof()
-                self.loop.call_later(LINGER_S, self.transport.close)
-                return
-        self.transport.close()
+            self._hang_up()
+        else:
+            self.transport.close()
+
+    def _hang_up(self) -> None:
+        """Close the connection after what was written.
+
+        What the client still sends is read for a moment: closing a socket with unread bytes would
+        take the answer from it.
+        """
+        self._stop_deadline()
+        self._is_refused = True
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_S, self.transport.close)
+        else:
+            self.transport.close()
 
     def _abandon(self) -> None:
         """Have nothing more written of the response that is under way, and of those after it."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import socket
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.daemon import Box
 from tests.support.httpclient import BOTH, HttpClient, turned_on
@@ -89,6 +93,19 @@ def answers(client: HttpClient, data: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
+def statuses(client: HttpClient, data: bytes) -> list[int]:
+    """Return the statuses of everything that is answered until the connection is closed."""
+    found = answers(client, data).split(b"HTTP/1.1 ")[1:]
+    return [int(each.split()[0]) for each in found]
+
+
+def resident(box: Box) -> int:
+    """Return the bytes of memory that the daemon uses."""
+    assert box.daemon
+    pages = Path(f"/proc/{box.daemon.pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def sessions(box: Box) -> int:
     with box.peer() as peer:
         count: int = peer.request("mcpd/status")["daemon"]["sessions"]
@@ -137,3 +154,72 @@ def test_a_client_that_leaves_at_once_leaves_no_session_behind(box: Box) -> None
         for _ in range(50):
             sent(client, data).close()
     wait_until(lambda: sessions(box) == 0, 10)
+
+
+LAST = ("Connection: close",)
+JSON = "Content-Type: application/json"
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
+@pytest.mark.parametrize("part", [b"1;", b"0\r\nX-A: ", b"0\r\n"], ids=["chunk", "one", "many"])
+def test_what_frames_a_body_is_bounded_and_is_kept_nowhere(box: Box, part: bytes) -> None:
+    client = turned_on(box.fake())
+    head = raw("POST", "/mcp/fake", client, "Transfer-Encoding: chunked", JSON)
+    data = (b"a" * 1000 if part[-1:] != b"\n" else b"X-A: " + b"b" * 1000 + b"\r\n") * 1000
+    before = resident(box)
+    with sent(client, head) as sock:
+        sock.sendall(b"5\r\n[1,2,\r\n" + part)
+        for _ in range(100):
+            sock.sendall(data)
+        assert sock.recv(100).startswith(b"HTTP/1.1 431 ")
+    assert resident(box) - before < 30 * 2**20
+
+
+def test_many_short_chunks_are_a_body(box: Box) -> None:
+    client = turned_on(box.fake())
+    call = json.dumps(request("tools/call", name="echo", arguments={"text": "x" * 50_000}))
+    head = raw("POST", "/mcp/fake", client, *LAST, JSON, "Transfer-Encoding: chunked")
+    chunks = b"".join(b"1\r\n%c\r\n" % each for each in call.encode())
+    assert statuses(client, head + chunks + b"0\r\n\r\n") == [200]
+
+
+def test_the_offer_of_another_protocol_is_ignored(box: Box) -> None:
+    """
+    What follows it is the body, and no request.
+    """
+    client = turned_on(box.fake())
+    last = raw("GET", "/healthz", client, *LAST)
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
+    good = raw("POST", "/mcp/fake", client, *offer, body=request("ping"))
+    assert statuses(client, good + last) == [200, 200]
+    closing = ("Connection: close, Upgrade", "Upgrade: h2c")
+    hidden = raw("POST", "/mcp/fake", client, *closing, f"Content-Length: {len(last)}")
+    assert statuses(client, hidden + last) == [415]
+    websocket = raw("GET", "/healthz", client, "Connection: Upgrade", "Upgrade: websocket")
+    assert statuses(client, websocket + last) == [200, 200]
+
+
+def test_a_request_that_is_answered_before_it_is_whole_is_the_last(box: Box) -> None:
+    client = turned_on(box.fake())
+    length = "Content-Length: 99999999999"
+    large = raw("POST", "/mcp/fake", client, JSON, "Expect: 100-continue", length)
+    assert statuses(client, large + raw("GET", "/healthz", client)) == [413]
+    refused = raw("POST", "/mcp/fake", client, "Content-Type: text/plain", "Content-Length: 9")
+    assert statuses(client, refused) == [415]
+
+
+def test_a_request_that_came_with_another_has_no_longer_to_arrive(box: Box) -> None:
+    client = turned_on(box.fake(), request_timeout=0.3)
+    first = raw("GET", "/healthz", client)
+    for rest in (raw("POST", "/mcp/fake", client, JSON, "Content-Length: 5"), b"POST /mcp"):
+        assert statuses(client, first + rest) == [200, 408]
+
+
+def test_a_target_with_a_host_is_of_that_host(box: Box) -> None:
+    client = turned_on(box.fake())
+    ping = request("ping")
+    assert statuses(client, raw("POST", "http://evil.test/mcp/fake", client, *LAST, body=ping)) == [
+        421
+    ]
+    ours = raw("POST", "http://localhost:1/mcp/fake", client, *LAST, body=ping)
+    assert statuses(client, ours) == [200]
