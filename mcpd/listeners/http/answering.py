@@ -93,7 +93,8 @@ async def _stream(
         queued = first or await outbox.get()
         while queued is not None:
             keepalive.written(outbox)
-            await exchange.write(queued if isinstance(queued, bytes) else queued.written())
+            for piece in (queued,) if isinstance(queued, bytes) else queued.written():
+                await exchange.write(piece)
             queued = await outbox.get()
     await exchange.end_stream()
 

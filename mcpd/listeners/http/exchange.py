@@ -155,9 +155,7 @@ class Exchange:
 
     async def write(self, data: bytes) -> None:
         """Send a part of a stream, and wait until the client takes it."""
-        view = memoryview(data)
-        for at in range(0, len(view), PIECE_BYTES):
-            await self._write(bytes(view[at : at + PIECE_BYTES]))
+        await self._write(data)
 
     async def end_stream(self) -> None:
         """Send the end of a stream."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.interface.failures import no_room
 from mcpd.core.mcp import codes
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Share
@@ -149,11 +150,27 @@ class HttpSession:
             if not is_response:
                 self.unasked.add(line)
             return
+        if is_response:
+            line = self._response(stream, line)
         stream.add(line, is_response=is_response)
         if is_response:
             if self.state is None:
                 self.has_failed = True
             self._end(stream)
+
+    def _response(self, stream: Stream, line: Line) -> Line:
+        """Return what is held as the response of a stream, for which older ones make room.
+
+        Where there is none, and no connection that takes it, that is an error.
+        """
+        size = len(line) if isinstance(line, bytes) else sum(map(len, line))
+        for each in [each for each in self._streams.values() if each.ended_at is not None]:
+            if self.share.has_room(size):
+                break
+            self.forget(each)
+        if self.share.has_room(size) or stream.outbox is not None or stream.ident is None:
+            return line
+        return envelope.error(stream.ident, codes.error_object(no_room(self.share, size)))
 
     def changed(self, state: SessionState) -> None:
         """Have the session saved."""
