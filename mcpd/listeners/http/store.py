@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
+from mcpd import privatefiles
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.mcp.versions import LEGACY
 
 DIRECTORY: Final = "http-sessions"
 """In the state directory."""
 
-_SUFFIX: Final = ".json"
+_FORMAT: Final = 1
+_NAME: Final = re.compile(r"([0-9a-f]{64})\.json")
 _MOST_BYTES: Final = 1024 * 1024
 
 
@@ -22,6 +27,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """One session. Its file is named by the hash of its id, which is written nowhere."""
 
     token: str | None
+    token_sha256: str | None = None
+    """What tells its token from a later one of the same name."""
     server: str | None
     state: SessionState
     lists: str | None = None
@@ -29,7 +36,9 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct):
+    format: int
     token: str | None
+    token_sha256: str | None
     server: str | None
     version: str
     capabilities: str
@@ -53,71 +62,83 @@ class SessionStore:
 
     def save(self, digest: str, saved: Saved) -> None:
         """Write a session down, in place of what was written before."""
-        path = self._path(digest)
-        temporary = f"{path}.tmp"
         try:
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            fd = os.open(temporary, flags, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(_encoded(saved))
-            os.replace(temporary, path)
+            with self._opened() as directory:
+                privatefiles.replace_file(_name(digest), _encoded(saved), directory=directory)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
             self._on_trouble(error)
 
     def remove(self, digest: str) -> None:
         """Remove a session's file; harmless where there is none."""
-        with contextlib.suppress(OSError):
-            os.unlink(self._path(digest))
+        with contextlib.suppress(OSError), self._opened() as directory:
+            privatefiles.remove(_name(digest), directory=directory)
 
     def load(self) -> Iterator[tuple[str, Saved]]:
-        """Yield every session by the hash of its id; what cannot be read is removed."""
+        """Yield every session by the hash of its id; what is no session is removed."""
         try:
-            names = os.listdir(self._directory)
-        except OSError:
-            return
-        for name in names:
-            digest = name.removesuffix(_SUFFIX)
-            if digest == name or not digest.isalnum():
-                continue
-            saved = self._read(digest)
-            if saved is None:
-                self.remove(digest)
-            else:
-                yield digest, saved
+            with self._opened() as directory:
+                for name in os.listdir(directory):
+                    found = _NAME.fullmatch(name)
+                    saved = None if found is None else _read(name, directory)
+                    if found is not None and saved is not None:
+                        yield found[1], saved
+                    else:
+                        with contextlib.suppress(OSError):
+                            privatefiles.remove(name, directory=directory)
+        except OSError as error:
+            self._on_trouble(error)
 
-    def _read(self, digest: str) -> Saved | None:
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        directory = privatefiles.open_directory(self._directory)
         try:
-            fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            with os.fdopen(fd, "rb") as file:
-                found = _decode(file.read(_MOST_BYTES + 1))
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        return Saved(
-            token=found.token,
-            server=found.server,
-            state=SessionState(
-                version=found.version,
-                capabilities=found.capabilities.encode(),
-                info=None if found.info is None else found.info.encode(),
-                level=found.level,
-                subscribed=tuple(found.subscribed),
-                is_initialized=found.is_initialized,
-            ),
-            lists=found.lists,
-        )
+            yield directory
+        finally:
+            os.close(directory)
 
-    def _path(self, digest: str) -> str:
-        return os.path.join(self._directory, digest + _SUFFIX)
+
+def _name(digest: str) -> str:
+    return f"{digest}.json"
+
+
+def _read(name: str, directory: int) -> Saved | None:
+    """Return what a file holds, ``None`` where it is not one of ours, or of this version."""
+    try:
+        fd = privatefiles.open_file(name, os.O_RDONLY, directory=directory)
+        with os.fdopen(fd, "rb") as file:
+            if os.fstat(fd).st_uid != os.geteuid():
+                return None
+            found = _decode(file.read(_MOST_BYTES + 1))
+        said = [json.loads(each) for each in (found.capabilities, found.info) if each is not None]
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+    if found.format != _FORMAT or found.version not in LEGACY:
+        return None
+    if not all(isinstance(each, dict) for each in said):
+        return None
+    return Saved(
+        token=found.token,
+        token_sha256=found.token_sha256,
+        server=found.server,
+        state=SessionState(
+            version=found.version,
+            capabilities=found.capabilities.encode(),
+            info=None if found.info is None else found.info.encode(),
+            level=found.level,
+            subscribed=tuple(found.subscribed),
+            is_initialized=found.is_initialized,
+        ),
+        lists=found.lists,
+    )
 
 
 def _encoded(saved: Saved) -> bytes:
     state = saved.state
     return msgspec.json.encode(
         _File(
+            format=_FORMAT,
             token=saved.token,
+            token_sha256=saved.token_sha256,
             server=saved.server,
             version=state.version,
             capabilities=state.capabilities.decode("utf-8", "replace"),
