@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Share
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -54,6 +55,10 @@ class TooLarge(Exception):
     """The body of a request is over its limit: the client's fault."""
 
 
+class NoRoom(Exception):
+    """There is no memory for the body of a request: it can be sent again."""
+
+
 class Disconnected(Exception):
     """The client has closed the connection."""
 
@@ -74,11 +79,12 @@ class Exchange:
         self._receive = receive
         self._send = send
 
-    async def body(self, most_bytes: int) -> bytes:
-        """Return the body.
+    async def body(self, most_bytes: int, share: Share) -> bytes:
+        """Return the body, which is counted in ``share`` while it arrives.
 
         Raises:
             TooLarge: it has more than ``most_bytes``; the rest was not read.
+            NoRoom: ``share`` has no room for it; the rest was not read.
             Disconnected: the client closed the connection before its end.
         """
         length = self.headers.get("content-length")
@@ -86,16 +92,21 @@ class Exchange:
             raise TooLarge
         parts: list[bytes] = []
         size, more = 0, True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most_bytes:
-                raise TooLarge
-            parts.append(part)
-            more = message.get("more_body", False)
+        try:
+            while more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                part = message.get("body", b"")
+                if size + len(part) > most_bytes:
+                    raise TooLarge
+                if not share.take(len(part)):
+                    raise NoRoom
+                size += len(part)
+                parts.append(part)
+                more = message.get("more_body", False)
+        finally:
+            share.add(-size)
         return b"".join(parts)
 
     def when_lost(

@@ -25,6 +25,8 @@ from mcpd.tokens import Token
 SESSION: Final = "mcp-session-id"
 LAST_EVENT: Final = "last-event-id"
 
+CANCELLED: Final = "notifications/cancelled"
+
 PRIMES: Final = "2025-11-25"
 """The first revision whose clients take an event without data."""
 
@@ -110,7 +112,7 @@ class LegacyFront:
                 await self._answer(exchange, session, (message.key,), body, message.ident)
             case Batch():
                 await self._post_batch(exchange, session, message, body)
-            case Notification(method="notifications/cancelled"):
+            case Notification(method=method) if method == CANCELLED:
                 self._take(session, body)
                 session.give_up(_cancelled(body))
                 await exchange.reply(202)
@@ -126,13 +128,14 @@ class LegacyFront:
             why = f"an array of messages, which revision {HAS_BATCHES} alone has"
             await self._refuse(exchange, why)
             return
-        keys = _keys_of(batch)
+        keys, cancelled = _keys_of(batch)
         if any(session.has_request(key) for key in keys):
             await self._refuse(exchange, "a request with this id is in flight already")
         elif keys:
-            await self._answer(exchange, session, keys, body)
+            await self._answer(exchange, session, keys, body, cancelled=cancelled)
         else:
             self._take(session, body)
+            session.give_up(cancelled)
             await exchange.reply(202)
 
     async def _answer(
@@ -143,6 +146,7 @@ class LegacyFront:
         body: bytes,
         ident: bytes | None = None,
         headers: list[tuple[bytes, bytes]] | None = None,
+        cancelled: tuple[bytes, ...] = (),
     ) -> None:
         accepted = Accepted(exchange.headers.joined("accept"))
         if not accepted.json and not accepted.stream:
@@ -155,6 +159,7 @@ class LegacyFront:
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
+        session.give_up(cancelled)
         if session.has_failed and headers is not None:
             headers = []
         manner = Manner(
@@ -195,6 +200,7 @@ class LegacyFront:
         if stream.ended_at is not None:
             stream.detach(outbox)
             outbox.close()
+            session.let_go(stream)  # it says what became of one of an earlier daemon
         prime = stream.prime if last is None and _primes(session) else None
         manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
         with _Open(self, session):
@@ -348,9 +354,10 @@ def _primes(session: HttpSession) -> bool:
     return version is not None and version >= PRIMES
 
 
-def _keys_of(batch: Batch) -> tuple[bytes, ...]:
-    """Return the keys of the requests of a batch."""
-    keys = []
+def _keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the keys of the requests of a batch, and of those that it cancels."""
+    keys: list[bytes] = []
+    cancelled: list[bytes] = []
     for element in batch.elements:
         try:
             message = messages.read(element)
@@ -358,7 +365,9 @@ def _keys_of(batch: Batch) -> tuple[bytes, ...]:
             continue
         if isinstance(message, Request):
             keys.append(message.key)
-    return tuple(keys)
+        elif isinstance(message, Notification) and message.method == CANCELLED:
+            cancelled += _cancelled(element)
+    return tuple(keys), tuple(cancelled)
 
 
 def _cancelled(body: bytes) -> tuple[bytes, ...]:

@@ -81,6 +81,8 @@ class HttpSession:
         self._changed = changed
         self._streams: dict[int, Stream] = {0: self.unasked}
         self._requests: dict[bytes, Stream] = {}
+        self._cancelled: set[bytes] = set()
+        """Those of a batch that were cancelled, until the others have their responses."""
         self._next_stream = 1
 
     # -- requests ----------------------------------------------------------------------------------
@@ -107,11 +109,13 @@ class HttpSession:
         self._streams.pop(stream.number, None)
 
     def give_up(self, keys: Iterable[bytes]) -> None:
-        """End the streams of requests that get no response: their client has cancelled them."""
+        """End the streams whose requests get no response: their client has cancelled them all."""
         for key in keys:
             stream = self._requests.get(key)
             if stream is not None:
-                self._end(stream)
+                self._cancelled.add(key)
+                if self._cancelled.issuperset(self._keys_of(stream)):
+                    self._end(stream)
 
     def resumed(self, last: EventId) -> Stream | None:
         """Return the stream that an event is of, if every later event of it is still held.
@@ -125,14 +129,18 @@ class HttpSession:
         if not self.is_restored:
             return None
         if last.ident is None:
-            return self.unasked
+            return None if last.stream else self.unasked
         lost = Stream(self._next_stream, 0, self.share, self._life, last.ident)
         self._next_stream += 1
         error = codes.error_object(LOST)
         lost.add(envelope.error(last.ident, error), is_response=True)
         lost.ended_at = self._now()
-        self._streams[lost.number] = lost
         return lost
+
+    def let_go(self, stream: Stream) -> None:
+        """Give back what is counted of a stream that the session does not hold."""
+        if self._streams.get(stream.number) is not stream:
+            stream.forget()
 
     def prune(self) -> None:
         """Forget the streams that ended too long ago to be resumed."""
@@ -181,7 +189,7 @@ class HttpSession:
         """End every stream: the session is over."""
         del reason
         self.core = None
-        for stream in self._streams.values():
+        for stream in {*self._streams.values(), *self._requests.values()}:
             stream.end(self._now())
             stream.forget()
         self._requests.clear()
@@ -195,8 +203,13 @@ class HttpSession:
 
     def _end(self, stream: Stream) -> None:
         stream.end(self._now())
-        for key in [key for key, own in self._requests.items() if own is stream]:
+        for key in self._keys_of(stream):
             del self._requests[key]
+            self._cancelled.discard(key)
+        self.let_go(stream)
+
+    def _keys_of(self, stream: Stream) -> list[bytes]:
+        return [key for key, own in self._requests.items() if own is stream]
 
 
 class Sessions:

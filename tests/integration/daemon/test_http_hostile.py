@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import socket
 from pathlib import Path
 from typing import Any
@@ -223,3 +224,58 @@ def test_a_target_with_a_host_is_of_that_host(box: Box) -> None:
     ]
     ours = raw("POST", "http://localhost:1/mcp/fake", client, *LAST, body=ping)
     assert statuses(client, ours) == [200]
+
+
+def test_headers_that_are_sent_twice_are_refused(box: Box) -> None:
+    """
+    A proxy in front could have looked at the other one.
+    """
+    client = turned_on(box.fake())
+    ping = request("ping")
+    for header, status in (
+        ("Authorization: Bearer other", 401),
+        ("Mcp-Session-Id: x\r\nMcp-Session-Id: y", 400),
+        ("MCP-Protocol-Version: 2025-06-18\r\nMCP-Protocol-Version: 2026-07-28", 400),
+        ("Content-Type: text/plain", 400),
+        ("Host: localhost", 421),
+    ):
+        assert statuses(client, raw("POST", "/mcp/fake", client, *LAST, header, body=ping)) == [
+            status
+        ]
+
+
+def test_bodies_that_arrive_are_bounded_together(box: Box) -> None:
+    """
+    Connections are many, and none of these requests is in flight.
+    """
+    box.settings = {"max_buffered_bytes": 16 * 2**20}
+    client = turned_on(box.fake())
+    peer = box.session()
+    head = raw("POST", "/mcp/fake", client, JSON, "Content-Length: 5000000")
+    held = [sent(client, head) for _ in range(3)]
+    for sock in held:
+        sock.sendall(b" " * 4_900_000)
+    answered = [sock for sock in held if select.select([sock], [], [], scaled(0.5))[0]]
+    assert answered
+    assert answered[0].recv(100).startswith(b"HTTP/1.1 503 ")
+    assert peer.text("echo", text="x" * 10**6)
+    for sock in held:
+        sock.close()
+    wait_until(lambda: client.rpc("echo", {"text": "x" * 10**6}).code() == 200, 10)
+
+
+def test_a_batch_whose_requests_are_all_cancelled_is_over(box: Box) -> None:
+    client = turned_on(box.fake())
+    hello = {"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "a"}}
+    with client.request("POST", "/mcp/fake", request("initialize", **hello)) as answer:
+        headers = {"Mcp-Session-Id": answer.headers["Mcp-Session-Id"]}
+    hang = request("tools/call", name="hang", arguments={})
+    cancel = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": 1},
+    }
+    assert client.request("POST", "/mcp/fake", [hang, cancel], headers).code() == 202
+    ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+    with client.request("POST", "/mcp/fake", [hang, cancel, ping], headers) as answer:
+        assert [each["id"] for each in answer.json()] == [2]
