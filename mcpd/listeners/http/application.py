@@ -26,7 +26,7 @@ from mcpd.listeners.http.exchange import (
     TooLarge,
 )
 from mcpd.listeners.http.legacy import LAST_EVENT, SESSION, LegacyFront
-from mcpd.listeners.http.messages import Invalid, Message, Request
+from mcpd.listeners.http.messages import Batch, Invalid, Message, Request
 from mcpd.listeners.http.old_sse import OldFront
 from mcpd.listeners.http.paths import Endpoint, Place
 from mcpd.listeners.http.settings import HttpSettings
@@ -269,19 +269,29 @@ class Application:
 
     @contextlib.contextmanager
     def _counted(self, token: Token | None, message: Message) -> Iterator[bool]:
-        """Count a request among those in flight of its token; yield whether there is room."""
+        """Count a request among those in flight of its token; yield whether there is room.
+
+        Raises:
+            Invalid: the client's fault: an array for which there never is room.
+        """
         name = None if token is None else token.name
-        if not isinstance(message, Request) or message.method == _STREAMING:
+        size = len(message.elements) if isinstance(message, Batch) else 1
+        if size > MOST_IN_FLIGHT:
+            why = f"an array of more than {MOST_IN_FLIGHT} messages"
+            raise Invalid(codes.INVALID_REQUEST, why)
+        if not isinstance(message, Request | Batch) or (
+            isinstance(message, Request) and message.method == _STREAMING
+        ):
             yield True
             return
-        if self._in_flight[name] >= MOST_IN_FLIGHT:
+        if self._in_flight[name] + size > MOST_IN_FLIGHT:
             yield False
             return
-        self._in_flight[name] += 1
+        self._in_flight[name] += size
         try:
             yield True
         finally:
-            self._in_flight[name] -= 1
+            self._in_flight[name] -= size
             if not self._in_flight[name]:
                 del self._in_flight[name]
 
