@@ -125,7 +125,9 @@ class ClientMessages:
             return
         if batch is not None and method == "initialize":
             why = "initialize must not be part of a batch"
+            batch.expect(key)
             self._refuse_frame(session, ident, codes.INVALID_REQUEST, why, batch)
+            batch.settle(None)
             return
         request = ClientRequest(session, ident, key)
         if batch is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
@@ -35,6 +35,8 @@ class Manner(NamedTuple):
     headers: Pairs = ()
     prime: Callable[[], bytes] | None = None
     """Returns the event that a stream begins with."""
+    unanswered: Callable[[], Awaitable[None]] | None = None
+    """Replies where there is no response; ``None`` does so with 202."""
 
 
 async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: Keepalive) -> bool:
@@ -51,7 +53,10 @@ async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: 
         await _json(exchange, first, manner)
         return True
     if first is None and outbox.is_finished:
-        await exchange.reply(202, headers=manner.headers)
+        if manner.unanswered is None:
+            await exchange.reply(202, headers=manner.headers)
+        else:
+            await manner.unanswered()
         return True
     await _stream(exchange, outbox, manner, keepalive, first)
     return False

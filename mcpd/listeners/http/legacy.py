@@ -162,11 +162,20 @@ class LegacyFront:
         session.give_up(cancelled)
         if session.has_failed and headers is not None:
             headers = []
+
+        async def unanswered() -> None:
+            if session.is_over:
+                error = codes.plain_error(codes.INVALID_REQUEST, _NO_SESSION)
+                await exchange.reply_error(404, error, ident)
+            else:  # it was cancelled
+                await exchange.reply(202, headers=headers or ())
+
         manner = Manner(
             accepted,
             settings.json_wait,
             headers=headers or (),
             prime=stream.prime if _primes(session) else None,
+            unanswered=unanswered,
         )
         with _Open(self, session):
             was_json = await answer(exchange, outbox, manner, self._keepalive)
@@ -355,14 +364,17 @@ def _primes(session: HttpSession) -> bool:
 
 
 def _keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """Return the keys of the requests of a batch, and of those that it cancels."""
+    """Return the keys of the requests of a batch, and of those that it cancels.
+
+    Raises:
+        Invalid: the client's fault: an element is no message.
+    """
     keys: list[bytes] = []
     cancelled: list[bytes] = []
     for element in batch.elements:
-        try:
-            message = messages.read(element)
-        except messages.Invalid:
-            continue
+        message = messages.read(element)
+        if isinstance(message, Batch):
+            raise messages.Invalid(codes.INVALID_REQUEST, "an array within an array")
         if isinstance(message, Request):
             keys.append(message.key)
         elif isinstance(message, Notification) and message.method == CANCELLED:

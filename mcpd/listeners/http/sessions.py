@@ -66,6 +66,8 @@ class HttpSession:
         """What stands for the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
+        self.is_over = False
+        """Whether it was ended."""
         self.request_count = 0
         self.open_count = 0
         """Requests and streams that are open."""
@@ -188,7 +190,7 @@ class HttpSession:
     def closed(self, reason: str) -> None:
         """End every stream: the session is over."""
         del reason
-        self.core = None
+        self.core, self.is_over = None, True
         for stream in {*self._streams.values(), *self._requests.values()}:
             stream.end(self._now())
             stream.forget()

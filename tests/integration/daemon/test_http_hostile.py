@@ -279,3 +279,19 @@ def test_a_batch_whose_requests_are_all_cancelled_is_over(box: Box) -> None:
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
     with client.request("POST", "/mcp/fake", [hang, cancel, ping], headers) as answer:
         assert [each["id"] for each in answer.json()] == [2]
+    for wrong in (1, [], [ping], {**ping, "id": None}):
+        assert client.request("POST", "/mcp/fake", [wrong], headers).code() == 400
+        assert client.request("POST", "/mcp/fake", [ping, wrong], headers).code() == 400
+    with client.request("POST", "/mcp/fake", [request("initialize", **hello)], headers) as answer:
+        assert [each["error"]["code"] for each in answer.json()] == [-32600]
+
+
+def test_a_request_of_a_session_that_ends_is_404(box: Box) -> None:
+    client = turned_on(box.fake(), json_wait=60)
+    session = client.session()
+    headers = [f"{name}: {value}" for name, value in session.headers.items()]
+    hang = request("tools/call", name="hang", arguments={})
+    with sent(client, raw("POST", "/mcp/fake", client, *LAST, *headers, body=hang)) as sock:
+        wait_until(lambda: any("tools/call" in str(each) for each in box.journal()), 10)
+        assert client.request("DELETE", "/mcp/fake", None, session.headers).code() == 204
+        assert sock.recv(100).startswith(b"HTTP/1.1 404 ")
