@@ -76,6 +76,7 @@ class Exchange:
         """Headers that every response gets: those of CORS."""
         self.has_started = False
         """Whether the head of the response has been sent."""
+        self._has_chunks = scope.get("http_version") != "1.0" or self.connection is None
         self._receive = receive
         self._send = send
 
@@ -162,6 +163,8 @@ class Exchange:
 
     async def start_stream(self, headers: Pairs = ()) -> None:
         """Send the head of an event stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection()
         await self._start(200, [*headers, *self.extra, *_STREAM_HEADERS])
 
     async def write(self, data: bytes) -> None:
@@ -170,6 +173,8 @@ class Exchange:
 
     async def end_stream(self) -> None:
         """Send the end of a stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection(is_over=True)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -98,6 +99,15 @@ class Connection(HttpToolsProtocol):
     def release(self) -> None:
         """Forget who answers; the response is complete."""
         self.on_lost = self.on_half_closed = None
+
+    def end_with_connection(self, *, is_over: bool = False) -> None:
+        """Write a stream of unknown length as HTTP/1.0 has it: its end is that of the connection.
+
+        Call it before the stream, and with ``is_over`` before its end.
+        """
+        if self._running is not None:
+            self._running.chunked_encoding = False
+            self._running.expected_content_length = 0 if is_over else sys.maxsize
 
     @staticmethod
     def _call(callback: Callable[[], None] | None) -> None:

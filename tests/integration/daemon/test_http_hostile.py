@@ -295,3 +295,21 @@ def test_a_request_of_a_session_that_ends_is_404(box: Box) -> None:
         wait_until(lambda: any("tools/call" in str(each) for each in box.journal()), 10)
         assert client.request("DELETE", "/mcp/fake", None, session.headers).code() == 204
         assert sock.recv(100).startswith(b"HTTP/1.1 404 ")
+
+
+def test_an_old_proxy_gets_a_stream_that_ends_with_the_connection(box: Box) -> None:
+    """
+    HTTP/1.0 has no chunks; it is what nginx speaks unless it is told otherwise.
+    """
+    client = turned_on(box.fake())
+    call = request("tools/call", name="progress", arguments={"steps": 2})
+    call["params"]["_meta"] = {"progressToken": 1}
+    old = raw("POST", "/mcp/fake", client, body=call).replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+    head, _, body = answers(client, old).partition(b"\r\n\r\n")
+    assert b"chunked" not in head.lower()
+    events = [line for line in body.split(b"\n") if line.startswith(b"data: ")]
+    assert len(events) == 3
+    assert body.endswith(b"}\n\n")
+    assert b"\r" not in body
+    ping = raw("POST", "/mcp/fake", client, body=request("ping")).replace(b"/1.1", b"/1.0", 1)
+    assert b'"result":{}' in answers(client, ping)
