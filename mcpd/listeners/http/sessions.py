@@ -9,6 +9,7 @@ from typing import Final
 
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.interface.failures import no_room, with_details
 from mcpd.core.mcp import codes
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
@@ -67,6 +68,8 @@ class HttpSession:
         """What stands for the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
+        self.is_over = False
+        """Whether it was ended."""
         self.request_count = 0
         self.open_count = 0
         """Requests and streams that are open."""
@@ -218,11 +221,20 @@ class HttpSession:
                 self.unasked.add(line)
             return
         self._make_room(size_of(line))
-        stream.add(line, is_response=is_response)
+        stream.add(self._kept(stream, line) if is_response else line, is_response=is_response)
         if is_response:
             if self.state is None:
                 self.has_failed = True
             self._end(stream)
+
+    def _kept(self, stream: Stream, line: Line) -> Line:
+        """Return what is held as the response of a stream: an error where there is no room for it,
+        and no connection that takes it."""
+        size = size_of(line)
+        if stream.outbox is not None or stream.ident is None or self.share.has_room(size):
+            return line
+        failure = with_details(no_room(self.share, size), outcome_unknown=True)
+        return envelope.error(stream.ident, codes.error_object(failure))
 
     def changed(self, state: SessionState) -> None:
         """Have the session saved."""
@@ -232,8 +244,8 @@ class HttpSession:
     def closed(self, reason: str) -> None:
         """End every stream: the session is over."""
         del reason
-        self.core = None
-        for stream in self._streams.values():
+        self.core, self.is_over = None, True
+        for stream in {*self._streams.values(), *self._owed}:
             stream.end(self._now())
             stream.forget()
         self._requests.clear()
@@ -252,6 +264,8 @@ class HttpSession:
         self._owed.pop(stream, None)
         for key in [key for key, own in self._requests.items() if own is stream]:
             del self._requests[key]
+        if self._streams.get(stream.number) is not stream:
+            stream.forget()  # its client left, and cannot ask for it
 
     def _make_room(self, size: int) -> None:
         """Forget streams that have ended, the oldest first, while there is no room for a message.

@@ -270,7 +270,7 @@ async def test_an_array_has_one_stream():
     core = FakeCore()
     front = Front(core)
     session = await front.session(version="2025-03-26")
-    body = [message("a", 1), notification("n"), message("b", 2), {"id": 3, "jsonrpc": "1.0"}]
+    body = [message("a", 1), notification("n"), message("b", 2)]
     asked = await session.post(body)
     assert core.taken[-1][1] == body
     core.tell(core.newest, "progress", 2)
@@ -292,6 +292,19 @@ async def test_one_request_of_an_array_is_cancelled_and_the_others_are_answered(
     core.say(core.newest, b'[{"id":2}]\n', 1, is_response=True)
     await settle()
     assert (asked.status, asked.body) == (200, b'[{"id":2}]\n')
+    front.close()
+
+
+@pytest.mark.parametrize("wrong", [1, [], [message("c", 3)], {"id": 3, "jsonrpc": "1.0"}])
+@virtual
+async def test_nothing_of_an_array_with_an_element_that_is_no_message_is_served(wrong):
+    core = FakeCore()
+    front = Front(core)
+    session = await front.session(version="2025-03-26")
+    taken = len(core.taken)
+    for body in ([wrong], [message("a", 1), wrong], [wrong, notification("n")]):
+        assert (await session.post(body)).status == 400
+    assert len(core.taken) == taken
     front.close()
 
 

@@ -222,6 +222,40 @@ def test_responses_that_no_client_asks_for_again_make_room():
     assert resumed(session, f"{LIFE}.1.1") is None
 
 
+def test_a_response_takes_the_room_of_older_ones_of_its_session():
+    """
+    Others get half of the memory whatever one session holds.
+    """
+    memory = Memory(10**6)
+    session, _, _ = make(memory)
+    for number in range(40):
+        box = outbox(session)
+        session.begin([b"%d" % number], box, b"%d" % number)
+        session.deliver(b"r" * 50_000, b"%d" % number, is_response=True)
+        box.drop()
+    assert memory.kept_bytes <= memory.most_bytes / 2
+    assert resumed(session, f"{LIFE}.1.1") is None
+    assert resumed(session, f"{LIFE}.40.1") is not None
+    session.closed("")
+    assert memory.kept_bytes == 0
+
+
+def test_a_response_for_which_there_is_no_room_and_nobody_is_held_as_an_error():
+    memory = Memory(10**6)
+    session, _, _ = make(memory)
+    Share(memory).add(900_000)
+    box = outbox(session)
+    stream = session.begin([b"1"], box, b"1")
+    stream.detach(box)
+    session.deliver(b"r" * 300_000, b"1", is_response=True)
+    again = outbox(session)
+    stream.attach(again)
+    queued = again._queue[0]
+    assert isinstance(queued, Event)
+    data = json.loads(queued.line)["error"]["data"]
+    assert (data["kind"], data["outcome_unknown"]) == ("server_busy", True)
+
+
 def test_a_drain_ends_every_connection_and_no_stream():
     session, _, _ = make()
     unasked, asked = outbox(session), outbox(session)
@@ -296,3 +330,19 @@ def test_ids_are_long_and_fit_in_a_header():
     found = {new_id() for _ in range(100)}
     assert len(found) == 100
     assert all(len(each) == 43 and each.isascii() and each.isprintable() for each in found)
+
+
+def test_a_response_after_its_client_has_left_is_counted_nowhere():
+    memory = Memory(10**6)
+    session, _, _ = make(memory)
+    for is_answered in (True, False):
+        left = outbox(session)
+        stream = session.begin((b"1",), left)
+        left.drop()
+        session.forget(stream)  # it was given no event id
+        session.deliver(b"p" * 1000, b"1", is_response=False)
+        if is_answered:
+            session.deliver(b"r" * 1000, b"1", is_response=True)
+            assert memory.kept_bytes == 0
+    session.closed("")
+    assert memory.kept_bytes == 0
