@@ -78,6 +78,7 @@ class HttpFront:
         application = Application(
             self.core,
             self._settings,
+            mux.memory,
             self.tokens.find,
             self._refused,
             legacy=self.legacy,
@@ -154,8 +155,10 @@ class HttpFront:
 
     def _write(self, session: HttpSession) -> None:
         if session.state is not None:
+            token = None if session.token is None else self.tokens.named(session.token)
             saved = Saved(
                 token=session.token,
+                token_sha256=None if token is None else token.sha256,
                 server=session.server,
                 state=session.state,
                 lists=session.lists,
@@ -170,7 +173,8 @@ class HttpFront:
 
     def _restore(self) -> None:
         for digest, saved in self._store.load():
-            if saved.token is not None and self.tokens.named(saved.token) is None:
+            token = None if saved.token is None else self.tokens.named(saved.token)
+            if saved.token is not None and (token is None or token.sha256 != saved.token_sha256):
                 self._store.remove(digest)
                 continue
             session = self.legacy.new(digest, saved.token, saved.server)

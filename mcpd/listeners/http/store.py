@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.mcp.versions import LEGACY
 
 DIRECTORY: Final = "http-sessions"
 """In the state directory."""
@@ -18,6 +22,7 @@ DIRECTORY: Final = "http-sessions"
 RETRY_S: Final = 5.0
 """Between two tries to write what could not be written."""
 
+_FORMAT: Final = 1
 _SUFFIX: Final = ".json"
 _TEMPORARY: Final = ".tmp"
 
@@ -26,6 +31,8 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     """One session. Its file is named by the hash of its id, which is written nowhere."""
 
     token: str | None
+    token_sha256: str | None = None
+    """What tells its token from a later one of the same name."""
     server: str | None
     state: SessionState
     lists: str | None = None
@@ -33,7 +40,9 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _File(msgspec.Struct):
+    format: int
     token: str | None
+    token_sha256: str | None
     server: str | None
     version: str
     capabilities: str
@@ -137,15 +146,33 @@ class SessionStore:
                 yield digest, saved
 
     def _read(self, digest: str) -> Saved | None:
-        fd = os.open(self._path(digest), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            data = file.read()
+        """Return what a file holds, ``None`` where it is no session, or of another version.
+
+        Raises:
+            OSError: it cannot be read now, or is a link, a pipe or somebody else's.
+        """
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(self._path(digest), flags)
+        try:
+            opened = os.fstat(fd)
+            if not stat.S_ISREG(opened.st_mode) or opened.st_uid != os.geteuid():
+                raise PermissionError(errno.EPERM, "not a file of ours")
+            with os.fdopen(fd, "rb", closefd=False) as file:
+                data = file.read()
+        finally:
+            os.close(fd)
         try:
             found = _decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            said = [json.loads(each) for each in (found.capabilities, found.info or "{}")]
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            return None
+        if found.format != _FORMAT or found.version not in LEGACY:
+            return None
+        if not all(isinstance(each, dict) for each in said):
             return None
         return Saved(
             token=found.token,
+            token_sha256=found.token_sha256,
             server=found.server,
             state=SessionState(
                 version=found.version,
@@ -166,7 +193,9 @@ def _encoded(saved: Saved) -> bytes:
     state = saved.state
     return msgspec.json.encode(
         _File(
+            format=_FORMAT,
             token=saved.token,
+            token_sha256=saved.token_sha256,
             server=saved.server,
             version=state.version,
             capabilities=state.capabilities.decode("utf-8", "replace"),

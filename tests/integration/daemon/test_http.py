@@ -79,6 +79,17 @@ def test_a_revoked_token_ends_its_streams_and_sessions(box: Box) -> None:
     assert session.post("ping").code() == 404
 
 
+def test_a_token_of_the_same_name_is_another_for_the_next_daemon(box: Box) -> None:
+    client = turned_on(box.fake())
+    session = client.session()
+    assert box.down(signal.SIGKILL) == -signal.SIGKILL
+    box.ctl("token", "revoke", "tests")
+    client.token = token(box, "tests")
+    box.up()
+    wait_until(client.is_healthy, 10)
+    assert session.post("ping").code() == 404
+
+
 def test_what_a_token_may_not_use_is_not_there(box: Box) -> None:
     client = turned_on(box.fake("one").fake("two"), "--server", "one", "--tool", "p*")
     error = client.rpc("tools/list", target="/mcp/two").message()["error"]

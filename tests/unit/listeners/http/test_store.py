@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -157,3 +158,50 @@ async def test_the_end_is_a_last_try(tmp_path):
     kept.close()
     assert told[1:] == [None]
     assert [digest for digest, _ in kept.load()] == ["aa"]
+
+
+def changed(**members: object) -> bytes:
+    """Return a file of a session with some members changed."""
+    whole = {
+        "format": 1,
+        "token": None,
+        "token_sha256": None,
+        "server": None,
+        "version": "2025-06-18",
+        "capabilities": "{}",
+        "info": None,
+        "level": None,
+        "subscribed": [],
+        "is_initialized": True,
+    }
+    return json.dumps(whole | members).encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        changed(format=2),
+        changed(version="2026-07-28"),
+        changed(version="1999-01-01"),
+        changed(capabilities="{"),
+        changed(capabilities="[]"),
+        changed(info="1"),
+        changed(info="[" * 100_000),
+        changed(token=1),
+    ],
+    ids=range(8),
+)
+def test_a_file_of_another_version_is_no_session(tmp_path, content):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    (tmp_path / DIRECTORY / "bb.json").write_bytes(changed())
+    (tmp_path / DIRECTORY / "cc.json").write_bytes(content)
+    assert set(dict(store.load())) == {"aa", "bb"}
+    assert not (tmp_path / DIRECTORY / "cc.json").exists()
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    store, _ = make(tmp_path)
+    store.save("aa", SAVED)
+    os.mkfifo(tmp_path / DIRECTORY / "bb.json")
+    assert set(dict(store.load())) == {"aa"}
