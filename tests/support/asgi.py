@@ -287,6 +287,7 @@ class Front:
         self.application = Application(
             core,
             self._settings,
+            self.memory,
             TOKENS.get,
             self._refused,
             legacy=self.legacy,

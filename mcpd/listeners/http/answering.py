@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
@@ -40,6 +40,9 @@ class Manner(NamedTuple):
     prime: Callable[[], bytes] | None = None
     """Returns the event that a stream begins with."""
 
+    unanswered: Callable[[], Awaitable[None]] | None = None
+    """Replies where there is no response; ``None`` does so with 202."""
+
     lifetime: float = 0.0
     """How long a stream is open at most; its client comes back for the rest. 0: no limit."""
 
@@ -58,7 +61,10 @@ async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: 
         await _json(exchange, first, manner)
         return True
     if first is None and outbox.is_finished:
-        await exchange.reply(202, headers=manner.headers)
+        if manner.unanswered is None:
+            await exchange.reply(202, headers=manner.headers)
+        else:
+            await manner.unanswered()
         return True
     await _stream(exchange, outbox, manner, keepalive, first)
     return False
@@ -100,7 +106,8 @@ async def _stream(
         queued = first or await outbox.get()
         while queued is not None:
             keepalive.written(outbox)
-            await exchange.write(queued if isinstance(queued, bytes) else queued.written())
+            for piece in (queued,) if isinstance(queued, bytes) else queued.written():
+                await exchange.write(piece)
             queued = await outbox.get()
     await exchange.end_stream()
 

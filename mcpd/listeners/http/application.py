@@ -13,11 +13,20 @@ from typing import Final
 
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import LEGACY, MODERN
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.listeners.http import guards, messages, paths, routing
 from mcpd.listeners.http.core import Core
-from mcpd.listeners.http.exchange import Disconnected, Exchange, Receive, Scope, Send, TooLarge
-from mcpd.listeners.http.legacy import SESSION, LegacyFront
-from mcpd.listeners.http.messages import Invalid, Message, Request
+from mcpd.listeners.http.exchange import (
+    Disconnected,
+    Exchange,
+    NoRoom,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+)
+from mcpd.listeners.http.legacy import LAST_EVENT, SESSION, LegacyFront
+from mcpd.listeners.http.messages import Batch, Invalid, Message, Request
 from mcpd.listeners.http.old_sse import OldFront
 from mcpd.listeners.http.paths import Endpoint, Place
 from mcpd.listeners.http.settings import HttpSettings
@@ -32,6 +41,9 @@ _PROBED: Final = (b"/.well-known/", b"/register")
 
 _STREAMING: Final = "subscriptions/listen"
 
+_SINGLE: Final = ("content-type", routing.VERSION, SESSION, LAST_EVENT)
+"""Headers of which a proxy might read another than we do, were there two."""
+
 
 class Application:
     """Takes every request of every address."""
@@ -40,6 +52,7 @@ class Application:
         self,
         core: Core,
         settings: Callable[[], HttpSettings],
+        memory: Memory,
         find_token: Callable[[str], Token | None],
         refused: Callable[[], None],
         *,
@@ -50,12 +63,15 @@ class Application:
         """``find_token`` returns the token of a text; ``refused`` is told of a wrong one."""
         self._core = core
         self._settings = settings
+        self._memory = memory
         self._find_token = find_token
         self._refused = refused
         self._legacy = legacy
         self._stateless = stateless
         self._old = old
         self._in_flight: Counter[str | None] = Counter()
+        self._arriving: dict[str | None, Share] = {}
+        """Where the bodies that arrive are counted, by token."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -78,6 +94,13 @@ class Application:
                 most = self._settings().max_request_bytes
                 why = f"the request has more than {most} bytes (max_request_bytes)"
                 await exchange.reply_json(413, {"error": "Content Too Large", "message": why})
+            except NoRoom:
+                why = "there is no memory for this request now (max_buffered_bytes)"
+                await exchange.reply_json(
+                    503,
+                    {"error": "Service Unavailable", "message": why},
+                    [(b"Retry-After", b"1")],
+                )
 
     # -- guards ------------------------------------------------------------------------------------
 
@@ -116,7 +139,8 @@ class Application:
             return
         token: Token | None = None
         if settings.needs_token:
-            text = guards.bearer(headers.get("authorization"))
+            is_one = headers.count("authorization") == 1
+            text = guards.bearer(headers.get("authorization")) if is_one else None
             token = None if text is None else self._find_token(text)
             if token is None:
                 self._refused()
@@ -128,6 +152,9 @@ class Application:
             await exchange.reply_json(404, {"error": "Not Found"})
         elif exchange.method not in paths.METHODS[endpoint.place]:
             await self._not_allowed(exchange, *paths.METHODS[endpoint.place])
+        elif twice := [name for name in _SINGLE if headers.count(name) > 1]:
+            why = f"the header {twice[0]} was sent twice"
+            await exchange.reply_json(400, {"error": "Bad Request", "message": why})
         else:
             await self._serve_endpoint(exchange, endpoint, token)
 
@@ -148,7 +175,7 @@ class Application:
     ) -> None:
         server = endpoint.server
         if endpoint.place is Place.MESSAGES:
-            body = await self._body(exchange)
+            body = await self._body(exchange, token)
             if body is not None:
                 await self._old.post(exchange, token, server or "", body)
             return
@@ -185,7 +212,7 @@ class Application:
         token: Token | None,
         unknown: bytes | None,
     ) -> None:
-        body = await self._body(exchange)
+        body = await self._body(exchange, token)
         if body is None:
             return
         server = endpoint.server
@@ -226,29 +253,45 @@ class Application:
         else:
             await self._stateless.post_legacy(exchange, token, server, message, body)
 
-    async def _body(self, exchange: Exchange) -> bytes | None:
+    async def _body(self, exchange: Exchange, token: Token | None) -> bytes | None:
         """Read the body of a POST; ``None`` where its type was refused."""
         if not guards.is_json(exchange.headers.get("content-type")):
             why = f"Content-Type must be {guards.JSON}"
             await exchange.reply_json(415, {"error": "Unsupported Media Type", "message": why})
             return None
-        return await exchange.body(self._settings().max_request_bytes)
+        name = None if token is None else token.name
+        share = self._arriving.setdefault(name, Share(self._memory))
+        try:
+            return await exchange.body(self._settings().max_request_bytes, share)
+        finally:
+            if not share.kept_bytes and self._arriving.get(name) is share:
+                del self._arriving[name]
 
     @contextlib.contextmanager
     def _counted(self, token: Token | None, message: Message) -> Iterator[bool]:
-        """Count a request among those in flight of its token; yield whether there is room."""
+        """Count a request among those in flight of its token; yield whether there is room.
+
+        Raises:
+            Invalid: the client's fault: an array for which there never is room.
+        """
         name = None if token is None else token.name
-        if not isinstance(message, Request) or message.method == _STREAMING:
+        size = len(message.elements) if isinstance(message, Batch) else 1
+        if size > MOST_IN_FLIGHT:
+            why = f"an array of more than {MOST_IN_FLIGHT} messages"
+            raise Invalid(codes.INVALID_REQUEST, why)
+        if not isinstance(message, Request | Batch) or (
+            isinstance(message, Request) and message.method == _STREAMING
+        ):
             yield True
             return
-        if self._in_flight[name] >= MOST_IN_FLIGHT:
+        if self._in_flight[name] + size > MOST_IN_FLIGHT:
             yield False
             return
-        self._in_flight[name] += 1
+        self._in_flight[name] += size
         try:
             yield True
         finally:
-            self._in_flight[name] -= 1
+            self._in_flight[name] -= size
             if not self._in_flight[name]:
                 del self._in_flight[name]
 

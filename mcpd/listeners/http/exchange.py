@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Share
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -54,6 +55,10 @@ class TooLarge(Exception):
     """The body of a request is over its limit: the client's fault."""
 
 
+class NoRoom(Exception):
+    """There is no memory for the body of a request: it can be sent again."""
+
+
 class Disconnected(Exception):
     """The client has closed the connection."""
 
@@ -71,14 +76,16 @@ class Exchange:
         """Headers that every response gets: those of CORS."""
         self.has_started = False
         """Whether the head of the response has been sent."""
+        self._has_chunks = scope.get("http_version") != "1.0" or self.connection is None
         self._receive = receive
         self._send = send
 
-    async def body(self, most_bytes: int) -> bytes:
-        """Return the body.
+    async def body(self, most_bytes: int, share: Share) -> bytes:
+        """Return the body, which is counted in ``share`` while it arrives.
 
         Raises:
             TooLarge: it has more than ``most_bytes``; the rest was not read.
+            NoRoom: ``share`` has no room for it; the rest was not read.
             Disconnected: the client closed the connection before its end.
         """
         length = self.headers.get("content-length")
@@ -86,16 +93,21 @@ class Exchange:
             raise TooLarge
         parts: list[bytes] = []
         size, more = 0, True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most_bytes:
-                raise TooLarge
-            parts.append(part)
-            more = message.get("more_body", False)
+        try:
+            while more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                part = message.get("body", b"")
+                if size + len(part) > most_bytes:
+                    raise TooLarge
+                if not share.take(len(part)):
+                    raise NoRoom
+                size += len(part)
+                parts.append(part)
+                more = message.get("more_body", False)
+        finally:
+            share.add(-size)
         return b"".join(parts)
 
     def when_lost(
@@ -158,16 +170,18 @@ class Exchange:
 
     async def start_stream(self, headers: Pairs = ()) -> None:
         """Send the head of an event stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection()
         await self._start(200, [*headers, *self.extra, *_STREAM_HEADERS])
 
     async def write(self, data: bytes) -> None:
         """Send a part of a stream, and wait until the client takes it."""
-        view = memoryview(data)
-        for at in range(0, len(view), PIECE_BYTES):
-            await self._write(bytes(view[at : at + PIECE_BYTES]))
+        await self._write(data)
 
     async def end_stream(self) -> None:
         """Send the end of a stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection(is_over=True)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

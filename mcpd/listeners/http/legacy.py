@@ -25,6 +25,8 @@ from mcpd.tokens import Token
 SESSION: Final = "mcp-session-id"
 LAST_EVENT: Final = "last-event-id"
 
+CANCELLED: Final = "notifications/cancelled"
+
 PRIMES: Final = "2025-11-25"
 """The first revision whose clients take an event without data, and come back to a closed stream."""
 
@@ -111,7 +113,7 @@ class LegacyFront:
                 await self._answer(exchange, session, (message.key,), body, message.ident)
             case Batch():
                 await self._post_batch(exchange, session, message, body)
-            case Notification(method="notifications/cancelled"):
+            case Notification(method=method) if method == CANCELLED:
                 self._take(session, body)
                 session.give_up(_cancelled(body))
                 await exchange.reply(202)
@@ -127,13 +129,14 @@ class LegacyFront:
             why = f"an array of messages, which revision {HAS_BATCHES} alone has"
             await self._refuse(exchange, why)
             return
-        keys = _keys_of(batch)
+        keys, cancelled = _keys_of(batch)
         if any(session.has_request(key) for key in keys):
             await self._refuse(exchange, "a request with this id is in flight already")
         elif keys:
-            await self._answer(exchange, session, keys, body)
+            await self._answer(exchange, session, keys, body, cancelled=cancelled)
         else:
             self._take(session, body)
+            session.give_up(cancelled)
             await exchange.reply(202)
 
     async def _answer(
@@ -144,6 +147,7 @@ class LegacyFront:
         body: bytes,
         ident: bytes | None = None,
         headers: list[tuple[bytes, bytes]] | None = None,
+        cancelled: tuple[bytes, ...] = (),
     ) -> None:
         accepted = Accepted(exchange.headers.joined("accept"))
         if not accepted.json and not accepted.stream:
@@ -158,14 +162,24 @@ class LegacyFront:
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
+        session.give_up(cancelled)
         if session.has_failed and headers is not None:
             headers = []
         primes = _primes(session)
+
+        async def unanswered() -> None:
+            if session.is_over:
+                error = codes.plain_error(codes.INVALID_REQUEST, _NO_SESSION)
+                await exchange.reply_error(404, error, ident)
+            else:  # it was cancelled
+                await exchange.reply(202, headers=headers or ())
+
         manner = Manner(
             accepted,
             settings.json_wait,
             headers=headers or (),
             prime=stream.prime if primes else None,
+            unanswered=unanswered,
             lifetime=settings.stream_lifetime if primes else 0.0,
         )
         with _Open(self, session), session.carrying(stream, outbox):
@@ -368,9 +382,10 @@ def _primes(session: HttpSession) -> bool:
     return version is not None and version >= PRIMES
 
 
-def _keys_of(batch: Batch) -> tuple[bytes, ...]:
-    """Return the keys of the requests of a batch."""
-    keys = []
+def _keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the keys of the requests of a batch, and of those that it cancels."""
+    keys: list[bytes] = []
+    cancelled: list[bytes] = []
     for element in batch.elements:
         try:
             message = messages.read(element)
@@ -380,7 +395,9 @@ def _keys_of(batch: Batch) -> tuple[bytes, ...]:
             continue
         if isinstance(message, Request):
             keys.append(message.key)
-    return tuple(keys)
+        elif isinstance(message, Notification) and message.method == CANCELLED:
+            cancelled += _cancelled(element)
+    return tuple(keys), tuple(cancelled)
 
 
 def _cancelled(body: bytes) -> tuple[bytes, ...]:

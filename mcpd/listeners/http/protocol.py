@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -56,6 +57,8 @@ class Connection(HttpToolsProtocol):
         """Bytes since the last part of a request that was complete: its headers, or of its body."""
         self._is_arriving = False
         """Whether a request has begun and is not complete."""
+        self._has_headers = False
+        """Whether the last request was handed over."""
         self._upgrade: bytes | None = None
         """The head of a request for another protocol, without its saying so."""
         self._is_refused = False
@@ -70,6 +73,10 @@ class Connection(HttpToolsProtocol):
         self._is_admitted = self._admit(self)
         if not self._is_admitted:
             self._refuse(503)
+            return
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the part that answers the request."""
@@ -86,6 +93,15 @@ class Connection(HttpToolsProtocol):
         self.is_half_closed = True
         self._call(self.on_half_closed)
         return True
+
+    def end_with_connection(self, *, is_over: bool = False) -> None:
+        """Write a stream of unknown length as HTTP/1.0 has it: its end is that of the connection.
+
+        Call it before the stream, and with ``is_over`` before its end.
+        """
+        if self._running is not None:
+            self._running.chunked_encoding = False
+            self._running.expected_content_length = 0 if is_over else sys.maxsize
 
     @staticmethod
     def _call(callback: Callable[[], None] | None) -> None:
@@ -131,6 +147,7 @@ class Connection(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._is_arriving = True
+        self._has_headers = False
         self._loose_bytes = 0
 
     def on_headers_complete(self) -> None:
@@ -147,11 +164,20 @@ class Connection(HttpToolsProtocol):
         )
         if size > MOST_HEADER_BYTES:
             self._refuse(431)
-        else:
-            is_busy = self._is_answering
-            super().on_headers_complete()
-            if not is_busy:
-                self._running = self.cycle
+            return
+        self._take_target()
+        is_busy = self._is_answering
+        super().on_headers_complete()
+        self._has_headers = True
+        if not is_busy:
+            self._running = self.cycle
+
+    def _take_target(self) -> None:
+        """Let the host of a target that has one stand in place of ``Host`` (RFC 9112, 3.2.2)."""
+        if b"://" in self.url and not self.url.startswith(b"/"):
+            host = self.url.partition(b"://")[2].partition(b"/")[0]
+            self.headers[:] = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers.append((b"host", host))
 
     def _head_without_upgrade(self) -> bytes:
         version = self.parser.get_http_version().encode()
@@ -160,7 +186,14 @@ class Connection(HttpToolsProtocol):
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def on_response_complete(self) -> None:
-        """Go on with the request that came next, if it has come; else wait for its rest."""
+        """Go on with the request that came next, if it has come; else wait for its rest.
+
+        One that was answered before its client was told to go on is the last: what would follow
+        could be its body, which need not come.
+        """
+        if self._was_answered_early and self.expect_100_continue:
+            self._hang_up()
+            return
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
@@ -200,8 +233,32 @@ class Connection(HttpToolsProtocol):
         """Whether a request has been taken, and its response is not complete."""
         return self._running is not None and not self._running.response_complete
 
+    @property
+    def _was_answered_early(self) -> bool:
+        """Whether the request that arrives has its response already."""
+        return self._is_arriving and self._has_headers and self.cycle.response_complete
+
     def _refuse(self, status: int) -> None:
-        """Answer with a status, unless an answer has begun, and close the connection.
+        """Answer with a status, unless an answer has begun, and close the connection."""
+        self._stop_deadline()
+        self._is_refused = True
+        if self.transport.is_closing():
+            return
+        has_begun = self._running is not None and (
+            self._running.response_started and not self._running.response_complete
+        )
+        was_answered = self._was_answered_early
+        self._abandon()
+        if was_answered:
+            self._hang_up()
+        elif not has_begun:
+            self.transport.write(_whole(status))
+            self._hang_up()
+        else:
+            self.transport.close()
+
+    def _hang_up(self) -> None:
+        """Close the connection after what was written.
 
         What the client still sends is read for a moment: closing a socket with unread bytes would
         take the answer from it.
@@ -210,17 +267,12 @@ class Connection(HttpToolsProtocol):
         self._is_refused = True
         if self.transport.is_closing():
             return
-        has_begun = self._running is not None and (
-            self._running.response_started and not self._running.response_complete
-        )
-        self._abandon()
-        if not has_begun:
-            self.transport.write(_whole(status))
-            if self.transport.can_write_eof():
-                self.transport.write_eof()
-                self.loop.call_later(LINGER_S, self.transport.close)
-                return
-        self.transport.close()
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_S, self.transport.close)
+        else:
+            self.transport.close()
 
     def _abandon(self) -> None:
         """Have nothing more written of the response that is under way, and of those after it."""

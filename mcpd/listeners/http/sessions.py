@@ -68,6 +68,8 @@ class HttpSession:
         """What stands for the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
+        self.is_over = False
+        """Whether it was ended."""
         self.request_count = 0
         self.open_count = 0
         """Requests and streams that are open."""
@@ -231,8 +233,8 @@ class HttpSession:
     def closed(self, reason: str) -> None:
         """End every stream: the session is over."""
         del reason
-        self.core = None
-        for stream in self._streams.values():
+        self.core, self.is_over = None, True
+        for stream in {*self._streams.values(), *self._owed}:
             stream.end(self._now())
             stream.forget()
         self._requests.clear()
@@ -251,6 +253,8 @@ class HttpSession:
         self._owed.pop(stream, None)
         for key in [key for key, own in self._requests.items() if own is stream]:
             del self._requests[key]
+        if self._streams.get(stream.number) is not stream:
+            stream.forget()  # its client left, and cannot ask for it
 
     def _make_room(self, size: int) -> None:
         """Forget streams that have ended, the oldest first, while there is no room for a message.

@@ -20,6 +20,7 @@ from msgspec import Raw
 
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
+from mcpd.listeners.http.exchange import PIECE_BYTES
 
 Line = bytes | tuple[bytes | Raw, ...]
 """One message, or the parts of a large one; it ends with a newline."""
@@ -52,17 +53,24 @@ class Event(NamedTuple):
         """Return the length of the message."""
         return size_of(self.line)
 
-    def written(self) -> bytes:
-        """Return it as the event of a stream.
+    def written(self) -> Iterator[bytes]:
+        """Yield it as the event of a stream, a large one in pieces: it is never copied whole.
 
         A carriage return can only stand between the parts of a JSON text, where a blank says the
         same.
         """
-        data = self.line if isinstance(self.line, bytes) else b"".join(self.line)
-        if b"\r" in data:
-            data = data.replace(b"\r", b" ")
         head = b"" if self.ident is None else b"id: %b\n" % self.ident.encode()
-        return b"".join((head, b"event: message\ndata: ", data, b"\n"))
+        head += b"event: message\ndata: "
+        parts = (self.line,) if isinstance(self.line, bytes) else self.line
+        if self.size_bytes <= PIECE_BYTES:
+            yield b"".join((head, *parts, b"\n")).replace(b"\r", b" ")
+            return
+        yield head
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(view), PIECE_BYTES):
+                yield bytes(view[at : at + PIECE_BYTES]).replace(b"\r", b" ")
+        yield b"\n"
 
 
 Queued = Event | bytes

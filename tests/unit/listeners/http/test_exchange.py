@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.listeners.http.exchange import PIECE_BYTES, Disconnected, Exchange, Headers, TooLarge
+from mcpd.core.wire.memory import Memory, Share
+from mcpd.listeners.http.exchange import (
+    PIECE_BYTES,
+    Disconnected,
+    Exchange,
+    Headers,
+    NoRoom,
+    TooLarge,
+)
 from tests.support.asgi import Link
+
+
+def room(most: int = 10**9) -> Share:
+    return Share(Memory(most))
 
 
 class Server:
@@ -51,21 +63,30 @@ def test_header_names_are_in_lower_case_and_values_trimmed():
 
 
 async def test_a_body_is_joined_from_its_parts():
-    assert await Server(b"ab", b"", b"c").exchange.body(3) == b"abc"
-    assert await Server(b"").exchange.body(0) == b""
+    assert await Server(b"ab", b"", b"c").exchange.body(3, room()) == b"abc"
+    assert await Server(b"").exchange.body(0, room()) == b""
+
+
+async def test_a_body_counts_while_it_arrives():
+    share = room(1000)
+    with pytest.raises(NoRoom):
+        await Server(b"a" * 300, b"b" * 300, b"c").exchange.body(10**6, share)
+    assert share.kept_bytes == 0
+    assert await Server(b"a" * 300).exchange.body(10**6, share)
+    assert share.kept_bytes == 0
 
 
 @pytest.mark.parametrize("headers", [(), [(b"content-length", b"4")]])
 async def test_a_body_that_is_too_large_is_not_read_to_its_end(headers):
     server = Server(b"ab", b"cd", b"ef", headers=headers)
     with pytest.raises(TooLarge):
-        await server.exchange.body(3)
+        await server.exchange.body(3, room())
     assert server.parts
 
 
 async def test_a_client_that_leaves_within_its_body_is_noticed():
     with pytest.raises(Disconnected):
-        await Server(b"ab", ends=False).exchange.body(100)
+        await Server(b"ab", ends=False).exchange.body(100, room())
 
 
 async def test_a_small_response_is_one_part():
@@ -116,7 +137,8 @@ async def test_a_stream_is_written_in_pieces_and_gets_the_headers_of_cors():
     server = Server()
     server.exchange.extra = [(b"Vary", b"Origin")]
     await server.exchange.start_stream()
-    await server.exchange.write(b"x" * (PIECE_BYTES + 1))
+    await server.exchange.write(b"x" * PIECE_BYTES)
+    await server.exchange.write(b"x")
     await server.exchange.write(b"")
     await server.exchange.end_stream()
     assert server.headers[b"Vary"] == b"Origin"

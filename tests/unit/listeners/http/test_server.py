@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpd.config.addresses import Address
+from mcpd.listeners.http import server as servers
 from mcpd.listeners.http.server import HttpServer
 from tests.support.asgi import FakeCore, Front
 
@@ -139,5 +140,16 @@ async def test_connections_are_cut_where_they_do_not_end(tmp_path):
     server.abort()
     await server.wait_quiet(5)
     assert not server._connections
+    writer.close()
+    await server.close()
+
+
+async def test_a_connection_on_which_nothing_is_asked_is_closed(tmp_path, monkeypatch):
+    monkeypatch.setattr(servers, "KEEP_ALIVE_S", 0.05)
+    server = make()
+    await server.apply([unix(tmp_path / "a")])
+    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "a"))
+    async with asyncio.timeout(10):
+        assert await reader.read() == b""
     writer.close()
     await server.close()

@@ -296,3 +296,19 @@ def test_ids_are_long_and_fit_in_a_header():
     found = {new_id() for _ in range(100)}
     assert len(found) == 100
     assert all(len(each) == 43 and each.isascii() and each.isprintable() for each in found)
+
+
+def test_a_response_after_its_client_has_left_is_counted_nowhere():
+    memory = Memory(10**6)
+    session, _, _ = make(memory)
+    for is_answered in (True, False):
+        left = outbox(session)
+        stream = session.begin((b"1",), left)
+        left.drop()
+        session.forget(stream)  # it was given no event id
+        session.deliver(b"p" * 1000, b"1", is_response=False)
+        if is_answered:
+            session.deliver(b"r" * 1000, b"1", is_response=True)
+            assert memory.kept_bytes == 0
+    session.closed("")
+    assert memory.kept_bytes == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mcpd.core.wire.memory import Memory, Share
+from mcpd.listeners.http.exchange import PIECE_BYTES
 from mcpd.listeners.http.streams import Event, Outbox, Outboxes, Stream, parse_event_id
 
 LIFE = "0123abcd"
@@ -145,7 +146,15 @@ def test_event_ids_are_read_back():
 
 def test_an_event_is_one_line_of_data():
     event = Event(1, "a", (b'{"x":\r', b"1}\n"), False)
-    assert event.written() == b'id: a\nevent: message\ndata: {"x": 1}\n\n'
+    assert b"".join(event.written()) == b'id: a\nevent: message\ndata: {"x": 1}\n\n'
+
+
+def test_a_large_event_is_never_copied_whole():
+    line = (b'{"x":"', b"a" * 300_000, b'"\r}\n')
+    pieces = list(Event(1, "a", line, True).written())
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    data = b"".join(line).replace(b"\r", b" ")
+    assert b"".join(pieces) == b"id: a\nevent: message\ndata: " + data + b"\n"
 
 
 async def test_what_is_being_sent_counts_until_it_is_sent():
