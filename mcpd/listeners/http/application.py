@@ -41,7 +41,7 @@ _PROBED: Final = (b"/.well-known/", b"/register")
 
 _STREAMING: Final = "subscriptions/listen"
 
-_SINGLE: Final = ("content-type", routing.VERSION, SESSION, LAST_EVENT)
+_SINGLE: Final = ("content-type", SESSION, LAST_EVENT)
 """Headers of which a proxy might read another than we do, were there two."""
 
 
@@ -222,6 +222,10 @@ class Application:
         version = exchange.headers.get(routing.VERSION)
         message = messages.read(body)
         named = version_of(message) if isinstance(message, Request) else None
+        if exchange.headers.count(routing.VERSION) > 1:
+            ident = message.ident if isinstance(message, Request) else None
+            why = f"the header {routing.VERSION} was sent twice"
+            raise Invalid(codes.HEADER_MISMATCH, why, ident)
         if version is None or version in LEGACY:
             if isinstance(message, Request) and named in MODERN:
                 why = f"the header {routing.VERSION} must repeat the request's protocol version"

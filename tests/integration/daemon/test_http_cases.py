@@ -11,7 +11,7 @@ from typing import Any
 from tests.integration.daemon.test_http_hostile import JSON, resident, sent, sessions, statuses
 from tests.property.hostile.http import ENVELOPE, raw, request
 from tests.support.daemon import Box, Json
-from tests.support.httpclient import BOTH, Answer, HttpClient, HttpSession, token, turned_on
+from tests.support.httpclient import BOTH, Answer, HttpClient, token, turned_on
 from tests.support.waiting import scaled, wait_until
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a"}}
@@ -429,7 +429,7 @@ def test_slow_bodies_are_cut(box: Box) -> None:
 def test_a_session_is_of_its_token_and_its_address(box: Box) -> None:
     client = turned_on(box.fake().fake("more"))
     session = client.session()
-    assert HttpSession(client, "/mcp/more").text("echo", text="x") == "x"
+    assert client.session("/mcp/more").text("echo", text="x") == "x"
     assert client.request("POST", "/mcp/more", request("ping"), session.headers).code() == 404
     assert client.request("POST", "/mcp", request("ping"), session.headers).code() == 404
     client.token = token(box, "another")
