@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from http import HTTPStatus
@@ -216,7 +217,7 @@ class Connection(HttpToolsProtocol):
         self._abandon()
         if not has_begun:
             self.transport.write(_whole(status))
-            if self.transport.can_write_eof():
+            with contextlib.suppress(OSError):  # the client has reset the connection
                 self.transport.write_eof()
                 self.loop.call_later(LINGER_S, self.transport.close)
                 return

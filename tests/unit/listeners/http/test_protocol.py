@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 from uvicorn.config import Config
@@ -35,9 +36,6 @@ class Wire(asyncio.Transport):
 
     def write_eof(self) -> None:
         self.is_shut = True
-
-    def can_write_eof(self) -> bool:
-        return True
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -361,3 +359,18 @@ async def test_a_connection_that_is_to_be_closed_is_closed_after_an_upgrade_that
     data = b"GET / HTTP/1.1\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"
     client = await Client().send(data)
     assert client.statuses == [200] and client.wire.is_closed
+
+
+@virtual
+async def test_a_connection_that_was_reset_is_closed_without_a_word(monkeypatch):
+    """
+    ``shutdown`` fails there with ENOTCONN.
+    """
+
+    def refuse() -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    client = Client()
+    monkeypatch.setattr(client.wire, "write_eof", refuse)
+    await client.send(b"\0\r\n\r\n")
+    assert client.wire.is_closed and client.gone
