@@ -411,3 +411,4 @@ class Machine(RuleBasedStateMachine):
         assert world.mux.memory.kept_bytes == 0, "memory is counted for nobody"
         assert not world.front.application._in_flight
         assert not world.front.stateless._carriers
+        assert not world.core._outboxes, "a session of nobody goes on"
