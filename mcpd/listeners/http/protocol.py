@@ -231,6 +231,7 @@ class Connection(HttpToolsProtocol):
         for cycle in (self._running, self.cycle, *waiting):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
+                cycle.waiting_for_100_continue = False
                 cycle.message_event.set()
         self._call(self.on_lost)
 

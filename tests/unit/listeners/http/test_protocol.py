@@ -374,3 +374,17 @@ async def test_a_connection_that_was_reset_is_closed_without_a_word(monkeypatch)
     monkeypatch.setattr(client.wire, "write_eof", refuse)
     await client.send(b"\0\r\n\r\n")
     assert client.wire.is_closed and client.gone
+
+
+@virtual
+async def test_a_request_that_is_refused_is_not_told_to_go_on():
+    """
+    Its body would be asked for after the end of what is written, which raises.
+    """
+    head = post(length=5).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    client = await Client().send(head + b"abcde" + b"\0")
+    assert client.statuses == [400] and not client.bodies
+    good = await Client().send(head)
+    assert good.statuses == [100]
+    await good.send(b"abcde")
+    assert (good.statuses, good.bodies) == ([100, 200], [b"abcde"])
