@@ -25,12 +25,12 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
-        self.is_shut = self.is_closed = False
+        self.is_shut = self.is_closed = self.is_late = False
         self.is_paused = False
         self.protocol: Connection | None = None
 
     def write(self, data: bytes) -> None:
-        assert not self.is_shut, "something is written after the end"
+        self.is_late = self.is_late or self.is_shut
         if not self.is_closed:
             self.sent += data
 
@@ -108,6 +108,7 @@ class Client:
             if not self.wire.is_closed:
                 self.connection.data_received(part)
                 await settle()
+        assert not self.wire.is_late, "something is written after the end"
         return self
 
     @property
