@@ -18,7 +18,7 @@ IS_NIGHTLY = settings().max_examples > 100
 
 TestHttpSessions = Machine.TestCase
 TestHttpSessions.settings = settings(
-    max_examples=3000 if IS_NIGHTLY else 40,
+    max_examples=3000 if IS_NIGHTLY else 30,
     stateful_step_count=50,
     deadline=None,
     derandomize=not IS_NIGHTLY,

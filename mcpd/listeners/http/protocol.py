@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from collections.abc import Callable
@@ -278,11 +279,11 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
+        with contextlib.suppress(OSError):  # the client has reset the connection
             self.transport.write_eof()
             self.loop.call_later(LINGER_S, self.transport.close)
-        else:
-            self.transport.close()
+            return
+        self.transport.close()
 
     def _abandon(self) -> None:
         """Have nothing more written of the response that is under way, and of those after it."""
@@ -292,6 +293,7 @@ class Connection(HttpToolsProtocol):
         for cycle in (self._running, self.cycle, *waiting):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
+                cycle.waiting_for_100_continue = False
                 cycle.message_event.set()
         self._call(self.on_lost)
 

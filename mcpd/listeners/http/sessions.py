@@ -245,7 +245,7 @@ class HttpSession:
         """End every stream: the session is over."""
         del reason
         self.core, self.is_over = None, True
-        for stream in {*self._streams.values(), *self._owed}:
+        for stream in self._streams.values():
             stream.end(self._now())
             stream.forget()
         self._requests.clear()
@@ -264,8 +264,6 @@ class HttpSession:
         self._owed.pop(stream, None)
         for key in [key for key, own in self._requests.items() if own is stream]:
             del self._requests[key]
-        if self._streams.get(stream.number) is not stream:
-            stream.forget()  # its client left, and cannot ask for it
 
     def _make_room(self, size: int) -> None:
         """Forget streams that have ended, the oldest first, while there is no room for a message.

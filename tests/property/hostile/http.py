@@ -374,6 +374,14 @@ def _attacked() -> Iterator[tuple[Arena, HttpClient, HttpClient]]:
         arena.close()
 
 
+def _look(arena: Arena) -> None:
+    """Fail with what the log says of a bug of ours."""
+    log = arena.box.tail(1 << 24)
+    for trouble in ("Traceback", "Exception in ASGI", "Fatal error", "loop.hung"):
+        at = log.find(trouble)
+        assert at < 0, log[max(0, at - 1000) : at + 4000]
+
+
 def storm(messages: int, number: int) -> str:
     """Send so many hostile requests beside good sessions; return the figures."""
     dice = random.Random(number)
@@ -387,6 +395,7 @@ def storm(messages: int, number: int) -> str:
                 pool.send(hostile.next())
                 if sent % EVERY == 0:
                     good.call(sent)
+                    _look(arena)
                 if sent == int(messages * WARM):
                     early_kib = memory_kib(arena.pid)
             pool.close()
@@ -394,9 +403,7 @@ def storm(messages: int, number: int) -> str:
             late_kib = memory_kib(arena.pid)
             good.end()
             seconds = time.monotonic() - measure.began
-        log = arena.box.tail(1 << 24)
-        for trouble in ("Traceback", "Exception in ASGI", "Fatal error", "loop.hung"):
-            assert trouble not in log, trouble
+        _look(arena)
         assert late_kib < early_kib * GROWTH + SLACK_KIB, (early_kib, late_kib)
         assert arena.box.down() == 0
     return (

@@ -40,6 +40,8 @@ class View:
         """Tags of calls that get no answer, because they were cancelled before they had one."""
         self.given_up: set[int] = set()
         """Tags of calls that were cancelled, perhaps too late."""
+        self.is_ended = False
+        """Whether its session was ended."""
 
     @property
     def now(self) -> Exchanged | None:
@@ -57,6 +59,8 @@ class View:
                 self._taken[exchanged] += len(events)
             elif exchanged.status == 202:
                 assert self.given_up == set(self.tags), f"{self.name} is not answered"
+                events = []
+            elif exchanged.status == 404 and self.is_ended:
                 events = []
             elif exchanged.is_complete and not self._taken[exchanged]:
                 self._taken[exchanged] = 1

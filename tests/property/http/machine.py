@@ -241,6 +241,7 @@ class Machine(RuleBasedStateMachine):
         client.check()
         for view in client.views:
             view.given_up = set(view.tags)
+            view.is_ended = True
         assert client.send("DELETE").status == 204
         client.check()
         assert client.send("POST", message("ping", 1)).status == 404
@@ -411,3 +412,4 @@ class Machine(RuleBasedStateMachine):
         assert world.mux.memory.kept_bytes == 0, "memory is counted for nobody"
         assert not world.front.application._in_flight
         assert not world.front.stateless._carriers
+        assert not world.core._outboxes, "a session of nobody goes on"

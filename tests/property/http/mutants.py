@@ -192,7 +192,7 @@ ALL: Final = (
     let_the_old_connection_be,
     end_nothing_on_delete,
 )
-QUICK: Final = (take_a_session_from_anybody, say_it_on_both_streams, resume_one_event_late)
+QUICK: Final = (take_a_session_from_anybody, say_it_on_both_streams, count_what_is_forgotten)
 """Those that are found at once."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 
 import pytest
 from uvicorn.config import Config
@@ -24,20 +25,17 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
-        self.is_shut = self.is_closed = False
+        self.is_shut = self.is_closed = self.is_late = False
         self.is_paused = False
         self.protocol: Connection | None = None
 
     def write(self, data: bytes) -> None:
-        assert not self.is_shut, "something is written after the end"
+        self.is_late = self.is_late or self.is_shut
         if not self.is_closed:
             self.sent += data
 
     def write_eof(self) -> None:
         self.is_shut = True
-
-    def can_write_eof(self) -> bool:
-        return True
 
     def is_closing(self) -> bool:
         return self.is_closed
@@ -110,6 +108,7 @@ class Client:
             if not self.wire.is_closed:
                 self.connection.data_received(part)
                 await settle()
+        assert not self.wire.is_late, "something is written after the end"
         return self
 
     @property
@@ -361,3 +360,32 @@ async def test_a_connection_that_is_to_be_closed_is_closed_after_an_upgrade_that
     data = b"GET / HTTP/1.1\r\nConnection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"
     client = await Client().send(data)
     assert client.statuses == [200] and client.wire.is_closed
+
+
+@virtual
+async def test_a_connection_that_was_reset_is_closed_without_a_word(monkeypatch):
+    """
+    ``shutdown`` fails there with ENOTCONN.
+    """
+
+    def refuse() -> None:
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    client = Client()
+    monkeypatch.setattr(client.wire, "write_eof", refuse)
+    await client.send(b"\0\r\n\r\n")
+    assert client.wire.is_closed and client.gone
+
+
+@virtual
+async def test_a_request_that_is_refused_is_not_told_to_go_on():
+    """
+    Its body would be asked for after the end of what is written, which raises.
+    """
+    head = post(length=5).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
+    client = await Client().send(head + b"abcde" + b"\0")
+    assert client.statuses == [400] and not client.bodies
+    good = await Client().send(head)
+    assert good.statuses == [100]
+    await good.send(b"abcde")
+    assert (good.statuses, good.bodies) == ([100, 200], [b"abcde"])
