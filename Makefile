@@ -6,11 +6,12 @@ VENV   ?= .venv
 JOBS   ?= 2
 ROUNDS ?= 50
 REAL   ?= build/real
+CONFORMANCE ?= build/conformance
 BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: drill soak size hostile help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix clean
+.PHONY: drill soak size hostile hostile-http help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -53,17 +54,19 @@ STEPS ?= 1000000
 model: setup ## both models of the mux, for STEPS steps [SEED=...]
 	$(BIN)/python -m tests.property.model --steps $(STEPS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
-model-mutants: setup ## mistakes put into the mux: the model is to find each
+model-mutants: setup ## mistakes put into the mux and the HTTP front: the models are to find each
 	$(BIN)/python -m tests.property.mutants
+	$(BIN)/python -m tests.property.http.mutants
 
 demo: setup ## twenty sessions on two example servers, and nothing left behind
 	$(BIN)/python examples/demo.py
 
 bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.http
 
 drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work
-	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults/test_restart_drill.py -m drill -n 0 -s
+	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults -m drill -n 0 -s
 
 stress: setup ## 100,000 calls with a server that crashes every 1,000
 	$(BIN)/python -m pytest tests -m stress -n 0 -s
@@ -80,6 +83,9 @@ MESSAGES ?= 1000000
 hostile: setup ## MESSAGES of hostile peers, on the core and on a daemon [SEED=...]
 	$(BIN)/python -m tests.property.hostile --messages $(MESSAGES) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
+hostile-http: setup ## MESSAGES of hostile HTTP clients, on a daemon with good sessions [SEED=...]
+	$(BIN)/python -m tests.property.hostile --on http --messages $(MESSAGES) $(if $(SEED),--seed $(SEED))
+
 transcripts: setup ## rewrite the expected side of tests/transcripts; read the diff
 	MCPD_REWRITE_TRANSCRIPTS=1 $(BIN)/python -m pytest tests/transcripts -q
 
@@ -88,7 +94,7 @@ transcripts: setup ## rewrite the expected side of tests/transcripts; read the d
 # installation to their makers: only that of Node is run, which fetches the program.
 $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	mkdir -p $(REAL)
-	for list in servers sdk1 sdk126 old; do \
+	for list in servers sdk1 sdk126 old fastmcp; do \
 		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
 		$(REAL)/$$list/bin/python -m pip install --quiet --disable-pip-version-check \
 			-r tests/real/packages/$$list.txt || exit; \
@@ -105,7 +111,21 @@ real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (download
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
+		tests/real/test_http.py \
 		-m real -n 0 --no-skips $(PYTEST_ARGS)
+
+# The suite needs a newer Node than many systems have, and brings it.
+$(CONFORMANCE)/.stamp: tests/conformance/package.json tests/conformance/package-lock.json
+	mkdir -p $(CONFORMANCE)
+	cp $^ $(CONFORMANCE)
+	if command -v npm >/dev/null; then \
+		npm ci --prefix $(CONFORMANCE) --ignore-scripts --no-audit --no-fund --loglevel=error && \
+		npm rebuild --prefix $(CONFORMANCE) --loglevel=error node || exit; \
+	else echo 'make: no npm here; the conformance suite will be skipped' >&2; fi
+	@touch $@
+
+conformance: setup $(CONFORMANCE)/.stamp ## the official conformance suite of npm on the HTTP front (downloads it)
+	MCPD_CONFORMANCE=$(abspath $(CONFORMANCE)) $(BIN)/python -m pytest tests/conformance -n 0 $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

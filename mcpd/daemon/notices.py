@@ -45,9 +45,12 @@ class Notices:
         """Log that requests came without a token that is valid."""
         self._log.warning("http.refused", requests=requests)
 
-    def http_sessions_trouble(self, error: OSError) -> None:
-        """Log that a session cannot be kept for the next daemon."""
-        self._log.warning("http.sessions_trouble", error=error)
+    def http_sessions_trouble(self, error: OSError | None) -> None:
+        """Log that sessions cannot be kept for the next daemon, or can again."""
+        if error is not None:
+            self._log.warning("http.sessions_trouble", error=error)
+        else:
+            self._log.info("http.sessions_resumed")
 
     def ledger_trouble(self, path: str, error: OSError) -> None:
         """Log that the record of processes cannot be written."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
+from tests.property.hostile import http
 from tests.property.hostile.core import Run, steps
 from tests.property.hostile.daemon import storm
 from tests.property.hostile.strategies import Burst
@@ -43,3 +44,10 @@ def test_a_daemon_serves_good_sessions_among_hostile_peers() -> None:
     None of its servers but theirs ends, and its memory stays within its bounds.
     """
     storm(4000, 1)
+
+
+def test_a_daemon_serves_good_sessions_among_hostile_http_clients() -> None:
+    """
+    `make hostile-http` goes on for a million requests.
+    """
+    http.storm(1500, 1)

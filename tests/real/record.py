@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.real.peers import CLIENTS, MODERN, SERVERS, variables
+from tests.support.waiting import can_read
 
 Json = dict[str, Any]
 
@@ -190,9 +190,9 @@ def typed(real: Path, server: list[str], messages: list[Json]) -> list[str]:
         nonlocal rest
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            if not select.select([process.stdout], [], [], left)[0]:
-                return
             assert process.stdout
+            if not can_read(process.stdout.fileno(), left):
+                return
             chunk = os.read(process.stdout.fileno(), 1 << 16)
             if not chunk:
                 return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import Any, Final
 from tests.faults.ground import memory_kib
 from tests.soak import probe
 from tests.support.daemon import Box, Peer, RpcError, is_alive
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import can_read, scaled, wait_until
 
 PUPPET: Final = Path(__file__).with_name("puppet.py")
 MIB: Final = 1 << 20
@@ -244,7 +243,7 @@ def skim(peer: Peer, ident: str, timeout: float = 30.0) -> bytes | None:
     needle, deadline = f'"id":"{ident}"'.encode(), time.monotonic() + scaled(timeout)
     rest = b""
     while time.monotonic() < deadline:
-        if not select.select([peer._read_fd], [], [], 0.1)[0]:
+        if not can_read(peer._read_fd, 0.1):
             continue
         try:
             chunk = os.read(peer._read_fd, MIB)

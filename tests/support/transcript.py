@@ -328,7 +328,7 @@ class Conversation:
         while todo:
             command = todo.pop(0)
             if isinstance(command, cmd.ToServer) and command.slot == self.slot(server):
-                answer = _stock_answer(server, json.loads(command.data), kinds)
+                answer = stock_answer(server, json.loads(command.data), kinds)
                 todo += [] if answer is None else self.say(server, answer)
             elif not isinstance(command, cmd.Ready):
                 seen.append(command)
@@ -503,7 +503,8 @@ def _control_event(command: cmd.Control) -> ev.Event | None:
     return None
 
 
-def _stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | None:
+def stock_answer(server: str, message: Any, kinds: tuple[str, ...]) -> bytes | None:
+    """Return what a server answers that was started with ``!! start``."""
     lists: dict[str, dict[str, Any]] = {
         "tools/list": {"tools": TOOLS},
         "prompts/list": {"prompts": []},

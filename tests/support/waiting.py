@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -56,6 +57,16 @@ async def wait_until_async(
             raise AssertionError(_complaint(timeout, what, value))
         await asyncio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_S)
+
+
+def can_read(fd: int, timeout: float = 0.0) -> bool:
+    """Wait, ``timeout`` seconds at most, until there is something to read; tell whether there is.
+
+    Unlike select(2) for any descriptor: a test with many connections has some beyond 1023.
+    """
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(max(0.0, timeout) * 1000))
 
 
 def _complaint(timeout: float, what: str | Callable[[], str], value: object) -> str:

@@ -242,10 +242,10 @@ class ClientMessages:
         if ident is None and not session.may_omit_id:
             ident = b"null"
         line = envelope.error(ident, error)
-        if batch is not None:
-            batch.take(line)
-            return
         key = None if ident is None else envelope.key_of_id(ident)
+        if batch is not None:
+            batch.take(line, key or b"")
+            return
         if key is None or key in session.requests:
             self._ctx.emit(ToSession(session.id, line))
         else:

@@ -259,8 +259,11 @@ class Mux:
             if route is None or not scope.has(route[0]):
                 return None
             server, tool = route
-        item = state.catalog_of(server).tool(tool)
-        return None if item is None else item.input_schema()
+        entry, item = state.entries.get(server), state.catalog_of(server).tool(tool)
+        if entry is None or item is None:
+            return None
+        shown = entry.filter.narrowed(scope.tools, read_only=scope.read_only)
+        return item.input_schema() if shown.shows(item) else None
 
     @property
     def memory(self) -> Memory:

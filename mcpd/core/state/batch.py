@@ -23,6 +23,7 @@ class Batch:
         self._kept_bytes = 0
         self._owed = 1  # one for the reading of it
         self._key = b""
+        self._refused = b""
 
     def read(self) -> bool:
         """Count a message that has been read; return whether it was the last."""
@@ -40,8 +41,9 @@ class Batch:
         """Tell whether an answer can be kept until the others are there."""
         return self._owed == 1 or self._share.has_room(len(line))
 
-    def take(self, line: bytes) -> None:
-        """Take one answer that nobody expected: an element could not be read."""
+    def take(self, line: bytes, key: bytes = b"") -> None:
+        """Take one answer that nobody expected: the element with this key was refused."""
+        self._refused = self._refused or key
         self._answers.append(line.rstrip(b"\n"))
         self._kept_bytes += len(line)
         self._share.add(len(line))
@@ -54,7 +56,7 @@ class Batch:
         if not self._owed and self._answers:
             answers = self._answers
             self.drop()
-            self._send(b"[" + b",".join(answers) + b"]\n", self._key)
+            self._send(b"[" + b",".join(answers) + b"]\n", self._key or self._refused)
 
     def drop(self) -> None:
         """Forget the answers: they were sent, or nobody is there to take them."""

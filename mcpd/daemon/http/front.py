@@ -60,6 +60,9 @@ class HttpFront:
         self._notices = notices
         self._refused_timer: asyncio.TimerHandle | None = None
         self._refused_count = 0
+        self._loaded = registry.loaded
+        self._made = settings_of(registry.http, registry.daemon)
+        """The settings of ``_loaded``: every request asks for them."""
         self._store = SessionStore(state_dir, notices.http_sessions_trouble)
         self._keepalive = Keepalive(self._config.keepalive)
         self.core = HttpCore(mux, sessions, registry, self._session_ended)
@@ -78,6 +81,7 @@ class HttpFront:
         application = Application(
             self.core,
             self._settings,
+            mux.memory,
             self.tokens.find,
             self._refused,
             legacy=self.legacy,
@@ -100,13 +104,17 @@ class HttpFront:
         return self._registry.http
 
     def _settings(self) -> HttpSettings:
-        return settings_of(self._config, self._registry.daemon)
+        loaded = self._registry.loaded
+        if self._loaded is not loaded:
+            self._loaded = loaded
+            self._made = settings_of(loaded.http, loaded.daemon)
+        return self._made
 
     # -- addresses ---------------------------------------------------------------------------------
 
     async def listen(self, addresses: Sequence[Address]) -> list[str]:
         """Listen on these addresses and on no others; return why some of them are not open."""
-        self._keepalive.every_s = self._config.keepalive
+        self._keepalive.change(self._config.keepalive)
         self._save_again()
         before = self._server.addresses
         await self._server.apply(addresses)
@@ -136,6 +144,7 @@ class HttpFront:
         await self._server.wait_quiet(flush_s)
         self._server.abort()
         self.legacy.close()
+        self._store.close()
         self._keepalive.close()
         self.tokens.close()
         if self._refused_timer is not None:
@@ -153,8 +162,10 @@ class HttpFront:
 
     def _write(self, session: HttpSession) -> None:
         if session.state is not None:
+            token = None if session.token is None else self.tokens.named(session.token)
             saved = Saved(
                 token=session.token,
+                token_sha256=None if token is None else token.sha256,
                 server=session.server,
                 state=session.state,
                 lists=session.lists,
@@ -169,7 +180,8 @@ class HttpFront:
 
     def _restore(self) -> None:
         for digest, saved in self._store.load():
-            if saved.token is not None and self.tokens.named(saved.token) is None:
+            token = None if saved.token is None else self.tokens.named(saved.token)
+            if saved.token is not None and (token is None or token.sha256 != saved.token_sha256):
                 self._store.remove(digest)
                 continue
             session = self.legacy.new(digest, saved.token, saved.server)
@@ -209,6 +221,7 @@ def settings_of(http: HttpConfig, daemon: DaemonConfig) -> HttpSettings:
         max_sessions=http.max_sessions,
         json_wait=http.json_wait,
         keepalive=http.keepalive,
+        stream_lifetime=http.stream_lifetime,
         request_timeout=http.request_timeout,
         replay_events=http.replay_events,
         max_request_bytes=daemon.max_request_bytes,

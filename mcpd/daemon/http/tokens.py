@@ -71,9 +71,9 @@ class TokenFile:
     def _end_old(self, before: tuple[Token, ...]) -> None:
         """End the tokens that are not valid any more; look again when the next one expires."""
         now = _now()
-        valid = {(t.name, t.sha256) for t in self._tokens if not t.is_expired(now)}
+        valid = {token for token in self._tokens if not token.is_expired(now)}
         for token in before:
-            if (token.name, token.sha256) not in valid:
+            if token not in valid:
                 self._ended(token.name)
         if self._timer is not None:
             self._timer.cancel()

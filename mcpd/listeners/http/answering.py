@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
@@ -12,10 +14,12 @@ from mcpd.core.wire import envelope
 from mcpd.listeners.http.exchange import Exchange, Pairs
 from mcpd.listeners.http.guards import Accepted
 from mcpd.listeners.http.keepalive import Keepalive
-from mcpd.listeners.http.streams import Event, Outbox, Queued
+from mcpd.listeners.http.streams import Event, Outbox, Queued, retry
 
 _ERROR_BYTES: Final = 65536
 """The longest response that is looked into for the code of an error."""
+
+_CODE: Final = re.compile(rb"-?[0-9]{1,9}\Z")
 
 StatusOf = Callable[[int], int]
 """Returns the HTTP status of a response with this JSON-RPC error."""
@@ -27,7 +31,7 @@ def always_ok(_code: int) -> int:
 
 
 class Manner(NamedTuple):
-    """How a request is answered. ``json_wait`` is in seconds."""
+    """How a request is answered. Times are in seconds."""
 
     accepted: Accepted
     json_wait: float
@@ -35,6 +39,12 @@ class Manner(NamedTuple):
     headers: Pairs = ()
     prime: Callable[[], bytes] | None = None
     """Returns the event that a stream begins with."""
+
+    unanswered: Callable[[], Awaitable[None]] | None = None
+    """Replies where there is no response; ``None`` does so with 202."""
+
+    lifetime: float = 0.0
+    """How long a stream is open at most; its client comes back for the rest. 0: no limit."""
 
 
 async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: Keepalive) -> bool:
@@ -51,7 +61,10 @@ async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: 
         await _json(exchange, first, manner)
         return True
     if first is None and outbox.is_finished:
-        await exchange.reply(202, headers=manner.headers)
+        if manner.unanswered is None:
+            await exchange.reply(202, headers=manner.headers)
+        else:
+            await manner.unanswered()
         return True
     await _stream(exchange, outbox, manner, keepalive, first)
     return False
@@ -64,11 +77,7 @@ async def _first(outbox: Outbox, manner: Manner) -> Queued | None:
             queued = await outbox.get()
             if queued is None or (isinstance(queued, Event) and queued.is_response):
                 return queued
-    try:
-        async with asyncio.timeout(manner.json_wait):
-            return await outbox.get()
-    except TimeoutError:
-        return None
+    return await outbox.get(manner.json_wait)
 
 
 async def _json(exchange: Exchange, event: Event, manner: Manner) -> None:
@@ -89,13 +98,27 @@ async def _stream(
     await exchange.start_stream(manner.headers)
     if manner.prime is not None:
         await exchange.write(manner.prime())
-    with keepalive.watching(outbox):
+    with keepalive.watching(outbox), _closing(outbox, manner.lifetime):
         queued = first or await outbox.get()
         while queued is not None:
             keepalive.written(outbox)
-            await exchange.write(queued if isinstance(queued, bytes) else queued.written())
+            for piece in (queued,) if isinstance(queued, bytes) else queued.written():
+                await exchange.write(piece)
             queued = await outbox.get()
     await exchange.end_stream()
+
+
+@contextlib.contextmanager
+def _closing(outbox: Outbox, lifetime: float) -> Iterator[None]:
+    """Close a connection, saying when to come back, if the block takes longer than ``lifetime``."""
+    if lifetime <= 0:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(lifetime, outbox.close, retry())
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _error_code(line: bytes) -> int | None:
@@ -109,4 +132,4 @@ def _error_code(line: bytes) -> int | None:
     if message.error is UNSET:
         return None
     code = bytes((envelope.object_of(message.error) or {}).get("code", b""))
-    return int(code) if code.removeprefix(b"-").isdigit() else None
+    return int(code) if _CODE.match(code) else None

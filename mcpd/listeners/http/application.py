@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import LEGACY, MODERN
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.listeners.http import guards, messages, paths, routing
 from mcpd.listeners.http.core import Core
-from mcpd.listeners.http.exchange import Disconnected, Exchange, Receive, Scope, Send, TooLarge
-from mcpd.listeners.http.legacy import SESSION, LegacyFront
-from mcpd.listeners.http.messages import Invalid, Message, Request
+from mcpd.listeners.http.exchange import (
+    Disconnected,
+    Exchange,
+    NoRoom,
+    Receive,
+    Scope,
+    Send,
+    TooLarge,
+)
+from mcpd.listeners.http.legacy import LAST_EVENT, SESSION, LegacyFront
+from mcpd.listeners.http.messages import Batch, Invalid, Message, Request
 from mcpd.listeners.http.old_sse import OldFront
 from mcpd.listeners.http.paths import Endpoint, Place
 from mcpd.listeners.http.settings import HttpSettings
@@ -32,6 +41,9 @@ _PROBED: Final = (b"/.well-known/", b"/register")
 
 _STREAMING: Final = "subscriptions/listen"
 
+_SINGLE: Final = ("content-type", SESSION, LAST_EVENT)
+"""Headers of which a proxy might read another than we do, were there two."""
+
 
 class Application:
     """Takes every request of every address."""
@@ -40,6 +52,7 @@ class Application:
         self,
         core: Core,
         settings: Callable[[], HttpSettings],
+        memory: Memory,
         find_token: Callable[[str], Token | None],
         refused: Callable[[], None],
         *,
@@ -50,12 +63,15 @@ class Application:
         """``find_token`` returns the token of a text; ``refused`` is told of a wrong one."""
         self._core = core
         self._settings = settings
+        self._memory = memory
         self._find_token = find_token
         self._refused = refused
         self._legacy = legacy
         self._stateless = stateless
         self._old = old
         self._in_flight: Counter[str | None] = Counter()
+        self._arriving: dict[str | None, Share] = {}
+        """Where the bodies that arrive are counted, by token."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -78,6 +94,13 @@ class Application:
                 most = self._settings().max_request_bytes
                 why = f"the request has more than {most} bytes (max_request_bytes)"
                 await exchange.reply_json(413, {"error": "Content Too Large", "message": why})
+            except NoRoom:
+                why = "there is no memory for this request now (max_buffered_bytes)"
+                await exchange.reply_json(
+                    503,
+                    {"error": "Service Unavailable", "message": why},
+                    [(b"Retry-After", b"1")],
+                )
 
     # -- guards ------------------------------------------------------------------------------------
 
@@ -116,7 +139,8 @@ class Application:
             return
         token: Token | None = None
         if settings.needs_token:
-            text = guards.bearer(headers.get("authorization"))
+            is_one = headers.count("authorization") == 1
+            text = guards.bearer(headers.get("authorization")) if is_one else None
             token = None if text is None else self._find_token(text)
             if token is None:
                 self._refused()
@@ -128,6 +152,9 @@ class Application:
             await exchange.reply_json(404, {"error": "Not Found"})
         elif exchange.method not in paths.METHODS[endpoint.place]:
             await self._not_allowed(exchange, *paths.METHODS[endpoint.place])
+        elif twice := [name for name in _SINGLE if headers.count(name) > 1]:
+            why = f"the header {twice[0]} was sent twice"
+            await exchange.reply_json(400, {"error": "Bad Request", "message": why})
         else:
             await self._serve_endpoint(exchange, endpoint, token)
 
@@ -148,7 +175,7 @@ class Application:
     ) -> None:
         server = endpoint.server
         if endpoint.place is Place.MESSAGES:
-            body = await self._body(exchange)
+            body = await self._body(exchange, token)
             if body is not None:
                 await self._old.post(exchange, token, server or "", body)
             return
@@ -185,7 +212,7 @@ class Application:
         token: Token | None,
         unknown: bytes | None,
     ) -> None:
-        body = await self._body(exchange)
+        body = await self._body(exchange, token)
         if body is None:
             return
         server = endpoint.server
@@ -195,21 +222,35 @@ class Application:
         version = exchange.headers.get(routing.VERSION)
         message = messages.read(body)
         named = version_of(message) if isinstance(message, Request) else None
+        if exchange.headers.count(routing.VERSION) > 1:
+            ident = message.ident if isinstance(message, Request) else None
+            why = f"the header {routing.VERSION} was sent twice"
+            raise Invalid(codes.HEADER_MISMATCH, why, ident)
         if version is None or version in LEGACY:
             if isinstance(message, Request) and named in MODERN:
                 why = f"the header {routing.VERSION} must repeat the request's protocol version"
                 raise Invalid(codes.HEADER_MISMATCH, why, message.ident)
-            with self._counted(token, message) as has_room:
-                if not has_room:
-                    await self._busy(exchange)
-                else:
-                    await self._post_legacy(exchange, token, server, message, body)
+            serve = self._post_legacy
+        else:
+            serve = self._stateless.post_modern
+        count = _count_of(message)
+        if not count:
+            await serve(exchange, token, server, message, body)
             return
-        with self._counted(token, message) as has_room:
-            if not has_room:
-                await self._busy(exchange)
-            else:
-                await self._stateless.post_modern(exchange, token, server, message, body)
+        if count > MOST_IN_FLIGHT:
+            why = f"an array of more than {MOST_IN_FLIGHT} messages"
+            raise Invalid(codes.INVALID_REQUEST, why)
+        name = None if token is None else token.name
+        if self._in_flight[name] + count > MOST_IN_FLIGHT:
+            await self._busy(exchange)
+            return
+        self._in_flight[name] += count
+        try:
+            await serve(exchange, token, server, message, body)
+        finally:
+            self._in_flight[name] -= count
+            if not self._in_flight[name]:
+                del self._in_flight[name]
 
     async def _post_legacy(
         self,
@@ -226,31 +267,19 @@ class Application:
         else:
             await self._stateless.post_legacy(exchange, token, server, message, body)
 
-    async def _body(self, exchange: Exchange) -> bytes | None:
+    async def _body(self, exchange: Exchange, token: Token | None) -> bytes | None:
         """Read the body of a POST; ``None`` where its type was refused."""
         if not guards.is_json(exchange.headers.get("content-type")):
             why = f"Content-Type must be {guards.JSON}"
             await exchange.reply_json(415, {"error": "Unsupported Media Type", "message": why})
             return None
-        return await exchange.body(self._settings().max_request_bytes)
-
-    @contextlib.contextmanager
-    def _counted(self, token: Token | None, message: Message) -> Iterator[bool]:
-        """Count a request among those in flight of its token; yield whether there is room."""
         name = None if token is None else token.name
-        if not isinstance(message, Request) or message.method == _STREAMING:
-            yield True
-            return
-        if self._in_flight[name] >= MOST_IN_FLIGHT:
-            yield False
-            return
-        self._in_flight[name] += 1
+        share = self._arriving.setdefault(name, Share(self._memory))
         try:
-            yield True
+            return await exchange.body(self._settings().max_request_bytes, share)
         finally:
-            self._in_flight[name] -= 1
-            if not self._in_flight[name]:
-                del self._in_flight[name]
+            if not share.kept_bytes and self._arriving.get(name) is share:
+                del self._arriving[name]
 
     async def _busy(self, exchange: Exchange) -> None:
         why = f"{MOST_IN_FLIGHT} requests of this token are in flight"
@@ -260,6 +289,13 @@ class Application:
 
 def _is_modern(version: str | None) -> bool:
     return version is not None and version not in LEGACY
+
+
+def _count_of(message: Message) -> int:
+    """Return how many requests in flight a message counts as; an array counts its elements."""
+    if isinstance(message, Batch):
+        return len(message.elements)
+    return int(isinstance(message, Request) and message.method != _STREAMING)
 
 
 def _ident_of(body: bytes) -> bytes | None:

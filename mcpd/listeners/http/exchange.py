@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from mcpd.core.wire import envelope
+from mcpd.core.wire.memory import Share
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -30,28 +31,37 @@ class Headers:
     """The headers of a request. Names are in lower case; values are trimmed."""
 
     def __init__(self, pairs: Pairs) -> None:
-        self._values: dict[str, list[str]] = {}
-        for name, value in pairs:
-            text = value.decode("latin-1").strip(" \t")
-            self._values.setdefault(name.decode("latin-1").lower(), []).append(text)
+        self._pairs: Final = [(name.lower(), value) for name, value in pairs]
+        self._last: Final = dict(self._pairs)
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, the last where it was sent several times."""
-        found = self._values.get(name)
-        return found[-1] if found else None
+        found = self._last.get(name.encode("latin-1"))
+        return None if found is None else _text(found)
 
     def joined(self, name: str) -> str | None:
         """Return the values of a header that is a list, separated by commas."""
-        found = self._values.get(name)
-        return ", ".join(found) if found else None
+        wanted = name.encode("latin-1")
+        if wanted not in self._last:
+            return None
+        return ", ".join(_text(value) for each, value in self._pairs if each == wanted)
 
     def count(self, name: str) -> int:
         """Return how many times a header was sent."""
-        return len(self._values.get(name, ()))
+        wanted = name.encode("latin-1")
+        return sum(each == wanted for each, _ in self._pairs)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("latin-1").strip(" \t")
 
 
 class TooLarge(Exception):
     """The body of a request is over its limit: the client's fault."""
+
+
+class NoRoom(Exception):
+    """There is no memory for the body of a request: it can be sent again."""
 
 
 class Disconnected(Exception):
@@ -71,14 +81,16 @@ class Exchange:
         """Headers that every response gets: those of CORS."""
         self.has_started = False
         """Whether the head of the response has been sent."""
+        self._has_chunks = scope.get("http_version") != "1.0" or self.connection is None
         self._receive = receive
         self._send = send
 
-    async def body(self, most_bytes: int) -> bytes:
-        """Return the body.
+    async def body(self, most_bytes: int, share: Share) -> bytes:
+        """Return the body, which is counted in ``share`` while it arrives.
 
         Raises:
             TooLarge: it has more than ``most_bytes``; the rest was not read.
+            NoRoom: ``share`` has no room for it; the rest was not read.
             Disconnected: the client closed the connection before its end.
         """
         length = self.headers.get("content-length")
@@ -86,16 +98,21 @@ class Exchange:
             raise TooLarge
         parts: list[bytes] = []
         size, more = 0, True
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            part = message.get("body", b"")
-            size += len(part)
-            if size > most_bytes:
-                raise TooLarge
-            parts.append(part)
-            more = message.get("more_body", False)
+        try:
+            while more:
+                message = await self._receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                part = message.get("body", b"")
+                if size + len(part) > most_bytes:
+                    raise TooLarge
+                if not share.take(len(part)):
+                    raise NoRoom
+                size += len(part)
+                parts.append(part)
+                more = message.get("more_body", False)
+        finally:
+            share.add(-size)
         return b"".join(parts)
 
     def when_lost(
@@ -114,6 +131,11 @@ class Exchange:
         elif connection.is_half_closed and half_closed is not None:
             half_closed()
 
+    def abort(self) -> None:
+        """Close the connection at once, whatever has been sent of the response."""
+        if self.connection is not None:
+            self.connection.transport.abort()
+
     async def reply(
         self,
         status: int,
@@ -125,7 +147,9 @@ class Exchange:
         """Send a whole response; one without a body has no ``Content-Type`` either."""
         parts = body if isinstance(body, tuple) else (body,)
         size = sum(map(len, parts))
-        sent = [*headers, *self.extra, (b"Content-Length", b"%d" % size)]
+        sent = [*headers, *self.extra]
+        if status != 204:  # which has no body (RFC 9110, section 8.6)
+            sent.append((b"Content-Length", b"%d" % size))
         if size:
             sent.append((b"Content-Type", content_type))
         await self._start(status, sent)
@@ -151,16 +175,18 @@ class Exchange:
 
     async def start_stream(self, headers: Pairs = ()) -> None:
         """Send the head of an event stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection()
         await self._start(200, [*headers, *self.extra, *_STREAM_HEADERS])
 
     async def write(self, data: bytes) -> None:
         """Send a part of a stream, and wait until the client takes it."""
-        view = memoryview(data)
-        for at in range(0, len(view), PIECE_BYTES):
-            await self._write(bytes(view[at : at + PIECE_BYTES]))
+        await self._write(data)
 
     async def end_stream(self) -> None:
         """Send the end of a stream."""
+        if not self._has_chunks:
+            self.connection.end_with_connection(is_over=True)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

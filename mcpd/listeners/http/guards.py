@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 PREFLIGHT_HEADERS: Final = (
@@ -79,9 +80,14 @@ class Accepted:
 
     def __init__(self, header: str | None) -> None:
         """Read a header; one that is absent takes everything."""
-        ranges = _ranges(header) if header is not None else {"*/*": 1.0}
-        self.json = _quality(ranges, JSON) > 0
-        self.stream = _quality(ranges, STREAM) > 0
+        self.json, self.stream = _accepted(header)
+
+
+@lru_cache(maxsize=64)
+def _accepted(header: str | None) -> tuple[bool, bool]:
+    """Return whether JSON and a stream are taken; a client sends the same header each time."""
+    ranges = _ranges(header) if header is not None else {"*/*": 1.0}
+    return _quality(ranges, JSON) > 0, _quality(ranges, STREAM) > 0
 
 
 def _ranges(header: str) -> dict[str, float]:

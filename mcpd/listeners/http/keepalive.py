@@ -14,10 +14,17 @@ class Keepalive:
 
     def __init__(self, every_s: float) -> None:
         """``every_s`` is in seconds; 0 sends none."""
-        self.every_s = every_s
+        self._every_s = every_s
         self._quiet: dict[Outbox, bool] = {}
         """Open streams, and whether nothing was sent on each since the last round."""
         self._timer: asyncio.TimerHandle | None = None
+
+    def change(self, every_s: float) -> None:
+        """Send them at another interval, also on streams that are open."""
+        self._every_s = every_s
+        self.close()
+        if self._quiet:
+            self._arm()
 
     @contextlib.contextmanager
     def watching(self, outbox: Outbox) -> Iterator[None]:
@@ -40,8 +47,8 @@ class Keepalive:
             self._timer = None
 
     def _arm(self) -> None:
-        if self._timer is None and self.every_s > 0:
-            self._timer = asyncio.get_running_loop().call_later(self.every_s / 2, self._round)
+        if self._timer is None and self._every_s > 0:
+            self._timer = asyncio.get_running_loop().call_later(self._every_s / 2, self._round)
 
     def _round(self) -> None:
         self._timer = None

@@ -25,9 +25,12 @@ from mcpd.tokens import Token
 SESSION: Final = "mcp-session-id"
 LAST_EVENT: Final = "last-event-id"
 
-PRIMES: Final = "2025-11-25"
-"""The first revision whose clients take an event without data."""
+CANCELLED: Final = "notifications/cancelled"
 
+PRIMES: Final = "2025-11-25"
+"""The first revision whose clients take an event without data, and come back to a closed stream."""
+
+_STREAM_ALONE: Final = Accepted("text/event-stream")
 _SWEEP_S: Final = 30.0
 _NO_SESSION: Final = "there is no such session: send initialize again"
 
@@ -110,7 +113,7 @@ class LegacyFront:
                 await self._answer(exchange, session, (message.key,), body, message.ident)
             case Batch():
                 await self._post_batch(exchange, session, message, body)
-            case Notification(method="notifications/cancelled"):
+            case Notification(method=method) if method == CANCELLED:
                 self._take(session, body)
                 session.give_up(_cancelled(body))
                 await exchange.reply(202)
@@ -126,13 +129,14 @@ class LegacyFront:
             why = f"an array of messages, which revision {HAS_BATCHES} alone has"
             await self._refuse(exchange, why)
             return
-        keys = _keys_of(batch)
+        keys, cancelled = _keys_of(batch)
         if any(session.has_request(key) for key in keys):
             await self._refuse(exchange, "a request with this id is in flight already")
         elif keys:
-            await self._answer(exchange, session, keys, body)
+            await self._answer(exchange, session, keys, body, cancelled=cancelled)
         else:
             self._take(session, body)
+            session.give_up(cancelled)
             await exchange.reply(202)
 
     async def _answer(
@@ -143,6 +147,7 @@ class LegacyFront:
         body: bytes,
         ident: bytes | None = None,
         headers: list[tuple[bytes, bytes]] | None = None,
+        cancelled: tuple[bytes, ...] = (),
     ) -> None:
         accepted = Accepted(exchange.headers.joined("accept"))
         if not accepted.json and not accepted.stream:
@@ -151,21 +156,37 @@ class LegacyFront:
                 self.end(session, "nothing was accepted")
             return
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, session.share)
+        if settings.json_wait <= 0 and accepted.stream:
+            accepted = _STREAM_ALONE
+        outbox = Outbox(settings.max_outbox_bytes, session.share, exchange.abort)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
+        session.give_up(cancelled)
         if session.has_failed and headers is not None:
             headers = []
+        primes = _primes(session)
+
+        async def unanswered() -> None:
+            if session.is_over:
+                error = codes.plain_error(codes.INVALID_REQUEST, _NO_SESSION)
+                await exchange.reply_error(404, error, ident)
+            else:  # it was cancelled
+                await exchange.reply(202, headers=headers or ())
+
         manner = Manner(
             accepted,
             settings.json_wait,
             headers=headers or (),
-            prime=stream.prime if _primes(session) else None,
+            prime=stream.prime if primes else None,
+            unanswered=unanswered,
+            lifetime=settings.stream_lifetime if primes else 0.0,
         )
-        with _Open(self, session):
+        session.carry(stream, outbox)
+        try:
             was_json = await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
+        finally:
+            session.carried(stream, outbox)
         if was_json:
             session.forget(stream)
 
@@ -189,17 +210,25 @@ class LegacyFront:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
             stream, after = resumed, event.number if event.life == self._life else None
-        outbox = Outbox(self._settings().max_outbox_bytes, session.share)
+        settings = self._settings()
+        outbox = Outbox(settings.max_outbox_bytes, session.share, exchange.abort)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
         if stream.ended_at is not None:
             stream.detach(outbox)
             outbox.close()
-        prime = stream.prime if last is None and _primes(session) else None
-        manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
-        with _Open(self, session):
+        primes = _primes(session)
+        manner = Manner(
+            _STREAM_ALONE,
+            0.0,
+            prime=stream.prime if last is None and primes else None,
+            lifetime=settings.stream_lifetime if primes else 0.0,
+        )
+        session.carry(stream, outbox)
+        try:
             await answer(exchange, outbox, manner, self._keepalive)
-        stream.detach(outbox)
+        finally:
+            session.carried(stream, outbox)
 
     async def delete(self, exchange: Exchange, token: Token | None, server: str | None) -> None:
         """End a session."""
@@ -237,6 +266,7 @@ class LegacyFront:
             replay_events=settings.replay_events,
             now=asyncio.get_running_loop().time,
             changed=self._saved,
+            over=self._give_way,
         )
 
     def end(self, session: HttpSession, reason: str) -> None:
@@ -310,6 +340,16 @@ class LegacyFront:
         self.end(least, "another session needed its place (max_sessions)")
         return True
 
+    def _give_way(self) -> None:
+        """Have the sessions that hold the most hold less, until all together hold no more than
+        they may."""
+        memory = self._memory
+        while memory.kept_bytes > memory.most_bytes:
+            largest = max(self.sessions, key=lambda each: each.share.kept_bytes, default=None)
+            if largest is None or largest.share.kept_bytes <= memory.free_bytes:
+                return
+            largest.give_way()
+
     def _arm(self) -> None:
         if self._sweep is None:
             idle = self._settings().session_idle or _SWEEP_S
@@ -322,25 +362,10 @@ class LegacyFront:
         idle, now = self._settings().session_idle, asyncio.get_running_loop().time()
         for session in list(self.sessions):
             session.prune()
-            if idle > 0 and not session.open_count and now >= session.used_at + idle:
+            if idle > 0 and not session.is_in_use and now >= session.used_at + idle:
                 self.end(session, "it was idle (session_idle)")
         if len(self.sessions):
             self._arm()
-
-
-class _Open:
-    """Counts a request or a stream of a session while it is open."""
-
-    def __init__(self, front: LegacyFront, session: HttpSession) -> None:
-        self._front = front
-        self._session = session
-
-    def __enter__(self) -> None:
-        self._session.open_count += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._session.open_count -= 1
-        self._session.used_at = asyncio.get_running_loop().time()
 
 
 def _primes(session: HttpSession) -> bool:
@@ -348,17 +373,23 @@ def _primes(session: HttpSession) -> bool:
     return version is not None and version >= PRIMES
 
 
-def _keys_of(batch: Batch) -> tuple[bytes, ...]:
-    """Return the keys of the requests of a batch."""
-    keys = []
+def _keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the keys of the requests of a batch, and of those that it cancels.
+
+    Raises:
+        Invalid: the client's fault: an element is no message.
+    """
+    keys: list[bytes] = []
+    cancelled: list[bytes] = []
     for element in batch.elements:
-        try:
-            message = messages.read(element)
-        except messages.Invalid:
-            continue
+        message = messages.read(element)
+        if isinstance(message, Batch):
+            raise messages.Invalid(codes.INVALID_REQUEST, "an array within an array")
         if isinstance(message, Request):
             keys.append(message.key)
-    return tuple(keys)
+        elif isinstance(message, Notification) and message.method == CANCELLED:
+            cancelled += _cancelled(element)
+    return tuple(keys), tuple(cancelled)
 
 
 def _cancelled(body: bytes) -> tuple[bytes, ...]:

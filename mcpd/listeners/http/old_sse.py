@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes
-from mcpd.core.wire.memory import Memory, Share
+from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId
 from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
@@ -16,7 +16,7 @@ from mcpd.listeners.http.guards import STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
 from mcpd.listeners.http.sessions import digest_of, new_id
 from mcpd.listeners.http.settings import HttpSettings
-from mcpd.listeners.http.streams import Event, Line, Outbox, retry
+from mcpd.listeners.http.streams import Event, Line, Outbox, Outboxes, retry
 from mcpd.tokens import Token
 
 
@@ -54,7 +54,7 @@ class OldFront:
     ) -> None:
         self._core = core
         self._settings = settings
-        self._memory = memory
+        self._outboxes = Outboxes(memory)
         self._keepalive = keepalive
         self._sessions: dict[str, _Old] = {}
 
@@ -64,17 +64,17 @@ class OldFront:
             await exchange.reply_json(406, {"error": "Not Acceptable"})
             return
         ident = new_id()
-        outbox = Outbox(self._settings().max_outbox_bytes, Share(self._memory))
-        session = _Old(None if token is None else token.name, outbox)
-        session.core = self._core.open(token, server, session)
-        self._sessions[digest_of(ident)] = session
-        exchange.when_lost(outbox.drop, outbox.drop)
-        outbox.put(b"event: endpoint\ndata: /messages/%b\n\n" % ident.encode())
-        try:
-            await answer(exchange, outbox, Manner(Accepted(STREAM), 0.0), self._keepalive)
-        finally:
-            del self._sessions[digest_of(ident)]
-            self._core.close(session.core, "its client hung up")
+        with self._outboxes.opened(self._settings().max_outbox_bytes, exchange.abort) as outbox:
+            session = _Old(None if token is None else token.name, outbox)
+            session.core = self._core.open(token, server, session)
+            self._sessions[digest_of(ident)] = session
+            exchange.when_lost(outbox.drop, outbox.drop)
+            outbox.put(b"event: endpoint\ndata: /messages/%b\n\n" % ident.encode())
+            try:
+                await answer(exchange, outbox, Manner(Accepted(STREAM), 0.0), self._keepalive)
+            finally:
+                del self._sessions[digest_of(ident)]
+                self._core.close(session.core, "its client hung up")
 
     async def post(self, exchange: Exchange, token: Token | None, ident: str, body: bytes) -> None:
         """Take a message; its answer comes on the stream.
@@ -91,12 +91,6 @@ class OldFront:
         if session.core is not None:
             self._core.take(session.core, body)
         await exchange.reply(202)
-
-    def end_of_token(self, name: str | None) -> None:
-        """End the sessions of a token that is valid no more."""
-        for session in list(self._sessions.values()):
-            if session.token == name:
-                session.outbox.close()
 
     def drain(self) -> None:
         """End every stream, saying when to come back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -34,6 +35,7 @@ class Endpoint(NamedTuple):
     server: str | None = None
 
 
+@lru_cache(maxsize=64)
 def find(raw_path: bytes) -> Endpoint | None:
     """Return the endpoint of a path as it was sent, percent-encoded; ``None`` where there is none.
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -51,8 +54,16 @@ class Connection(HttpToolsProtocol):
         self._closed = closed
         self._is_admitted = False
         self._deadline: asyncio.TimerHandle | None = None
-        self._header_bytes = 0
+        self._loose_bytes = 0
+        """Bytes since the last part of a request that was complete: its headers, or of its body."""
+        self._is_arriving = False
+        """Whether a request has begun and is not complete."""
+        self._is_whole = False
+        """Whether the bytes that came last completed a request."""
         self._has_headers = False
+        """Whether the last request was handed over."""
+        self._upgrade: bytes | None = None
+        """The head of a request for another protocol, without its saying so."""
         self._is_refused = False
         self._running: RequestResponseCycle | None = None
         """The request that is being answered; ``cycle`` is the one that came last."""
@@ -65,6 +76,10 @@ class Connection(HttpToolsProtocol):
         self._is_admitted = self._admit(self)
         if not self._is_admitted:
             self._refuse(503)
+            return
+        self.timeout_keep_alive_task = self.loop.call_later(
+            self.timeout_keep_alive, self.timeout_keep_alive_handler
+        )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the part that answers the request."""
@@ -82,9 +97,14 @@ class Connection(HttpToolsProtocol):
         self._call(self.on_half_closed)
         return True
 
-    def release(self) -> None:
-        """Forget who answers; the response is complete."""
-        self.on_lost = self.on_half_closed = None
+    def end_with_connection(self, *, is_over: bool = False) -> None:
+        """Write a stream of unknown length as HTTP/1.0 has it: its end is that of the connection.
+
+        Call it before the stream, and with ``is_over`` before its end.
+        """
+        if self._running is not None:
+            self._running.chunked_encoding = False
+            self._running.expected_content_length = 0 if is_over else sys.maxsize
 
     @staticmethod
     def _call(callback: Callable[[], None] | None) -> None:
@@ -94,51 +114,116 @@ class Connection(HttpToolsProtocol):
     # -- how a request arrives ---------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; count those of headers that are not complete."""
+        """Take bytes; count those of headers, trailers and chunk extensions."""
         if self._is_refused:
             return
-        if self._deadline is None and not self._is_answering:
+        begins = self._deadline is None and not self._is_answering
+        self._is_whole = False
+        self._loose_bytes += len(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if begins and not self._is_whole and not self._is_refused:
             self._start_deadline()
-        if not self._has_headers:
-            self._header_bytes += len(data)
-        super().data_received(data)
-        if not self._has_headers and self._header_bytes > MOST_HEADER_BYTES:
+        if self._loose_bytes > MOST_HEADER_BYTES and not self._is_refused:
             self._refuse(431)
+
+    def _parse(self, data: bytes) -> None:
+        """Have the parser take bytes; a request for another protocol is parsed once more.
+
+        For the parser such a request has no body, and what follows is of the other protocol. A
+        server may ignore ``Upgrade`` (RFC 9110, section 7.8), which Java's HTTP client sends.
+        """
+        waiting = [memoryview(data)]
+        while waiting and not self._is_refused:
+            part = waiting.pop()
+            try:
+                self.parser.feed_data(part)
+            except httptools.HttpParserUpgrade as upgrade:
+                waiting.append(part[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._refuse(400)
+            if self._upgrade is not None:
+                waiting.append(memoryview(self._upgrade))
+                self._upgrade = None
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
+        self._is_arriving = True
         self._has_headers = False
-        self._header_bytes = 0
+        self._loose_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; trailers are dropped (RFC 9110, section 6.5.1)."""
+        if not self._has_headers:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Hand the request over, unless its headers are too large."""
-        self._has_headers = True
+        self._loose_bytes = 0
+        if self.parser.get_method() == b"CONNECT":
+            self._refuse(400)
+            return
+        if self.parser.should_upgrade():
+            self._upgrade = self._head_without_upgrade()
+            return
         size = len(self.url) + sum(
             len(name) + len(value) + _HEADER_OVERHEAD for name, value in self.headers
         )
         if size > MOST_HEADER_BYTES:
             self._refuse(431)
-        else:
-            is_busy = self._is_answering
-            super().on_headers_complete()
-            if not is_busy:
-                self._running = self.cycle
+            return
+        self._take_target()
+        is_busy = self._is_answering
+        super().on_headers_complete()
+        self._has_headers = True
+        if not is_busy:
+            self._running = self.cycle
+
+    def _take_target(self) -> None:
+        """Let the host of a target that has one stand in place of ``Host`` (RFC 9112, 3.2.2)."""
+        if b"://" in self.url and not self.url.startswith(b"/"):
+            host = self.url.partition(b"://")[2].partition(b"/")[0]
+            self.headers[:] = [pair for pair in self.headers if pair[0] != b"host"]
+            self.headers.append((b"host", host))
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def on_response_complete(self) -> None:
-        """Go on with the request that came next, if it has come."""
+        """Go on with the request that came next, if it has come; else wait for its rest.
+
+        One that was answered before its client was told to go on is the last: what would follow
+        could be its body, which need not come.
+        """
+        if self._was_answered_early and self.expect_100_continue:
+            self._hang_up()
+            return
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
+        if self._is_arriving and self._deadline is None:
+            self._start_deadline()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._loose_bytes = 0
         if not self._is_refused:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Note that the request is there."""
+        self._loose_bytes = 0
+        if self._upgrade is not None:
+            return
+        self._is_whole = True
         self._stop_deadline()
+        self._is_arriving = False
         if not self._is_refused:
             super().on_message_complete()
 
@@ -154,18 +239,37 @@ class Connection(HttpToolsProtocol):
 
     # -- refusing ----------------------------------------------------------------------------------
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse bytes that are no HTTP request."""
-        del msg
-        self._refuse(400)
-
     @property
     def _is_answering(self) -> bool:
         """Whether a request has been taken, and its response is not complete."""
         return self._running is not None and not self._running.response_complete
 
+    @property
+    def _was_answered_early(self) -> bool:
+        """Whether the request that arrives has its response already."""
+        return self._is_arriving and self._has_headers and self.cycle.response_complete
+
     def _refuse(self, status: int) -> None:
-        """Answer with a status, unless an answer has begun, and close the connection.
+        """Answer with a status, unless an answer has begun, and close the connection."""
+        self._stop_deadline()
+        self._is_refused = True
+        if self.transport.is_closing():
+            return
+        has_begun = self._running is not None and (
+            self._running.response_started and not self._running.response_complete
+        )
+        was_answered = self._was_answered_early
+        self._abandon()
+        if was_answered:
+            self._hang_up()
+        elif not has_begun:
+            self.transport.write(_whole(status))
+            self._hang_up()
+        else:
+            self.transport.close()
+
+    def _hang_up(self) -> None:
+        """Close the connection after what was written.
 
         What the client still sends is read for a moment: closing a socket with unread bytes would
         take the answer from it.
@@ -174,16 +278,11 @@ class Connection(HttpToolsProtocol):
         self._is_refused = True
         if self.transport.is_closing():
             return
-        has_begun = self._running is not None and (
-            self._running.response_started and not self._running.response_complete
-        )
-        self._abandon()
-        if not has_begun:
-            self.transport.write(_whole(status))
-            if self.transport.can_write_eof():
-                self.transport.write_eof()
-                self.loop.call_later(LINGER_S, self.transport.close)
-                return
+        self.flow.resume_reading()
+        with contextlib.suppress(OSError):  # the client has reset the connection
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_S, self.transport.close)
+            return
         self.transport.close()
 
     def _abandon(self) -> None:
@@ -194,6 +293,7 @@ class Connection(HttpToolsProtocol):
         for cycle in (self._running, self.cycle, *waiting):
             if cycle is not None and not cycle.response_complete:
                 cycle.disconnected = True
+                cycle.waiting_for_100_continue = False
                 cycle.message_event.set()
         self._call(self.on_lost)
 

@@ -9,11 +9,12 @@ from typing import Final
 
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.interface.failures import no_room, with_details
 from mcpd.core.mcp import codes
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
-from mcpd.listeners.http.streams import EventId, Line, Outbox, Stream
+from mcpd.listeners.http.streams import EventId, Line, Outbox, Stream, size_of
 from mcpd.tokens import Token
 
 LOST: Final = Failure(
@@ -48,11 +49,13 @@ class HttpSession:
         replay_events: int,
         now: Callable[[], float],
         changed: Callable[[HttpSession], None],
+        over: Callable[[], None] = lambda: None,
     ) -> None:
         """``digest`` is the hash of its id, ``token`` the name of the token that opened it.
 
         ``life`` stands for the daemon; ``now`` returns monotonic seconds; ``changed`` is called
-        before a change is answered.
+        before a change is answered; ``over`` is called when all clients together hold more than
+        they may.
         """
         self.digest: Final = digest
         self.token: Final = token
@@ -65,6 +68,8 @@ class HttpSession:
         """What stands for the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
+        self.is_over = False
+        """Whether it was ended."""
         self.request_count = 0
         self.open_count = 0
         """Requests and streams that are open."""
@@ -78,9 +83,23 @@ class HttpSession:
         self._replay_events = replay_events
         self._now = now
         self._changed = changed
+        self._over = over
+        self._connections: dict[Outbox, Stream] = {}
         self._streams: dict[int, Stream] = {0: self.unasked}
         self._requests: dict[bytes, Stream] = {}
+        self._owed: dict[Stream, set[bytes]] = {}
+        """The requests of each stream that were not cancelled, until it ends."""
         self._next_stream = 1
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a request or a stream is open; the client of a request may have hung up."""
+        return bool(self.open_count or self._requests)
+
+    @property
+    def has_returned(self) -> bool:
+        """Whether its client sent another request than ``initialize``; or that is not known."""
+        return self.request_count > 1 or self.is_restored
 
     # -- requests ----------------------------------------------------------------------------------
 
@@ -94,7 +113,8 @@ class HttpSession:
         stream = Stream(number, self._replay_events, self.share, self._life, ident)
         self._next_stream += 1
         self._streams[stream.number] = stream
-        for key in keys:
+        self._owed[stream] = set(keys)
+        for key in self._owed[stream]:
             self._requests[key] = stream
         stream.attach(outbox)
         self.request_count += 1
@@ -106,17 +126,23 @@ class HttpSession:
         self._streams.pop(stream.number, None)
 
     def give_up(self, keys: Iterable[bytes]) -> None:
-        """End the streams of requests that get no response: their client has cancelled them."""
+        """Await no response to these requests, which their client has cancelled.
+
+        The others of a batch are answered on its stream.
+        """
         for key in keys:
             stream = self._requests.get(key)
             if stream is not None:
-                self._end(stream)
+                self._owed[stream].discard(key)
+                if not self._owed[stream]:
+                    self._end(stream)
 
     def resumed(self, last: EventId) -> Stream | None:
         """Return the stream that an event is of, if every later event of it is still held.
 
         Of an earlier daemon's streams nothing is left. The response to a request that was in flight
-        there is an error, and what belonged to none begins again.
+        there is an error, and what belonged to none begins again. Which requests a batch had is not
+        known.
         """
         if last.life == self._life:
             stream = self._streams.get(last.stream)
@@ -124,13 +150,13 @@ class HttpSession:
         if not self.is_restored:
             return None
         if last.ident is None:
-            return self.unasked
-        lost = Stream(self._next_stream, 0, self.share, self._life, last.ident)
+            return None if last.stream else self.unasked
+        uncounted = Share(Memory(0))  # nobody resumes it: it lasts as long as one connection
+        lost = Stream(self._next_stream, 0, uncounted, self._life, last.ident)
         self._next_stream += 1
         error = codes.error_object(LOST)
         lost.add(envelope.error(last.ident, error), is_response=True)
         lost.ended_at = self._now()
-        self._streams[lost.number] = lost
         return lost
 
     def prune(self) -> None:
@@ -140,20 +166,75 @@ class HttpSession:
             if stream.ended_at is not None and stream.ended_at <= until:
                 self.forget(stream)
 
+    # -- connections -------------------------------------------------------------------------------
+
+    def carry(self, stream: Stream, outbox: Outbox) -> None:
+        """Count a connection that carries a stream."""
+        self.open_count += 1
+        self._connections[outbox] = stream
+
+    def carried(self, stream: Stream, outbox: Outbox) -> None:
+        """Note that this connection has ended."""
+        self.open_count -= 1
+        self.used_at = self._now()
+        del self._connections[outbox]
+        outbox.sent()
+        stream.detach(outbox)
+
+    def give_way(self) -> None:
+        """Hold less: forget the oldest stream that has ended and that nobody is being sent.
+
+        Else cut the connection that does not read, and forget its stream.
+        """
+        carried = self._connections.values()
+        holding = [stream for stream in self._streams.values() if stream.held_bytes]
+        ended = [s for s in holding if s.ended_at is not None and s not in carried]
+        if ended:
+            self._shed(ended[0])
+            return
+        outbox = max(self._connections, key=lambda each: each.unsent_bytes, default=None)
+        if outbox is not None and outbox.unsent_bytes:
+            outbox.cut()
+            self._shed(self._connections[outbox])
+        elif holding:
+            self._shed(max(holding, key=lambda stream: stream.held_bytes))
+
+    def _shed(self, stream: Stream) -> None:
+        stream.shed()
+        if stream.ended_at is not None:
+            self._streams.pop(stream.number, None)
+
     # -- what the core sends -----------------------------------------------------------------------
 
     def deliver(self, line: Line, request: bytes | None, *, is_response: bool) -> None:
         """Put a message on the stream that it belongs to."""
+        self._deliver(line, request, is_response=is_response)
+        memory = self.share.memory
+        if memory.kept_bytes > memory.most_bytes:
+            self._over()
+
+    def _deliver(self, line: Line, request: bytes | None, *, is_response: bool) -> None:
         stream = None if request is None else self._requests.get(request)
         if stream is None:
             if not is_response:
+                self._make_room(size_of(line))
                 self.unasked.add(line)
             return
-        stream.add(line, is_response=is_response)
+        self._make_room(size_of(line))
+        stream.add(self._kept(stream, line) if is_response else line, is_response=is_response)
         if is_response:
             if self.state is None:
                 self.has_failed = True
             self._end(stream)
+
+    def _kept(self, stream: Stream, line: Line) -> Line:
+        """Return what is held as the response of a stream: an error where there is no room for it,
+        and no connection that takes it."""
+        size = size_of(line)
+        if stream.outbox is not None or stream.ident is None or self.share.has_room(size):
+            return line
+        failure = with_details(no_room(self.share, size), outcome_unknown=True)
+        return envelope.error(stream.ident, codes.error_object(failure))
 
     def changed(self, state: SessionState) -> None:
         """Have the session saved."""
@@ -163,11 +244,12 @@ class HttpSession:
     def closed(self, reason: str) -> None:
         """End every stream: the session is over."""
         del reason
-        self.core = None
+        self.core, self.is_over = None, True
         for stream in self._streams.values():
             stream.end(self._now())
             stream.forget()
         self._requests.clear()
+        self._owed.clear()
 
     def drain(self, last: bytes, *, unasked_only: bool = False) -> None:
         """Close every connection after what is queued, and after ``last``."""
@@ -178,8 +260,22 @@ class HttpSession:
 
     def _end(self, stream: Stream) -> None:
         stream.end(self._now())
+        self.used_at = self._now()
+        self._owed.pop(stream, None)
         for key in [key for key, own in self._requests.items() if own is stream]:
             del self._requests[key]
+
+    def _make_room(self, size: int) -> None:
+        """Forget streams that have ended, the oldest first, while there is no room for a message.
+
+        Else responses that no client asks for again would fill the memory of all.
+        """
+        while not self.share.has_room(size):
+            ended = (each for each in self._streams.values() if each.ended_at is not None)
+            oldest = next(ended, None)
+            if oldest is None:
+                return
+            self.forget(oldest)
 
 
 class Sessions:
@@ -216,8 +312,8 @@ class Sessions:
         That is one that never sent a second request, else the one that is idle longest; never one
         with an open request or stream.
         """
-        idle = [session for session in self._all.values() if not session.open_count]
-        return min(idle, key=lambda s: (s.request_count > 1, s.used_at), default=None)
+        idle = [session for session in self._all.values() if not session.is_in_use]
+        return min(idle, key=lambda s: (s.has_returned, s.used_at), default=None)
 
 
 def new_id() -> str:

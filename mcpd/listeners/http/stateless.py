@@ -27,7 +27,7 @@ from mcpd.listeners.http.guards import JSON, STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
 from mcpd.listeners.http.messages import Batch, Invalid, Message, Request, Response
 from mcpd.listeners.http.settings import HttpSettings
-from mcpd.listeners.http.streams import Event, Line, Outbox
+from mcpd.listeners.http.streams import Event, Line, Outbox, Outboxes
 from mcpd.tokens import Token
 
 OLDEST_HEADER: Final = "2025-03-26"
@@ -105,6 +105,7 @@ class StatelessFront:
         self._core = core
         self._settings = settings
         self._memory = memory
+        self._outboxes = Outboxes(memory)
         self._keepalive = keepalive
         self._carriers: dict[SessionId, _Lone] = {}
 
@@ -221,25 +222,17 @@ class StatelessFront:
         state: SessionState | None = None,
     ) -> None:
         settings = self._settings()
-        outbox = Outbox(settings.max_outbox_bytes, Share(self._memory))
-        session, carrier = self._session_for(token, server, request, state)
-        carrier.outboxes[request.key] = outbox
-        is_lost = False
-
-        def lost() -> None:
-            nonlocal is_lost
-            is_lost = True
-            outbox.drop()
-
-        exchange.when_lost(lost, lost)
-        self._core.take(session, body)
-        await answer(
-            exchange, outbox, Manner(accepted, settings.json_wait, status_of), self._keepalive
-        )
-        if carrier.outboxes.pop(request.key, None) is not None:  # it got no response
-            self._core.take(session, _cancellation(request.ident))
-        if not carrier.outboxes:
-            self._core.release(session)
+        manner = Manner(accepted, settings.json_wait, status_of)
+        with self._outboxes.opened(settings.max_outbox_bytes, exchange.abort) as outbox:
+            session, carrier = self._session_for(token, server, request, state)
+            carrier.outboxes[request.key] = outbox
+            exchange.when_lost(outbox.drop, outbox.drop)
+            self._core.take(session, body)
+            await answer(exchange, outbox, manner, self._keepalive)
+            if carrier.outboxes.pop(request.key, None) is not None:  # it got no response
+                self._core.take(session, _cancellation(request.ident))
+            if not carrier.outboxes:
+                self._core.release(session)
 
     def _session_for(
         self, token: Token | None, server: str | None, request: Request, state: SessionState | None

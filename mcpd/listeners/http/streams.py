@@ -10,14 +10,17 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import re
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import Raw
 
 from mcpd.core.wire import envelope
-from mcpd.core.wire.memory import Share
+from mcpd.core.wire.memory import Memory, Share
+from mcpd.listeners.http.exchange import PIECE_BYTES
 
 Line = bytes | tuple[bytes | Raw, ...]
 """One message, or the parts of a large one; it ends with a newline."""
@@ -48,19 +51,26 @@ class Event(NamedTuple):
     @property
     def size_bytes(self) -> int:
         """Return the length of the message."""
-        return len(self.line) if isinstance(self.line, bytes) else sum(map(len, self.line))
+        return size_of(self.line)
 
-    def written(self) -> bytes:
-        """Return it as the event of a stream.
+    def written(self) -> Iterator[bytes]:
+        """Yield it as the event of a stream, a large one in pieces: it is never copied whole.
 
         A carriage return can only stand between the parts of a JSON text, where a blank says the
         same.
         """
-        data = self.line if isinstance(self.line, bytes) else b"".join(self.line)
-        if b"\r" in data:
-            data = data.replace(b"\r", b" ")
         head = b"" if self.ident is None else b"id: %b\n" % self.ident.encode()
-        return b"".join((head, b"event: message\ndata: ", data, b"\n"))
+        head += b"event: message\ndata: "
+        parts = (self.line,) if isinstance(self.line, bytes) else self.line
+        if self.size_bytes <= PIECE_BYTES:
+            yield b"".join((head, *parts, b"\n")).replace(b"\r", b" ")
+            return
+        yield head
+        for part in parts:
+            view = memoryview(part)
+            for at in range(0, len(view), PIECE_BYTES):
+                yield bytes(view[at : at + PIECE_BYTES]).replace(b"\r", b" ")
+        yield b"\n"
 
 
 Queued = Event | bytes
@@ -70,15 +80,26 @@ Queued = Event | bytes
 class Outbox:
     """What one connection is about to be sent.
 
-    A connection that does not read is given up once ``most_bytes`` wait for it.
+    A connection that does not read is given up once ``most_bytes`` wait for it. What is being sent
+    counts in ``share`` until the next event is asked for.
     """
 
-    def __init__(self, most_bytes: int, share: Share) -> None:
+    def __init__(
+        self,
+        most_bytes: int,
+        share: Share,
+        abort: Callable[[], None] = lambda: None,
+        put: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``abort`` closes the connection at once; ``put`` is called after each event."""
         self._most_bytes = most_bytes
-        self._share = share
+        self.share: Final = share
+        self._abort = abort
+        self._put = put
         self._queue: deque[Queued] = deque()
         self._waiting_bytes = 0
-        self._wake = asyncio.Event()
+        self._sending_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
         self.is_closed = False
 
     def put(self, queued: Queued) -> bool:
@@ -88,14 +109,15 @@ class Outbox:
         size = _size(queued)
         waits = self._waiting_bytes > 0
         if waits and (
-            self._waiting_bytes + size > self._most_bytes or not self._share.has_room(size)
+            self._waiting_bytes + size > self._most_bytes or not self.share.has_room(size)
         ):
             self.drop()
             return False
-        self._share.add(size)
+        self.share.add(size)
         self._waiting_bytes += size
         self._queue.append(queued)
-        self._wake.set()
+        self._wake()
+        self._put()
         return True
 
     def close(self, last: bytes = b"") -> None:
@@ -103,39 +125,102 @@ class Outbox:
         if last and not self.is_closed:
             self.put(last)
         self.is_closed = True
-        self._wake.set()
+        self._wake()
 
     def drop(self) -> None:
         """End the connection, and forget what is queued."""
         self._queue.clear()
-        self._share.add(-self._waiting_bytes)
+        self.share.add(-self._waiting_bytes)
         self._waiting_bytes = 0
         self.close()
+
+    def sent(self) -> None:
+        """Note that what ``get`` returned last has been sent."""
+        self.share.add(-self._sending_bytes)
+        self._sending_bytes = 0
+
+    def cut(self) -> None:
+        """Close the connection at once: its client does not read, and others need the memory."""
+        self.drop()
+        self.sent()
+        self._abort()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Return the bytes that wait for the client to read them."""
+        return self._waiting_bytes + self._sending_bytes
 
     @property
     def is_finished(self) -> bool:
         """Whether it is closed and nothing is queued."""
         return self.is_closed and not self._queue
 
-    async def get(self) -> Queued | None:
-        """Return what goes out next; ``None`` at the end."""
-        while not self._queue:
-            if self.is_closed:
-                return None
-            self._wake.clear()
-            await self._wake.wait()
+    async def get(self, within_s: float | None = None) -> Queued | None:
+        """Return what goes out next; ``None`` at the end, or where nothing came in time."""
+        self.sent()
+        if not self._queue and not self.is_closed:
+            await self._wait(within_s)
+        if not self._queue:
+            return None
         queued = self._queue.popleft()
         size = _size(queued)
-        self._share.add(-size)
+        self._sending_bytes = size
         self._waiting_bytes -= size
         return queued
+
+    async def _wait(self, within_s: float | None) -> None:
+        """Wait until something is queued, the outbox is closed, or the time is over."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = None if within_s is None else loop.call_later(within_s, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Outboxes:
+    """The outboxes of connections that belong to no session.
+
+    While the memory is over its bound, the one that holds the most is cut.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._open: set[Outbox] = set()
+
+    @contextlib.contextmanager
+    def opened(self, most_bytes: int, abort: Callable[[], None]) -> Iterator[Outbox]:
+        """Yield an outbox; ``abort`` closes its connection at once."""
+        outbox = Outbox(most_bytes, Share(self._memory), abort, self._make_room)
+        self._open.add(outbox)
+        try:
+            yield outbox
+        finally:
+            self._open.remove(outbox)
+            outbox.drop()
+            outbox.sent()
+
+    def _make_room(self) -> None:
+        memory = self._memory
+        while memory.kept_bytes > memory.most_bytes:
+            largest = max(self._open, key=lambda outbox: outbox.share.kept_bytes)
+            if largest.share.kept_bytes <= memory.free_bytes:
+                return
+            largest.cut()
 
 
 class Stream:
     """The messages of one request, or those that belong to none, in their order.
 
     ``number`` is the stream's in its session. An event is held until the stream is forgotten, or
-    until newer ones need its room; a response is always held.
+    until newer ones need its room, or others the memory; a response is always held.
     """
 
     def __init__(
@@ -147,6 +232,7 @@ class Stream:
         that another daemon can tell what became of it.
         """
         self.number: Final = number
+        self.ident: Final = ident
         self._prefix = f"{life}.{number}."
         self._suffix = "" if ident is None else "." + _encoded(ident)
         self.outbox: Outbox | None = None
@@ -155,7 +241,8 @@ class Stream:
         """When its response came, or it was given up, in monotonic seconds."""
         self._most_events = most_events
         self._share = share
-        self._held: deque[Event] = deque()
+        self._is_held = True
+        self._held: list[Event] = []
         self._held_bytes = 0
         self._counted = 0
         self._next = _FIRST + 1
@@ -171,10 +258,11 @@ class Stream:
         number = self._next
         self._next += 1
         event = Event(number, self.event_id(number), line, is_response)
-        self._held.append(event)
-        self._count(event, 1)
-        self._share.add(event.size_bytes)
-        self._make_room()
+        if self._is_held:
+            self._held.append(event)
+            self._count(event, 1)
+            self._share.add(event.size_bytes)
+            self._make_room()
         if self.outbox is not None:
             self._send(event)
 
@@ -216,8 +304,22 @@ class Stream:
             self.outbox.close()
             self.outbox = None
 
+    @property
+    def held_bytes(self) -> int:
+        """Return the bytes of what a client may ask for again."""
+        return sum(event.size_bytes for event in self._held)
+
+    def shed(self) -> None:
+        """Give back what is held: no client can continue before what comes next."""
+        for event in self._held:
+            self._share.add(-event.size_bytes)
+        self._held.clear()
+        self._counted = self._held_bytes = 0
+        self._dropped = self._next - 1
+
     def forget(self) -> None:
-        """Give back what is counted."""
+        """Hold nothing any more: no client resumes it."""
+        self._is_held = False
         for event in self._held:
             self._share.add(-event.size_bytes)
         self._held.clear()
@@ -236,12 +338,21 @@ class Stream:
             self._held_bytes += sign * event.size_bytes
 
     def _make_room(self) -> None:
-        while self._counted > self._most_events or self._held_bytes > MOST_HELD_BYTES:
+        while self._counted and (
+            self._counted > self._most_events
+            or self._held_bytes > MOST_HELD_BYTES
+            or not self._share.has_room(0)
+        ):
             event = next(each for each in self._held if not each.is_response)
             self._held.remove(event)
             self._count(event, -1)
             self._share.add(-event.size_bytes)
             self._dropped = event.number
+
+
+def size_of(line: Line) -> int:
+    """Return the length of a message."""
+    return len(line) if isinstance(line, bytes) else sum(map(len, line))
 
 
 def _size(queued: Queued) -> int:

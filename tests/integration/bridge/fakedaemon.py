@@ -8,7 +8,6 @@ import io
 import json
 import os
 import queue
-import select
 import shutil
 import socket
 import subprocess
@@ -27,7 +26,7 @@ from mcpd.bridge.linger import Linger
 from mcpd.bridge.link import Link
 from mcpd.bridge.pump import Pump
 from mcpd.daemon_start.connection import connect
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import can_read, scaled, wait_until
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
@@ -274,7 +273,7 @@ class Bridge:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             assert left > 0, f"no line within {timeout} s: {self._buffer[:200]!r}"
-            if select.select([self.stdout], [], [], left)[0]:
+            if can_read(self.stdout.fileno(), left):
                 chunk = os.read(self.stdout.fileno(), 1 << 18)
                 if not chunk:
                     break
@@ -284,7 +283,7 @@ class Bridge:
 
     def rest(self) -> bytes:
         """Return what is there already beyond the lines that were read."""
-        if select.select([self.stdout], [], [], 0)[0]:
+        if can_read(self.stdout.fileno()):
             self._buffer += os.read(self.stdout.fileno(), 1 << 18)
         return self._buffer
 

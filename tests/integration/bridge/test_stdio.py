@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import pty
-import select
 import socket
 import subprocess
 import termios
@@ -14,7 +13,7 @@ import termios
 import pytest
 
 from tests.integration.bridge.fakedaemon import Connection, FakeDaemon, Json, command, line
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import can_read, scaled, wait_until
 
 ASK = b"".join([line(id=n, method="echo", params={"n": n}) for n in (1, 2, 3)])
 
@@ -42,7 +41,7 @@ def start(daemon, *args, **options) -> subprocess.Popen[bytes]:
 def read_lines(fd: int, count: int) -> bytes:
     got = b""
     while got.count(b"\n") < count:
-        assert select.select([fd], [], [], scaled(10))[0], got
+        assert can_read(fd, scaled(10)), got
         got += os.read(fd, 65536)
     return got
 

@@ -1,5 +1,7 @@
 """``make hostile``: a million messages of hostile peers, on the core alone and on a daemon.
 
+``make hostile-http`` sends as many hostile requests to a daemon that listens for HTTP.
+
 A run is told by its seed. What a chunk of it found is shown again by ``--only CHUNK``.
 """
 
@@ -13,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Final
 
 from tests.faults.ground import memory_kib
+from tests.property.hostile import http
 from tests.property.hostile.core import Run
 from tests.property.hostile.daemon import storm
 
@@ -69,7 +72,7 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--on", choices=("core", "daemon", "both"), default="both")
+    parser.add_argument("--on", choices=("core", "daemon", "http", "both"), default="both")
     parser.add_argument("--only", type=int, metavar="CHUNK", help="one chunk on the core")
     asked = parser.parse_args()
     seed = int.from_bytes(os.urandom(3), "big") if asked.seed is None else asked.seed
@@ -77,6 +80,9 @@ def main() -> int:
         Run().chunk(asked.only, EXAMPLES)
         return 0
     status = 0
+    if asked.on == "http":
+        print(f"hostile: seed {seed}, over HTTP: {http.storm(asked.messages, seed)}", flush=True)
+        return 0
     if asked.on != "daemon":
         status = core(asked.messages, seed, asked.jobs)
     if asked.on != "core":

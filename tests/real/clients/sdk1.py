@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import mcp
 from mcp import types
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp.shared.exceptions import McpError
-from steps import Json, Steps, program, report
+from steps import Json, Steps, headers, program, report
 
 
 class Client(Steps):
@@ -43,12 +46,27 @@ class Client(Steps):
         await self.session.send_notification(types.ClientNotification(note))
 
 
+@asynccontextmanager
+async def transport() -> AsyncIterator[tuple[Any, Any]]:
+    """Connect to what the command line names."""
+    sent = headers()
+    if sent is None:
+        async with mcp.stdio_client(mcp.StdioServerParameters(**program())) as (read, write):
+            yield read, write
+    else:
+        async with (
+            create_mcp_http_client(headers=sent) as client,
+            streamable_http_client(sys.argv[1], http_client=client) as (read, write, _),
+        ):
+            yield read, write
+
+
 async def main() -> None:
     """Do what standard input asks for."""
     asked = json.load(sys.stdin)
     client = Client(asked)
     async with (
-        mcp.stdio_client(mcp.StdioServerParameters(**program())) as (read, write),
+        transport() as (read, write),
         mcp.ClientSession(
             read,
             write,

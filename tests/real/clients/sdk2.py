@@ -11,8 +11,9 @@ import anyio
 import mcp
 from mcp import types
 from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp.shared.exceptions import MCPError
-from steps import Json, Steps, program, report
+from steps import Json, Steps, headers, program, report
 
 MODERN = "2026-07-28"
 LOG_LEVEL = "io.modelcontextprotocol/logLevel"
@@ -26,7 +27,7 @@ class Client(Steps):
     def __init__(self, asked: Json) -> None:
         super().__init__(asked)
         self.client = mcp.Client(
-            StdioServerParameters(**program()),
+            server(),
             mode=asked.get("mode", "auto"),
             sampling_callback=self.sample,
             elicitation_callback=self.elicit,
@@ -77,6 +78,14 @@ class Client(Steps):
             group.cancel_scope.cancel()
 
 
+def server() -> Any:
+    """Return what to connect to, as the SDK wants to be told."""
+    sent = headers()
+    if sent is None:
+        return StdioServerParameters(**program())
+    return streamable_http_client(sys.argv[1], http_client=create_mcp_http_client(headers=sent))
+
+
 async def main() -> None:
     """Do what standard input asks for."""
     asked = json.load(sys.stdin)
@@ -86,4 +95,5 @@ async def main() -> None:
         await report(client, asked, client.client.protocol_version, told and told.name)
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

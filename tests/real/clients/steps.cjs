@@ -1,5 +1,7 @@
 // What a client of the TypeScript SDKs is told to do, step by step: steps.py says what each is.
 
+const fs = require('node:fs');
+
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 
 // Polls, for five seconds at most, and says whether it came true.
@@ -101,6 +103,12 @@ class Steps {
         return { result, told, changed: (await this.names()) !== listed };
     }
 
+    async do_meet(step) {
+        fs.writeFileSync(step.here, '');
+        while (!fs.existsSync(step.go)) await pause(20);
+        return null;
+    }
+
     names = async () => (await this.tools()).map(tool => tool.name).join();
 
     // Calls a tool and returns its result in the form of all clients.
@@ -124,6 +132,12 @@ const program = () => ({
     stderr: 'inherit'
 });
 
+// Where to connect to by HTTP, and what goes along with each request; null where a command is started.
+const address = () =>
+    process.env.MCPD_TOKEN === undefined
+        ? null
+        : [new URL(process.argv[2]), { requestInit: { headers: { Authorization: `Bearer ${process.env.MCPD_TOKEN}` } } }];
+
 async function asked() {
     let text = '';
     for await (const chunk of process.stdin) text += chunk;
@@ -137,4 +151,4 @@ async function report(steps, asked, version, server) {
     process.stdout.write(JSON.stringify({ version, server, results, questions: steps.questions }));
 }
 
-module.exports = { Steps, asked, program, report };
+module.exports = { Steps, address, asked, program, report };

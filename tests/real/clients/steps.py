@@ -1,7 +1,7 @@
 """What a client of the Python SDKs is told to do, step by step, whichever generation it is of.
 
-Usage: ``sdkN.py COMMAND ARG...``, with ``{"steps": [STEP...], "answer"?: TEXT, "mode"?: MODE,
-"probe_ms"?: N}`` as standard input. Every client here, of Python or not, takes the same steps, and
+Usage: ``sdkN.py COMMAND ARG...``, or ``sdkN.py URL`` with ``MCPD_TOKEN`` in the environment, with
+``{"steps": [STEP...], "answer"?: TEXT, "mode"?: MODE, "probe_ms"?: N}`` as standard input. Every client here, of Python or not, takes the same steps, and
 prints what came of them in the same form, as JSON. A STEP's ``do`` is one of
 
 ``list``      the tools
@@ -12,6 +12,7 @@ prints what came of them in the same form, as JSON. A STEP's ``do`` is one of
               labels of cancelled calls, is asked until it names ``arguments["label"]``
 ``log``       the same, with the log messages that came, of ``level`` and above
 ``change``    the same, whether the client was told that the list of tools changed, and whether it did
+``meet``      make the file ``here``, and go on once the file ``go`` exists
 
 It answers questions: with ``answer`` as ``name`` and 7 as ``integer``, and "sampled" for a model.
 """
@@ -159,6 +160,12 @@ class Steps:
         told = self.changes > before
         return {"result": result, "told": told, "changed": await self.names() != listed}
 
+    async def do_meet(self, step: Json) -> None:
+        """Wait for whoever has something done to the daemon."""
+        await anyio.Path(step["here"]).touch()
+        while not await anyio.Path(step["go"]).exists():
+            await anyio.sleep(0.02)
+
     async def names(self) -> list[str]:
         """Return the names of the tools."""
         return [tool.name for tool in await self.tools()]
@@ -182,6 +189,12 @@ def plain(model: Any) -> Any:
 def program() -> Json:
     """Return what to start, as the SDKs want to be told."""
     return {"command": sys.argv[1], "args": sys.argv[2:], "env": dict(os.environ)}
+
+
+def headers() -> dict[str, str] | None:
+    """Return what goes along with each request, ``None`` where a command is started instead."""
+    token = os.environ.get("MCPD_TOKEN")
+    return None if token is None else {"Authorization": f"Bearer {token}"}
 
 
 async def report(steps: Steps, asked: Json, version: str, server: str | None) -> None:

@@ -2,8 +2,9 @@
 
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
 const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
+const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
 const types = require('@modelcontextprotocol/sdk/types.js');
-const { Steps, asked, program, report } = require('./steps.cjs');
+const { Steps, address, asked, program, report } = require('./steps.cjs');
 
 // A session of the first generation: always of the legacy era.
 class Session extends Steps {
@@ -32,10 +33,15 @@ class Session extends Steps {
 (async () => {
     const told = await asked();
     const session = new Session(told);
-    const transport = new StdioClientTransport(program());
+    const url = address();
+    const transport = url ? new StreamableHTTPClientTransport(...url) : new StdioClientTransport(program());
     // This generation tells the version to its transport alone, where that wants to know.
     let version;
-    transport.setProtocolVersion = negotiated => (version = negotiated);
+    const known = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = negotiated => {
+        version = negotiated;
+        known?.(negotiated);
+    };
     await session.client.connect(transport);
     await report(session, told, version, session.client.getServerVersion()?.name);
     await session.client.close();

@@ -1,9 +1,9 @@
 // A client on the TypeScript SDK v2, of the era that it is told or finds; steps.py says what it does.
 // Its packages are found by NODE_PATH.
 
-const { Client, LOG_LEVEL_META_KEY } = require('@modelcontextprotocol/client');
+const { Client, LOG_LEVEL_META_KEY, StreamableHTTPClientTransport } = require('@modelcontextprotocol/client');
 const { StdioClientTransport } = require('@modelcontextprotocol/client/stdio');
-const { Steps, asked, program, report } = require('./steps.cjs');
+const { Steps, address, asked, program, report } = require('./steps.cjs');
 
 // A session of the second generation.
 class Session extends Steps {
@@ -53,7 +53,10 @@ class Session extends Steps {
 (async () => {
     const told = await asked();
     const session = new Session(told);
-    await session.client.connect(new StdioClientTransport(program()));
+    const url = address();
+    await session.client.connect(
+        url ? new StreamableHTTPClientTransport(...url) : new StdioClientTransport(program())
+    );
     const version = session.client.getNegotiatedProtocolVersion();
     await report(session, told, version, session.client.getServerVersion()?.name);
     await session.client.close();

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pty
-import select
 import shutil
 import tty
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 
 from mcpd.logfiles.daemonlog import DaemonLog, cut
 from mcpd.logfiles.line import LogLine, now
+from tests.support.waiting import can_read
 
 
 def write(log: DaemonLog, number: object, text: str = "") -> None:
@@ -228,7 +228,7 @@ def test_a_terminal_that_is_stopped_costs_lines_and_nobody_time() -> None:
         write(log, number, "x" * 1000)
     assert os.get_blocking(terminal), "other processes that write there are not affected"
     seen = os.read(screen, 1 << 20)
-    while select.select([screen], [], [], 0.1)[0]:
+    while can_read(screen, 0.1):
         seen += os.read(screen, 1 << 20)
     write(log, "after")
     seen_after = os.read(screen, 1 << 16).decode()

@@ -152,3 +152,18 @@ def test_the_lists_of_an_endpoint_change_with_its_entry_alone() -> None:
     core = Daemon().core
     assert core.lists_of("one") != core.lists_of("two") != core.lists_of(None)
     assert core.lists_of("one") == Daemon().core.lists_of("one")
+
+
+async def test_the_answer_to_an_array_of_which_all_was_refused_names_one_of_its_requests() -> None:
+    """
+    Else the front could not tell whose it is, and the POST would wait for ever.
+    """
+    daemon, carrier = Daemon(), Carried()
+    session = daemon.core.open(LAPTOP, "one", carrier, SessionState(version="2025-03-26"))
+    again = b'{"jsonrpc":"2.0","id":5,"method":"initialize","params":{}}'
+    daemon.core.take(session, b'[%b,{"jsonrpc":"1.0","id":6,"method":"ping"}]' % again)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    ((answers, request, is_response),) = carrier.said
+    assert [answer["id"] for answer in answers] == [5, 6]
+    assert (request, is_response) == (b"5", True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mcpd.core.wire.memory import Memory, Share
-from mcpd.listeners.http.streams import Event, Outbox, Stream, parse_event_id
+from mcpd.listeners.http.exchange import PIECE_BYTES
+from mcpd.listeners.http.streams import Event, Outbox, Outboxes, Stream, parse_event_id
 
 LIFE = "0123abcd"
 
@@ -145,4 +146,62 @@ def test_event_ids_are_read_back():
 
 def test_an_event_is_one_line_of_data():
     event = Event(1, "a", (b'{"x":\r', b"1}\n"), False)
-    assert event.written() == b'id: a\nevent: message\ndata: {"x": 1}\n\n'
+    assert b"".join(event.written()) == b'id: a\nevent: message\ndata: {"x": 1}\n\n'
+
+
+def test_a_large_event_is_never_copied_whole():
+    line = (b'{"x":"', b"a" * 300_000, b'"\r}\n')
+    pieces = list(Event(1, "a", line, True).written())
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    data = b"".join(line).replace(b"\r", b" ")
+    assert b"".join(pieces) == b"id: a\nevent: message\ndata: " + data + b"\n"
+
+
+async def test_what_is_being_sent_counts_until_it_is_sent():
+    share = Share(Memory(1000))
+    box = Outbox(1000, share)
+    box.put(b"x" * 100)
+    assert await box.get() == b"x" * 100
+    assert share.kept_bytes == 100
+    box.sent()
+    assert share.kept_bytes == 0
+
+
+async def test_while_the_memory_is_over_its_bound_the_largest_outbox_is_cut():
+    memory = Memory(1000)
+    boxes, cut = Outboxes(memory), []
+    with (
+        boxes.opened(10**6, lambda: cut.append("small")) as small,
+        boxes.opened(10**6, lambda: cut.append("large")) as large,
+        boxes.opened(10**6, lambda: cut.append("last")) as last,
+    ):
+        small.put(b"x" * 100)
+        large.put(b"x" * 800)
+        assert await large.get() == b"x" * 800
+        last.put(b"x" * 500)
+        assert cut == ["large"]
+        assert large.is_finished
+        assert memory.kept_bytes == 600
+    assert memory.kept_bytes == 0
+
+
+def test_a_stream_that_sheds_what_it_holds_goes_on_and_cannot_be_resumed_before_it():
+    stream, memory = make()
+    for _ in range(3):
+        stream.add(b"x" * 10)
+    stream.shed()
+    assert memory.kept_bytes == stream.held_bytes == 0
+    stream.add(b"next")
+    assert not stream.can_resume_after(3)
+    assert stream.can_resume_after(4)
+
+
+async def test_where_memory_is_short_events_give_way_and_a_response_does_not():
+    memory = Memory(1000)
+    stream, _ = make(memory=memory)
+    stream.add(b"r" * 400 + b"\n", is_response=True)
+    stream.add(b"x" * 300 + b"\n")
+    sent = outbox()
+    stream.attach(sent)
+    assert [len(line) for line in lines(await drained(sent))] == [401]
+    assert memory.kept_bytes == 401
