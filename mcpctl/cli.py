@@ -36,6 +36,7 @@ COMMANDS = {
     "events": "mcpctl.commands.logs",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
+    "url": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",

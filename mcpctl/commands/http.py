@@ -1,4 +1,4 @@
-"""``mcpctl http``: whether clients reach the daemon over HTTP, and where."""
+"""``mcpctl http`` and ``mcpctl url``: whether clients reach the daemon over HTTP, and where."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def http_command() -> None:
     \b
     mcpctl http on
     mcpctl token create laptop
-    mcpctl http url
+    mcpctl url
     """
 
 
@@ -68,11 +68,11 @@ def off_command(app: App) -> int:
 @options.command("url", starts=False)
 @click.argument("server", required=False, shell_complete=completion.servers)
 def url_command(app: App, server: str | None) -> int:
-    """Print the URL of a server, or of all as one, for a client's configuration.
+    """Print the URL of a server, or of all as one, for a client.
 
     \b
-    mcpctl http url
-    mcpctl http url files
+    mcpctl url
+    mcpctl url files
     """
     from mcpd.config import edit
 
@@ -88,7 +88,7 @@ def url_command(app: App, server: str | None) -> int:
     return exits.DONE if urls else exits.NO_SERVER
 
 
-for each in (on_command, off_command, url_command):
+for each in (on_command, off_command):
     http_command.add_command(each)
 
 

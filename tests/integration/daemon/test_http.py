@@ -184,6 +184,6 @@ def test_http_on_and_off_are_typed(box: Box) -> None:
     box.fake().up()
     assert box.ctl("http", "on", "--listen", client.address).returncode == 0
     assert client.is_healthy()
-    assert box.ctl("http", "url").returncode == 4
+    assert box.ctl("url").returncode == 4
     assert box.ctl("http", "off").returncode == 0
     assert not client.is_healthy()

@@ -46,7 +46,7 @@ def test_http_is_turned_on_for_the_next_daemon(box: Box) -> None:
     told = json.loads(done.stdout)
     assert (told["listen"], told["applied"]) == (["127.0.0.1:6273"], False)
     assert json.loads(box.config.read_text())["http"] == {"listen": "127.0.0.1:6273"}
-    url = box.ctl("http", "url", "my files")
+    url = box.ctl("url", "my files")
     assert url.stdout.strip() == "http://127.0.0.1:6273/mcp/my%20files"
     assert box.ctl("http", "on", "--listen", "6273").returncode == 2
     assert box.ctl("http", "off").returncode == 0
