@@ -6,11 +6,12 @@ VENV   ?= .venv
 JOBS   ?= 2
 ROUNDS ?= 50
 REAL   ?= build/real
+CONFORMANCE ?= build/conformance
 BIN    := $(VENV)/bin
 SETUP  := $(VENV)/.setup-stamp
 
 .DEFAULT_GOAL := help
-.PHONY: drill soak size hostile help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix clean
+.PHONY: drill soak size hostile help setup fmt lint test check faults faults-prove model model-mutants demo bench stress transcripts real matrix conformance clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-13s %s\n", $$1, $$2}' Makefile
@@ -106,6 +107,19 @@ real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (download
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
 		-m real -n 0 --no-skips $(PYTEST_ARGS)
+
+# The suite needs a newer Node than many systems have, and brings it.
+$(CONFORMANCE)/.stamp: tests/conformance/package.json tests/conformance/package-lock.json
+	mkdir -p $(CONFORMANCE)
+	cp $^ $(CONFORMANCE)
+	if command -v npm >/dev/null; then \
+		npm ci --prefix $(CONFORMANCE) --ignore-scripts --no-audit --no-fund --loglevel=error && \
+		npm rebuild --prefix $(CONFORMANCE) --loglevel=error node || exit; \
+	else echo 'make: no npm here; the conformance suite will be skipped' >&2; fi
+	@touch $@
+
+conformance: setup $(CONFORMANCE)/.stamp ## the official conformance suite of npm on the HTTP front (downloads it)
+	MCPD_CONFORMANCE=$(abspath $(CONFORMANCE)) $(BIN)/python -m pytest tests/conformance -n 0 $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -62,7 +62,8 @@ def nobodys_home() -> Iterator[None]:
 
 def _is_ours(name: str) -> bool:
     ours = name.startswith(("XDG_", "MCPD_")) and not name.startswith("MCPD_TEST_")
-    return ours and name not in ("MCPD_BIN", "MCPD_REAL", "MCPD_REWRITE_TRANSCRIPTS")
+    kept = ("MCPD_BIN", "MCPD_CONFORMANCE", "MCPD_REAL", "MCPD_REWRITE_TRANSCRIPTS")
+    return ours and name not in kept
 
 
 @pytest.fixture

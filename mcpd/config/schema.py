@@ -220,10 +220,16 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions at a time; the one that is needed least makes room for a new one."""
 
     json_wait: Seconds = 5.0
-    """A response that comes sooner, with nothing before it, is JSON; otherwise a stream."""
+    """A response that comes sooner, with nothing before it, is JSON; otherwise a stream.
+
+    0: on a session always a stream.
+    """
 
     keepalive: Seconds = 15.0
     """Time between comments on a quiet stream. 0: none."""
+
+    stream_lifetime: Seconds = 0.0
+    """Time until a stream is closed that its client resumes (2025-11-25). 0: no limit."""
 
     request_timeout: Seconds = 30.0
     """Time for a request to arrive. 0: no limit."""

@@ -102,6 +102,7 @@ HTTP: Final[Mapping[str, Reader]] = {
     "max_sessions": positive,
     "json_wait": seconds,
     "keepalive": seconds,
+    "stream_lifetime": seconds,
     "request_timeout": seconds,
     "replay_events": count,
 }

@@ -73,7 +73,8 @@ class Answer:
 
     def lines(self) -> list[bytes]:
         """Return the lines up to the end of the stream."""
-        return self._response.read().splitlines()
+        with self:
+            return self._response.read().splitlines()
 
     def close(self) -> None:
         """Close the connection."""
@@ -110,9 +111,14 @@ class HttpClient:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
         return self.request("POST", target, message, {"MCP-Protocol-Version": VERSION})
 
-    def session(self, target: str = "/mcp/fake") -> HttpSession:
+    def session(
+        self,
+        target: str = "/mcp/fake",
+        version: str = VERSION,
+        capabilities: Json | None = None,
+    ) -> HttpSession:
         """Open a session."""
-        return HttpSession(self, target)
+        return HttpSession(self, target, version, capabilities or {})
 
     def is_healthy(self) -> bool:
         """Tell whether the daemon listens."""
@@ -126,15 +132,16 @@ class HttpClient:
 class HttpSession:
     """A session of a handshake revision."""
 
-    def __init__(self, client: HttpClient, target: str) -> None:
+    def __init__(self, client: HttpClient, target: str, version: str, capabilities: Json) -> None:
         self.client = client
         self.target = target
         self.headers: dict[str, str] = {}
-        params = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "tests"}}
+        offered = {"protocolVersion": version, "capabilities": capabilities}
+        params = {**offered, "clientInfo": {"name": "tests"}}
         answer = self.post("initialize", params)
         ident = answer.headers["Mcp-Session-Id"]
         answer.message()
-        self.headers = {"Mcp-Session-Id": ident, "MCP-Protocol-Version": VERSION}
+        self.headers = {"Mcp-Session-Id": ident, "MCP-Protocol-Version": version}
         self.notify("notifications/initialized")
 
     def post(self, method: str, params: Json | None = None) -> Answer:
@@ -144,7 +151,13 @@ class HttpSession:
 
     def notify(self, method: str) -> None:
         """Send a notification."""
-        message = {"jsonrpc": "2.0", "method": method}
+        self._tell({"jsonrpc": "2.0", "method": method})
+
+    def respond(self, ident: Any, result: Json) -> None:
+        """Answer a question of the server."""
+        self._tell({"jsonrpc": "2.0", "id": ident, "result": result})
+
+    def _tell(self, message: Json) -> None:
         with self.client.request("POST", self.target, message, self.headers) as answer:
             assert answer.status == 202
 
@@ -157,11 +170,12 @@ class HttpSession:
         said: str = self.call(tool, **arguments)["result"]["content"][0]["text"]
         return said
 
-    def listen(self) -> Answer:
-        """Open the stream of what belongs to no request."""
-        return self.client.request(
-            "GET", self.target, None, {**self.headers, "Accept": "text/event-stream"}
-        )
+    def listen(self, after: str | None = None) -> Answer:
+        """Open the stream of what belongs to no request, or the one that an event is of."""
+        headers = {**self.headers, "Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = after
+        return self.client.request("GET", self.target, None, headers)
 
 
 def token(box: Box, name: str = "tests", *flags: str) -> str:

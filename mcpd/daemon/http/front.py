@@ -209,6 +209,7 @@ def settings_of(http: HttpConfig, daemon: DaemonConfig) -> HttpSettings:
         max_sessions=http.max_sessions,
         json_wait=http.json_wait,
         keepalive=http.keepalive,
+        stream_lifetime=http.stream_lifetime,
         request_timeout=http.request_timeout,
         replay_events=http.replay_events,
         max_request_bytes=daemon.max_request_bytes,

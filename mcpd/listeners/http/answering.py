@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from msgspec import UNSET
@@ -12,7 +13,7 @@ from mcpd.core.wire import envelope
 from mcpd.listeners.http.exchange import Exchange, Pairs
 from mcpd.listeners.http.guards import Accepted
 from mcpd.listeners.http.keepalive import Keepalive
-from mcpd.listeners.http.streams import Event, Outbox, Queued
+from mcpd.listeners.http.streams import Event, Outbox, Queued, retry
 
 _ERROR_BYTES: Final = 65536
 """The longest response that is looked into for the code of an error."""
@@ -27,7 +28,7 @@ def always_ok(_code: int) -> int:
 
 
 class Manner(NamedTuple):
-    """How a request is answered. ``json_wait`` is in seconds."""
+    """How a request is answered. Times are in seconds."""
 
     accepted: Accepted
     json_wait: float
@@ -35,6 +36,9 @@ class Manner(NamedTuple):
     headers: Pairs = ()
     prime: Callable[[], bytes] | None = None
     """Returns the event that a stream begins with."""
+
+    lifetime: float = 0.0
+    """How long a stream is open at most; its client comes back for the rest. 0: no limit."""
 
 
 async def answer(exchange: Exchange, outbox: Outbox, manner: Manner, keepalive: Keepalive) -> bool:
@@ -89,13 +93,26 @@ async def _stream(
     await exchange.start_stream(manner.headers)
     if manner.prime is not None:
         await exchange.write(manner.prime())
-    with keepalive.watching(outbox):
+    with keepalive.watching(outbox), _closing(outbox, manner.lifetime):
         queued = first or await outbox.get()
         while queued is not None:
             keepalive.written(outbox)
             await exchange.write(queued if isinstance(queued, bytes) else queued.written())
             queued = await outbox.get()
     await exchange.end_stream()
+
+
+@contextlib.contextmanager
+def _closing(outbox: Outbox, lifetime: float) -> Iterator[None]:
+    """Close a connection, saying when to come back, if the block takes longer than ``lifetime``."""
+    if lifetime <= 0:
+        yield
+        return
+    timer = asyncio.get_running_loop().call_later(lifetime, outbox.close, retry())
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _error_code(line: bytes) -> int | None:

@@ -26,8 +26,9 @@ SESSION: Final = "mcp-session-id"
 LAST_EVENT: Final = "last-event-id"
 
 PRIMES: Final = "2025-11-25"
-"""The first revision whose clients take an event without data."""
+"""The first revision whose clients take an event without data, and come back to a closed stream."""
 
+_STREAM_ALONE: Final = Accepted("text/event-stream")
 _SWEEP_S: Final = 30.0
 _NO_SESSION: Final = "there is no such session: send initialize again"
 
@@ -151,17 +152,21 @@ class LegacyFront:
                 self.end(session, "nothing was accepted")
             return
         settings = self._settings()
+        if settings.json_wait <= 0 and accepted.stream:
+            accepted = _STREAM_ALONE
         outbox = Outbox(settings.max_outbox_bytes, session.share)
         stream = session.begin(keys, outbox, ident)
         exchange.when_lost(outbox.drop)
         self._take(session, body)
         if session.has_failed and headers is not None:
             headers = []
+        primes = _primes(session)
         manner = Manner(
             accepted,
             settings.json_wait,
             headers=headers or (),
-            prime=stream.prime if _primes(session) else None,
+            prime=stream.prime if primes else None,
+            lifetime=settings.stream_lifetime if primes else 0.0,
         )
         with _Open(self, session):
             was_json = await answer(exchange, outbox, manner, self._keepalive)
@@ -189,14 +194,20 @@ class LegacyFront:
                 await exchange.reply_json(404, {"error": "Unknown Event"})
                 return
             stream, after = resumed, event.number if event.life == self._life else None
-        outbox = Outbox(self._settings().max_outbox_bytes, session.share)
+        settings = self._settings()
+        outbox = Outbox(settings.max_outbox_bytes, session.share)
         exchange.when_lost(outbox.drop, outbox.drop)
         stream.attach(outbox, after)
         if stream.ended_at is not None:
             stream.detach(outbox)
             outbox.close()
-        prime = stream.prime if last is None and _primes(session) else None
-        manner = Manner(Accepted("text/event-stream"), 0.0, prime=prime)
+        primes = _primes(session)
+        manner = Manner(
+            _STREAM_ALONE,
+            0.0,
+            prime=stream.prime if last is None and primes else None,
+            lifetime=settings.stream_lifetime if primes else 0.0,
+        )
         with _Open(self, session):
             await answer(exchange, outbox, manner, self._keepalive)
         stream.detach(outbox)

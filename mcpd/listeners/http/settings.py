@@ -16,6 +16,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_sessions: int = 1000
     json_wait: float = 5.0
     keepalive: float = 15.0
+    stream_lifetime: float = 0.0
     request_timeout: float = 30.0
     replay_events: int = 256
     max_request_bytes: int = 9437184

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 from pathlib import Path
@@ -96,6 +97,51 @@ def test_a_drain_ends_streams_and_says_when_to_come_back(box: Box) -> None:
     with client.session().listen() as stream:
         assert box.down() == 0
         assert any(line.startswith(b"retry:") for line in stream.lines())
+
+
+def test_a_stream_ends_after_its_lifetime_and_its_client_comes_back(box: Box) -> None:
+    """
+    What a proxy would cut is closed before, and the call goes on meanwhile (2025-11-25,
+    basic/transports, "Sending Messages to the Server").
+    """
+    client = turned_on(box.fake(), json_wait=0, stream_lifetime=0.2)
+    session = client.session(version="2025-11-25", capabilities={"elicitation": {}})
+    asked = {"name": "ask", "arguments": {"question": "who?"}}
+    lines = session.post("tools/call", asked).lines()
+    while not (questions := [line for line in lines if b'"elicitation/create"' in line]):
+        assert lines[-2].startswith(b"retry:"), "closed on purpose"
+        lines += session.listen(last_id(lines)).lines()
+    assert lines[-2].startswith(b"retry:")
+    question = json.loads(questions[0].removeprefix(b"data: "))
+    session.respond(question["id"], {"action": "accept", "content": {"answer": "me"}})
+    found = session.listen(last_id(lines)).message()
+    assert "me" in found["result"]["content"][0]["text"]
+
+
+def last_id(lines: list[bytes]) -> str:
+    return [line for line in lines if line.startswith(b"id: ")][-1].removeprefix(b"id: ").decode()
+
+
+def test_a_client_that_cannot_come_back_keeps_its_stream(box: Box) -> None:
+    """
+    Before 2025-11-25 a stream lasts until its response.
+    """
+    client = turned_on(box.fake(), json_wait=0, stream_lifetime=0.1)
+    session = client.session(version="2025-06-18")
+    assert session.text("sleep", ms=500) == "slept 500"
+
+
+def test_without_json_wait_all_is_streamed_on_a_session(box: Box) -> None:
+    """
+    Also what the daemon knows already: lists. A request without a session keeps its status.
+    """
+    client = turned_on(box.fake(), json_wait=0)
+    session = client.session()
+    for _ in range(2):
+        with session.post("tools/list") as answer:
+            assert answer.headers.get_content_type() == "text/event-stream"
+    with client.rpc("resources/read", {}) as answer:
+        assert answer.status == 400
 
 
 def test_an_address_in_use_is_named_and_everything_else_goes_on(box: Box) -> None:
