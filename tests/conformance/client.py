@@ -29,7 +29,7 @@ STATELESS: Final = "2026-07-28"
 DOCUMENT: Final = "https://conformance-test.local/client-metadata.json"
 """What the suite takes for the metadata document of the client. Nobody fetches it."""
 
-CAPABILITIES: Final[Json] = {"elicitation": {"applyDefaults": True}}
+CAPABILITIES: Final[Json] = {"elicitation": {"applyDefaults": True}, "roots": {}, "sampling": {}}
 
 
 class Person:
@@ -126,6 +126,12 @@ def lists(person: Person, _: Json) -> None:
     person.tools()
 
 
+def discovers(person: Person, _: Json) -> None:
+    """Ask what the server has; ``tools/list`` does not reach one that says it has no tools."""
+    if "tools" in person.request("server/discover")["capabilities"]:
+        person.tools()
+
+
 def calls_the_first(person: Person, _: Json) -> None:
     for tool in person.tools()[:1]:
         person.call(tool["name"], arguments={"a": 2, "b": 3})
@@ -185,7 +191,7 @@ WORK: Final[dict[str, Work]] = {
     "tools_call": calls_the_first,
     "elicitation-sep1034-client-defaults": calls_the_first,
     "sse-retry": calls_the_first,
-    "request-metadata": lists,
+    "request-metadata": discovers,
     "http-standard-headers": uses_everything,
     "http-custom-headers": calls_as_told,
     "http-invalid-tool-headers": calls_everything,
@@ -240,7 +246,7 @@ def main() -> None:
         signal.alarm(int(scaled(WORK_S)))
         box = Box()
         box.env["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"
-        entry: Json = {"url": url}
+        entry: Json = {"url": url, "roots": [box.root.as_uri()]}
         if scenario.startswith("auth/"):
             entry["auth"] = auth_of(scenario, context, box.root)
         box.servers["suite"] = entry
