@@ -141,7 +141,7 @@ def calls_everything(person: Person, _: Json) -> None:
     """Use every tool, resource and prompt that is listed."""
     for tool in person.tools():
         fields = tool["inputSchema"].get("properties", {})
-        person.call(tool["name"], arguments={name: "us west" for name in fields})
+        person.call(tool["name"], arguments=dict.fromkeys(fields, "us west"))
 
 
 def uses_everything(person: Person, context: Json) -> None:

@@ -109,9 +109,7 @@ def test_a_modern_error_is_no_reason_to_initialize(refusal: bytes) -> None:
     assert found.verdict is None
 
 
-@pytest.mark.parametrize(
-    ("era", "verdict"), [(None, None), (None, Era.MODERN), (Era.MODERN, None)]
-)
+@pytest.mark.parametrize(("era", "verdict"), [(None, None), (None, Era.MODERN), (Era.MODERN, None)])
 def test_discover_is_repeated_once_where_its_version_is_refused_and_named(
     era: Era | None, verdict: Era | None
 ) -> None:
