@@ -66,7 +66,7 @@ class Asked:
         self.reply(status, json.dumps(message).encode(), "application/json", **headers)
 
     def result(self, result: Json, **headers: str) -> None:
-        self.json({"jsonrpc": "2.0", "id": self.message["id"], "result": result}, **headers)
+        self.json({"jsonrpc": "2.0", "id": self.message["id"], "result": result}, 200, **headers)
 
     def text(self, value: str) -> None:
         self.result(text_of(value))
