@@ -124,7 +124,7 @@ $(CONFORMANCE)/.stamp: tests/conformance/package.json tests/conformance/package-
 	else echo 'make: no npm here; the conformance suite will be skipped' >&2; fi
 	@touch $@
 
-conformance: setup $(CONFORMANCE)/.stamp ## the official conformance suite of npm on the HTTP front (downloads it)
+conformance: setup $(CONFORMANCE)/.stamp ## the official conformance suite of npm, as server and as client (downloads it)
 	MCPD_CONFORMANCE=$(abspath $(CONFORMANCE)) $(BIN)/python -m pytest tests/conformance -n 0 $(PYTEST_ARGS)
 
 clean: ## remove what the targets above made

@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.suite import Check, Found, Run, Suite, differences, runs
+from tests.conformance.suite import (
+    BASELINE,
+    CLIENT_BASELINE,
+    Check,
+    Found,
+    Run,
+    Suite,
+    differences,
+    runs,
+)
 
 WARNS = Check("polling", "retry", "WARNING")
 FAILS = Check("tasks", "cancel", "FAILURE")
 
 
 def run(*expected: tuple[Check, int], passes: int = 2) -> Run:
-    return Run("a run", ["--suite", "all"], "legacy", {}, passes, list(expected))
+    return Run("a run", ["--suite", "all"], passes, list(expected))
 
 
 def found(*others: Check, passed: int = 2, exit_status: int = 0) -> Found:
@@ -43,9 +52,10 @@ def test_each_difference_is_named(expected: Run, came: Found, word: str) -> None
 
 
 def test_every_line_of_the_baseline_has_a_reason(tmp_path: Path) -> None:
-    assert len({each.name for each in runs()}) == len(runs())
+    for baseline in (BASELINE, CLIENT_BASELINE):
+        assert len({each.name for each in runs(baseline)}) == len(runs(baseline))
     entry = '[[run.expected]]\nscenario = "s"\ncheck = "c"\nstatus = "FAILURE"\nreason = ""\n'
-    head = '[[run]]\nname = "n"\narguments = []\nera = "legacy"\npasses = 1\n'
+    head = '[[run]]\nname = "n"\narguments = []\npasses = 1\n'
     (tmp_path / "baseline.toml").write_text(head + entry)
     with pytest.raises(AssertionError, match="no reason"):
         runs(tmp_path / "baseline.toml")
@@ -67,8 +77,27 @@ def test_checks_are_read_from_what_the_suite_writes(tmp_path: Path) -> None:
     node.parent.mkdir(parents=True)
     node.write_text("#!/bin/sh\necho as it is\nexit 1\n")
     node.chmod(0o700)
-    came = Suite(tmp_path).run("http://127.0.0.1:1/mcp", [], results, 10)
+    came = Suite(tmp_path).of_server("http://127.0.0.1:1/mcp", [], results, 10)
     assert (came.exit_status, came.passed, came.output) == (1, 1, "as it is\n")
     warned, cut = (check for check, _ in sorted(came.others, reverse=True))
     assert warned == Check("server-sse-polling", "b", "WARNING")
     assert cut == Check("ping", "ping", "FAILURE")
+
+
+def test_scenarios_of_clients_are_in_folders(tmp_path: Path) -> None:
+    node = tmp_path / "node" / "bin" / "node"
+    node.parent.mkdir(parents=True)
+    node.write_text('#!/bin/sh\necho "$4"\n')
+    node.chmod(0o700)
+    results = tmp_path / "results"
+    for name in ("auth/basic-2026-01-02T03-04-05-678Z", "initialize-2026-01-02T03-04-05-678Z"):
+        (results / name).mkdir(parents=True)
+    came = Suite(tmp_path).of_client("a client", [], results, 10)
+    assert came.output == "a client\n"
+    assert {str(check) for check, _ in came.others} == {
+        "auth/basic: auth/basic: FAILURE",
+        "initialize: initialize: FAILURE",
+    }
+    (results / "auth" / "other").mkdir()
+    with pytest.raises(AssertionError, match="other has no result"):
+        Suite(tmp_path).of_client("a client", [], results, 10)

@@ -250,7 +250,7 @@ class Calls(Process):
         method = leg.method.name
         if not (self.is_modern or leg.method.route is Route.DISCOVER):
             return Routing(method)
-        name = leg.name if method in NAMED else None
+        name = _named(leg)
         tool = None if leg.tool is None else self.find_tool(leg.tool)
         if tool is None or leg.params is None or b"x-mcp-header" not in tool.raw:
             return Routing(method, NEWEST_MODERN, name)
@@ -364,6 +364,15 @@ class Calls(Process):
         for waiter in waiters:
             waiter(failure)
         self.usage.mark_idle()
+
+
+def _named(leg: UpstreamRequest) -> str | None:
+    """Return what ``Mcp-Name`` repeats of a request."""
+    member = NAMED.get(leg.method.name)
+    if member is None or leg.tool is not None:
+        return leg.tool
+    found = None if leg.params is None else envelope.params_of(leg.params)
+    return None if found is None else envelope.text(getattr(found, member))
 
 
 def _is_error(leg: UpstreamRequest, result: Raw, frame: Frame) -> bool:

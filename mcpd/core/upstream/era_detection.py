@@ -12,8 +12,9 @@ a probe if it is not::
 
 No arrow leads back, so that finding the era takes at most four processes. A server that refuses
 ``initialize`` for another reason is offered less (see ``core.mcp.offer``): the same process, or a
-new one where that ends. Source: MCP 2026-07-28, basic/transports/stdio; Python SDK servers up to
-1.8.1 die of the probe.
+new one where that ends. A server that refuses ``server/discover`` and names its revision as one
+that it supports is asked once more. Source: MCP 2026-07-28, basic/transports/stdio and
+basic/versioning; Python SDK servers up to 1.8.1 die of the probe.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class EraDetection:
         self._capabilities = capabilities
         self._offers = Offers(capabilities)
         self._has_restarted = False  # with the offer that is made
+        self._has_repeated = False  # `server/discover`, to a server that named its revision
         if era is not None:
             self._step, self._era = Step.GIVEN, era
         elif verdict is not None:
@@ -154,6 +156,9 @@ class EraDetection:
         else:
             why = f"{self._server} answered the handshake with an error: {self._said(error)}"
             names_modern = _is_modern_error(error, of_initialize=self._era is Era.LEGACY)
+        if self._era is Era.MODERN and _names_modern(error) and not self._has_repeated:
+            self._has_repeated = True
+            return self.up()
         match self._step:
             case Step.RECALLED if self._era is Era.LEGACY:
                 return self._again(Step.PROBE, why)
@@ -216,11 +221,15 @@ def _is_modern_error(error: Raw | bytes | None, *, of_initialize: bool) -> bool:
 
     Servers of old use all codes there are, so to ``server/discover`` the code alone is no proof.
     """
-    supported = supported_versions(error)
-    if any(version in MODERN for version in supported):
+    if _names_modern(error):
         return True
     members = (envelope.object_of(error) if error is not None else None) or {}
     code = bytes(members.get("code", Raw(b"null")))
     if code == b"%d" % codes.UNSUPPORTED_VERSION:
-        return of_initialize and not supported
+        return of_initialize and not supported_versions(error)
     return code in _MODERN_CODES
+
+
+def _names_modern(error: Raw | bytes | None) -> bool:
+    """Tell whether an error names a modern revision of ours as one that the server supports."""
+    return any(version in MODERN for version in supported_versions(error))

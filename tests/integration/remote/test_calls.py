@@ -61,6 +61,29 @@ async def test_what_headers_repeat_of_a_modern_request(far, server):
     assert call.params["_meta"][META + "protocolVersion"] == MODERN
 
 
+@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+async def test_headers_name_the_task(far, server, method):
+    """
+    As the extension for tasks has it (SEP-2663); servers refuse a request without it.
+    """
+    server.era = "modern"
+    extensions = {META + "tasks": {}}
+    said = {"supportedVersions": [MODERN], "resultType": "complete"}
+    capabilities = {"extensions": extensions}
+    server.on["server/discover"] = lambda asked: asked.result(
+        {**said, "capabilities": capabilities}
+    )
+    server.on[method] = lambda asked: asked.result({"resultType": "complete"})
+    client = Client(far)
+    await client.request("mcpd/attach", server="far")
+    meta = {META + "protocolVersion": MODERN, META + "clientCapabilities": capabilities}
+    await client.request("server/discover", _meta=meta)
+    answer = await client.request(method, taskId="grün 7", _meta=meta)
+    assert "result" in answer, answer
+    (asked,) = server.seen(method)
+    assert asked.headers["mcp-name"] == "=?base64?Z3LDvG4gNw==?="
+
+
 async def test_a_modern_request_is_cancelled_by_closing_its_response(far, server):
     server.era, gone = "modern", asyncio.Event()
 

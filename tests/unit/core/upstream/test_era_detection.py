@@ -103,10 +103,24 @@ def test_any_other_answer_means_initialize_on_the_same_process(
 )
 def test_a_modern_error_is_no_reason_to_initialize(refusal: bytes) -> None:
     found = probed()
-    move = found.answered(None, refusal)
+    move = until_refused(found, refusal)
     assert isinstance(move, Refuse)
     assert "with an error" in move.message and "echo" in move.message
     assert found.verdict is None
+
+
+@pytest.mark.parametrize(("era", "verdict"), [(None, None), (None, Era.MODERN), (Era.MODERN, None)])
+def test_discover_is_repeated_once_where_its_version_is_refused_and_named(
+    era: Era | None, verdict: Era | None
+) -> None:
+    named = error(-32022, supported=["2026-07-28"], requested="2026-07-28")
+    found = opening(era, verdict)
+    asked = found.up()
+    assert found.answered(None, named) == asked and asked.era is Era.MODERN
+    assert isinstance(found.answered(None, named), Refuse)
+    again = opening(era, verdict)
+    again.answered(None, named)
+    assert isinstance(again.answered(DISCOVERED, None), Use)
 
 
 def test_silence_means_a_new_process_and_initialize_first() -> None:
