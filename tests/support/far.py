@@ -72,9 +72,10 @@ class Client:
 class Far:
     """A daemon with the server ``far`` in its configuration."""
 
-    def __init__(self, folder: Path, entry: Json) -> None:
+    def __init__(self, folder: Path, entry: Json, settings: Json | None = None) -> None:
         config = folder / "mcpd.json"
-        config.write_text(json.dumps({"mcpServers": {"far": {"restart": QUICK, **entry}}}))
+        servers = {"far": {"restart": QUICK, **entry}}
+        config.write_text(json.dumps({"daemon": settings or {}, "mcpServers": servers}))
         config.chmod(0o600)
         path = str(folder / "mcpd.sock")
         self._lock = lock = DaemonLock.acquire(f"{path}.lock")

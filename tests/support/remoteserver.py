@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -99,8 +100,9 @@ Handler = Callable[[Asked], Awaitable[None] | None]
 class RemoteServer:
     """The server; ``start`` makes it listen."""
 
-    def __init__(self, era: str = "legacy") -> None:
+    def __init__(self, era: str = "legacy", tls: ssl.SSLContext | None = None) -> None:
         self.era = era
+        self.tls = tls
         self.asked: list[Asked] = []
         self.on: dict[str, Handler] = {}
         self.sessions: set[str] = set()
@@ -124,7 +126,7 @@ class RemoteServer:
         self.port = 0
 
     async def start(self) -> RemoteServer:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -143,7 +145,8 @@ class RemoteServer:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/mcp"
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}/mcp"
 
     def seen(self, what: str) -> list[Asked]:
         return [each for each in self.asked if what in _names(each)]

@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import ssl
+import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
@@ -37,6 +38,9 @@ UNACKNOWLEDGED_S: Final = 15.0
 PROBE_AFTER_S: Final = 30
 """After which the system asks whether the other end of a quiet connection is there."""
 
+SLEPT_S: Final = 1.0
+"""After a sleep of the machine of this length, connections that nobody used are not used again."""
+
 READ_BUFFER_BYTES: Final = 256 * 1024
 MOST_REDIRECTS: Final = 5
 HEAD_LINE_BYTES: Final = 64 * 1024
@@ -44,6 +48,8 @@ HEAD_LINE_BYTES: Final = 64 * 1024
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _KEEPING: Final = (307, 308)
 """Redirects that keep method and body."""
+
+_WITH_SLEEP: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -190,15 +196,18 @@ class HttpClient:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Keeps connections, and hands out none that the server has closed meanwhile."""
+    """Keeps connections, and hands out none that was closed or that the machine has slept over."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._known: set[int] = set()
-        """Connections that were used before, by the identity of their protocols."""
+        self._slept_s = _slept_s()
 
     async def connect(self, *args: Any, **kwargs: Any) -> aiohttp.connector.Connection:
         """Return a connection, a new one or one that was kept."""
+        slept = _slept_s()
+        if slept - self._slept_s > SLEPT_S:
+            self.drop_idle()
+        self._slept_s = slept
         while True:
             connection = await super().connect(*args, **kwargs)
             protocol = connection.protocol
@@ -217,6 +226,14 @@ class _Connector(aiohttp.TCPConnector):
         for kept in list(self._conns.values()):
             for protocol, _ in kept:
                 protocol.close()
+
+
+def _slept_s() -> float:
+    """Return the seconds that the machine has slept; only differences count.
+
+    The monotonic clock leaves them out, and with it the time for which a connection is kept.
+    """
+    return time.clock_gettime(_WITH_SLEEP) - time.monotonic()
 
 
 def _has_ended(transport: asyncio.Transport | None) -> bool:

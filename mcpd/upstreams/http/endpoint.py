@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -29,6 +30,9 @@ WAIT_MOST_S: Final = 3600.0
 _REFUSALS: Final = 2
 """How often one request is authorised again."""
 
+_REMEMBERED: Final = 4
+"""How many tokens are masked: an answer may repeat one that was renewed since it was sent."""
+
 _WAITING: Final = (429, 503)
 
 
@@ -49,8 +53,8 @@ class Endpoint:
         self.waits: dict[object, str] = {}
         """What is waited for before a request is sent again, as ``status`` shows it."""
         self.authorizer = authorizer
-        self._credentials: dict[str, str] = {}
-        """The headers that authorised the last request."""
+        self._sent: deque[dict[str, str]] = deque(maxlen=_REMEMBERED)
+        """The different headers that authorised the last requests."""
         self._remote = spec.remote
         self._client = client
 
@@ -106,7 +110,9 @@ class Endpoint:
         tries = refusals = 0
         loop = asyncio.get_running_loop()
         while True:
-            credentials = self._credentials = await self.authorizer.headers()
+            credentials = await self.authorizer.headers()
+            if credentials not in self._sent:
+                self._sent.append(credentials)
             begun = loop.time()
             try:
                 response, url = await self._client.request(
@@ -149,7 +155,8 @@ class Endpoint:
 
     def masked(self, text: str) -> str:
         """Return what a server said without the credentials that it was sent, which it may echo."""
-        words = {word for value in self._credentials.values() for word in value.split()}
+        values = [value for sent in self._sent for value in sent.values()]
+        words = {word for value in values for word in value.split()}
         return Redactor({*words, self.session_id}).mask(text)
 
     def is_session_lost(self, response: Response) -> bool:

@@ -208,6 +208,8 @@ class Exchange:
                 if in_vain > RESUMES_MOST:
                     raise problem from again
                 continue
+            except (CannotAuthorize, Unauthorized) as refusal:
+                raise problem from refusal  # the next request will say so
             if response.status == 200 and response.type.is_stream:
                 return response
             response.close()
@@ -236,8 +238,9 @@ class Exchange:
         """Handle a status that is no success: there may be an answer in it nevertheless."""
         server, status = self._endpoint.server, response.status
         body = await response.beginning(ERROR_BODY_BYTES)
-        text = bodies.to_utf8(body, response.type.charset)
-        error = bodies.error_with_id(text, self.wire_id) if text else None
+        text = bytes(bodies.to_utf8(body, response.type.charset)).decode("utf-8", "replace")
+        said = self._endpoint.masked(text)
+        error = bodies.error_with_id(said.encode(), self.wire_id) if said else None
         if error is not None:
             self._channel.deliver(error)
             self._channel.failed(self.wire_id, failures.answered_with(server, status, ""))
@@ -250,10 +253,7 @@ class Exchange:
             if await self._channel.fall_back():
                 await self._run()
                 return
-        said = ""
-        if response.type.is_text:
-            said = self._endpoint.masked(bytes(text).decode("utf-8", "replace"))
-            said = said[: failures.EXCERPT_CHARACTERS]
+        said = said[: failures.EXCERPT_CHARACTERS] if response.type.is_text else ""
         if self._channel.old is not None:
             said = f"{self._channel.old.describe()} {said}"
         failure = failures.answered_with(server, status, " ".join(said.split()))

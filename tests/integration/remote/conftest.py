@@ -23,8 +23,8 @@ async def server() -> AsyncIterator[RemoteServer]:
 async def make(tmp_path: Path, server: RemoteServer) -> AsyncIterator[Any]:
     made: list[Far] = []
 
-    def make_one(**entry: Any) -> Far:
-        made.append(Far(tmp_path, {"url": server.url, **entry}))
+    def make_one(settings: Any = None, **entry: Any) -> Far:
+        made.append(Far(tmp_path, {"url": server.url, **entry}, settings))
         return made[-1]
 
     yield make_one

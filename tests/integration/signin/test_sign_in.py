@@ -11,6 +11,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcpd.core import facts
@@ -383,3 +384,82 @@ async def test_a_sign_in_ends_with_the_daemon(home: Home, auth: FakeAuth) -> Non
     await home.signins.close()
     await wait_until_async(lambda: not is_alive(pid), 5, what="its end")
     assert isinstance(await login.outcome, Failure)
+
+
+@pytest.mark.parametrize("path", ["/other", "/mcp/below", "/MCP"])
+async def test_a_resource_beside_ours_is_refused(home: Home, auth: FakeAuth, path: str) -> None:
+    """
+    The document of another server of the same host; both addresses are told.
+    """
+    auth.prm["resource"] = auth.origin + path
+    await home.failure()
+    why = await refusal(home)
+    assert auth.origin + path in why and auth.url in why and auth.authorizations == []
+
+
+@pytest.mark.parametrize("path", ["", "/"])
+async def test_the_resource_may_be_above_ours_and_is_sent_as_it_is(
+    home: Home, auth: FakeAuth, path: str
+) -> None:
+    auth.prm["resource"] = auth.origin + path
+    await home.failure()
+    found = await sign_in(home)
+    auth.expire()
+    await home.request()
+    sent = {form["resource"] for form in (*auth.authorizations, *auth.grants)}
+    assert sent == {found.resource} and found.resource.rstrip("/") == auth.origin
+
+
+async def test_a_resource_that_the_authorization_server_does_not_know(
+    home: Home, auth: FakeAuth
+) -> None:
+    auth.faults = [lambda: (400, b'{"error": "invalid_target"}')]
+    await home.failure()
+    assert "invalid_target" in await refusal(home) and len(auth.grants) == 1
+
+
+async def test_metadata_of_another_origin_must_be_about_the_server(
+    home: Home, auth: FakeAuth
+) -> None:
+    """
+    The challenge comes from the server, and may name any address.
+    """
+    with FakeAuth() as other:
+        other.prm["resource"] = f"{other.origin}/mcp"
+        auth.has_prm = False
+        headers = await home.authorizer.headers()
+        challenge = f'Bearer resource_metadata="{other.origin}{other.prm_path}"'
+        with pytest.raises(CannotAuthorize):
+            await home.authorizer.refused(headers, Refused(401, challenge))
+        assert other.origin in await refusal(home)
+        assert other.authorizations == [] and other.registrations == []
+
+
+async def test_all_requests_go_through_the_proxy(home: Home, auth: FakeAuth) -> None:
+    asked: list[str] = []
+
+    async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readline()).decode().split()[1])
+        writer.write(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(proxy, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    await home.signed_in()
+    auth.expire()
+    home.remote = msgspec.structs.replace(home.remote, proxy=f"http://127.0.0.1:{port}")
+    await home.failure()
+    await refusal(home)
+    server.close()
+    assert asked[0] == f"{auth.origin}/token" and len(asked) > 2 and auth.paths == []
+    assert all(each.startswith(auth.origin) for each in asked)
+
+
+async def test_a_refresh_token_is_asked_for_where_there_is_a_scope_for_it(
+    home: Home, auth: FakeAuth
+) -> None:
+    auth.metadata["scopes_supported"] = ["read", "offline_access"]
+    await home.failure()
+    await sign_in(home)
+    [asked] = auth.authorizations
+    assert (asked["scope"], asked["prompt"]) == ("read offline_access", "consent")
