@@ -25,6 +25,9 @@ JSON_ONLY: Final = {
     "ask_back": "an answer in JSON has no questions before it",
     "log": "an answer in JSON has no messages before it",
 }
+LOGS_APART: Final = {
+    "log": "its messages go to the stream of the session, and can come after the answer"
+}
 EACH_ITS_OWN: Final = {"change": "each request has a server of its own, with tools of its own"}
 
 
@@ -44,6 +47,8 @@ class Remote:
     """What its entry has besides the URL."""
     lacks: Mapping[str, str] = field(default_factory=dict)
     """What it cannot do for its transport, and why."""
+    lacks_for_modern: Mapping[str, str] = field(default_factory=dict)
+    """What it cannot do for modern clients besides, and why."""
 
     @property
     def path(self) -> str:
@@ -54,6 +59,10 @@ class Remote:
     def server(self) -> Server:
         """The server."""
         return SERVERS[self.name]
+
+    def left_out(self, client: Client) -> dict[str, str]:
+        """Return what its transport takes away from a client."""
+        return {**self.lacks, **(self.lacks_for_modern if client.is_modern else {})}
 
     @property
     def direct(self) -> Client:
@@ -106,8 +115,12 @@ REMOTES: Final = {
         _PYTHON2, "stateless", "python-2.3-legacy", **_AS_LEGACY, lacks=STATELESS
     ),
     "python-2.3 sse": Remote(_PYTHON2, "sse", "python-2.3-legacy"),
-    "typescript-1.32 stateful": Remote(_TYPESCRIPT1, "stateful", _TYPESCRIPT1),
-    "typescript-1.32 stateless": Remote(_TYPESCRIPT1, "stateless", _TYPESCRIPT1, lacks=STATELESS),
+    "typescript-1.32 stateful": Remote(
+        _TYPESCRIPT1, "stateful", _TYPESCRIPT1, lacks_for_modern=LOGS_APART
+    ),
+    "typescript-1.32 stateless": Remote(
+        _TYPESCRIPT1, "stateless", _TYPESCRIPT1, lacks={**STATELESS, **LOGS_APART}
+    ),
     "typescript-1.32 json": Remote(_TYPESCRIPT1, "json", _TYPESCRIPT1, lacks=JSON_ONLY),
     "typescript-1.32 sse": Remote(_TYPESCRIPT1, "sse", _TYPESCRIPT1),
     "typescript-2.4 stateful": Remote(_TYPESCRIPT2, "stateful", "typescript-2.4-legacy"),

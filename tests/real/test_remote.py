@@ -8,23 +8,27 @@ import re
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from tests.real.calling import masked
+from tests.real.calling import answer, masked
 from tests.real.cells import Cell, check
 from tests.real.matrix import cannot
-from tests.real.peers import CLIENTS, HERE, LEGACY, MODERN, Client, environment
-from tests.real.remotes import REMOTES, Remote
-from tests.real.servers import Call
+from tests.real.peers import CLIENTS, MODERN, Client, environment
+from tests.real.remotes import REMOTES
+from tests.real.servers import CAPABILITIES, Call, Server
+from tests.real.test_servers import introduced, lists
 from tests.support.daemon import Box, Peer, RpcError, binary
 from tests.support.waiting import scaled, wait_until
 
 Json = dict[str, Any]
 
 SESSIONS: Final = 20
+TIMES: Final = 50
+"""Questions to each of two clients."""
 FLEETING: Final = r"\d{1,2}:\d\d:\d\d [AP]M|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 """In texts: the time, and the id of a session."""
 
@@ -41,12 +45,13 @@ class House:
         self.box, self.real, self.stack = box, real, stack
         self.ports: dict[str, int] = {}
         self.running: set[str] = set()
-        with contextlib.ExitStack() as held:
-            for name, remote in REMOTES.items():
-                free = held.enter_context(socket.socket())
-                free.bind(("127.0.0.1", 0))
-                self.ports[name] = free.getsockname()[1]
-                box.servers[name.replace(" ", "-")] = {"url": self.url(name), **remote.entry}
+        for name, remote in REMOTES.items():
+            # Kept until the end, so that no connection takes the port before the server starts.
+            held = stack.enter_context(socket.socket())
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            held.bind(("127.0.0.1", 0))
+            self.ports[name] = held.getsockname()[1]
+            box.servers[name.replace(" ", "-")] = {"url": self.url(name), **remote.entry}
         box.up()
 
     def url(self, name: str) -> str:
@@ -149,7 +154,9 @@ def test_twenty_sessions_get_what_a_direct_client_gets(name: str, house: House) 
             "modern" if remote.era == MODERN else "legacy",
         )
         assert (now["generation"], now["restarts"], now["last_error"]) == (1, 0, None)
-        assert now["protocol_version"] == (MODERN if remote.era == MODERN else remote.server.speaks[0])
+        assert now["protocol_version"] == (
+            MODERN if remote.era == MODERN else remote.server.speaks[0]
+        )
         assert now["transport"] == ("sse" if remote.way == "sse" else "http")
 
 
@@ -175,7 +182,57 @@ def test_a_client_uses_a_server_by_its_entry(client: str, name: str, house: Hous
     """
     entry, remote = house.has(name), REMOTES[name]
     modern = remote.era == MODERN
-    cell = Cell(client, CLIENTS[client], remote.name, remote.server, modern, True, remote.lacks)
-    got = house.run(cell.client, [binary("mcpctl"), "connect", entry], cell.asked())
+    chosen = CLIENTS[client]
+    left_out = remote.left_out(chosen)
+    cell = Cell(client, chosen, remote.name, remote.server, modern, True, left_out)
+    got = house.run(chosen, [binary("mcpctl"), "connect", entry], cell.asked())
     check(cell, got, cannot(remote.name, modern))
     wait_until(lambda: house.box.status(entry)["in_flight"] == 0, what="the end of all calls")
+
+
+@pytest.mark.parametrize("name", ["typescript-1.32 stateful", "python-1.30 sse"])
+def test_no_answer_goes_to_the_wrong_client(
+    name: str, house: House, make_box: Callable[[], Box]
+) -> None:
+    """
+    Two clients are asked at the same time, in the one session that they share with the server.
+    """
+    house.has(name)
+    box = make_box()
+    # Without turns the first question of all may have two owners.
+    box.servers["asking"] = {"url": house.url(name), "interactive": "exclusive"}
+    box.up()
+
+    def asks(client: str) -> Json:
+        step = {"name": "ask", "arguments": {"question": client + " {n}?"}, "times": TIMES}
+        steps = [{"do": "call", **step, "at_once": 2}]
+        asked = {"mode": CLIENTS[client].mode, "answer": client, "steps": steps}
+        connect = [binary("mcpctl"), "connect", "asking"]
+        return house.run(CLIENTS[client], connect, asked, **box.env)
+
+    clients = ("python-1.30", "typescript-2.4-modern")
+    with ThreadPoolExecutor() as pool:
+        for client, got in zip(clients, pool.map(asks, clients), strict=True):
+            questions = [f"{client} {number}?" for number in range(TIMES)]
+            texts = [result["content"][0]["text"] for result in got["results"][0]]
+            assert texts == [f"{question} {client}" for question in questions]
+            assert sorted(got["questions"]) == sorted(questions)
+
+
+def test_everything_is_by_url_what_it_is_over_stdio(
+    house: House, servers: dict[str, Server], direct: Callable[[Server], Peer]
+) -> None:
+    """
+    All its lists, byte for byte, and prompts, resources and completions, errors included.
+    """
+    chosen = servers["everything"]
+    with direct(chosen) as peer:
+        told = peer.initialize(capabilities=CAPABILITIES)
+        listed = lists(peer, told["capabilities"])
+        wanted = [answer(peer, method, asked) for method, asked in chosen.requests]
+    for name in ("everything http", "everything sse"):
+        with house.box.session(house.has(name), handshake=False) as session:
+            assert introduced(session.initialize()) == introduced(told)
+            assert lists(session, told["capabilities"]) == listed
+            got = [answer(session, method, asked) for method, asked in chosen.requests]
+            assert lasting(got) == lasting(wanted)
