@@ -26,6 +26,13 @@ AGAIN_S: Final = 0.1
 WAIT_MOST_S: Final = 3600.0
 """The longest ``Retry-After`` that is waited for; the call's own time-out is mostly shorter."""
 
+PING_ID: Final = b'"mcpd-ping"'
+PING: Final = b'{"jsonrpc":"2.0","id":"mcpd-ping","method":"ping"}\n'
+
+_NO_SUCH_METHOD: Final = b"-32601"
+_PONG_BYTES: Final = 4096
+"""How much is read of the answer to a ping."""
+
 _REFUSALS: Final = 2
 """How often one request is authorised again."""
 
@@ -152,9 +159,24 @@ class Endpoint:
         words = {word for value in self._credentials.values() for word in value.split()}
         return Redactor({*words, self.session_id}).mask(text)
 
-    def is_session_lost(self, response: Response) -> bool:
-        """Tell whether a response says that the server does not know our session any more."""
-        return response.status == 404 and bool(self.session_id) and not self.is_modern
+    async def is_session_lost(self, response: Response) -> bool:
+        """Tell whether a response says that the server does not know our session any more.
+
+        Many servers say so with 400, which has other reasons, too: then a ping is refused as well,
+        and not because the server knows no such method. Raises what ``send`` does.
+        """
+        if not self.session_id or self.is_modern or response.status not in (400, 404):
+            return False
+        if response.status == 404 or self.is_forgotten:
+            return True
+        pinged = await self.post(PING, Routing("ping"))
+        try:
+            if pinged.status == 400:
+                return _NO_SUCH_METHOD not in await pinged.beginning(_PONG_BYTES)
+            await pinged.beginning(_PONG_BYTES)  # so that the connection can be kept
+            return pinged.status == 404
+        finally:
+            pinged.close()
 
 
 def retry_after(response: Response) -> float | None:

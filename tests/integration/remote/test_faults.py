@@ -70,6 +70,38 @@ async def test_a_server_that_is_started_again_under_twenty_sessions(far, server)
     assert (await far.status())["restarts"] == 0
 
 
+async def test_a_session_that_is_not_known_and_refused_with_400(far, server):
+    """As servers on the TypeScript SDK do, server-everything among them."""
+    server.lost_status = 400
+    clients = [await far.client() for _ in range(20)]
+    await clients[0].text("count")
+    server.forget()
+    calls = [(each, each.call("count")) for each in clients]
+    for each, ident in calls:
+        assert "result" in await each.finish(ident)
+    assert server.count == 21 and server.made == 2
+    assert (await far.status())["restarts"] == 0
+
+
+@pytest.mark.parametrize("pong", [200, 400])
+async def test_a_request_that_is_refused_with_400_in_a_session_that_is_known(far, server, pong):
+    """Nothing is sent again: the answer is the server's own, whether it knows pings or not."""
+    client = await far.client()
+    await client.text("count")
+
+    def refuse(code, status):
+        def answer(asked):
+            error = {"code": code, "message": "no"}
+            asked.json({"jsonrpc": "2.0", "id": asked.message["id"], "error": error}, status)
+
+        return answer
+
+    server.on |= {"tools/call:count": refuse(-32602, 400), "ping": refuse(-32601, pong)}
+    answer = await client.finish(client.call("count"))
+    assert answer["error"] == {"code": -32602, "message": "no"}
+    assert len(server.seen("tools/call:count")) == 2 and server.made == 1
+
+
 async def test_a_session_that_is_lost_a_hundred_times_under_load(far, server):
     """Every call is served once, and no client is told."""
     clients = [await far.client() for _ in range(5)]
