@@ -44,7 +44,7 @@ class House:
     def __init__(self, box: Box, real: Path, stack: contextlib.ExitStack) -> None:
         self.box, self.real, self.stack = box, real, stack
         self.ports: dict[str, int] = {}
-        self.running: set[str] = set()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
         for name, remote in REMOTES.items():
             # Kept until the end, so that no connection takes the port before the server starts.
             held = stack.enter_context(socket.socket())
@@ -60,22 +60,31 @@ class House:
     def has(self, name: str) -> str:
         """Start the server, unless it runs; return the name of its entry."""
         if name not in self.running:
-            self.running.add(name)
-            port = self.ports[name]
-            command, variables = REMOTES[name].started(self.real, port)
-            log = self.stack.enter_context((self.box.root / f"{name}.log").open("wb"))
-            server = subprocess.Popen(
-                command,
-                env={**self.box.env, **environment(self.real), **variables},
-                cwd=self.box.env["HOME"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-            self.stack.callback(server.wait)
-            self.stack.callback(server.kill)
-            wait_until(lambda: listens(port), 30, what=f"the port of {name}")
+            self.running[name] = self.started(name)
         return name.replace(" ", "-")
+
+    def replaced(self, name: str) -> None:
+        """Kill the server, and start it again."""
+        self.running[name].kill()
+        self.running[name].wait()
+        self.running[name] = self.started(name)
+
+    def started(self, name: str) -> subprocess.Popen[bytes]:
+        port = self.ports[name]
+        command, variables = REMOTES[name].started(self.real, port)
+        log = self.stack.enter_context((self.box.root / f"{name}.log").open("ab"))
+        server = subprocess.Popen(
+            command,
+            env={**self.box.env, **environment(self.real), **variables},
+            cwd=self.box.env["HOME"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        self.stack.callback(server.wait)
+        self.stack.callback(server.kill)
+        wait_until(lambda: listens(port), 30, what=f"the port of {name}")
+        return server
 
     def run(self, client: Client, words: list[str], asked: Json, **variables: str) -> Json:
         """Run a client on a command or a URL, and return what it printed."""
@@ -188,6 +197,23 @@ def test_a_client_uses_a_server_by_its_entry(client: str, name: str, house: Hous
     got = house.run(chosen, [binary("mcpctl"), "connect", entry], cell.asked())
     check(cell, got, cannot(remote.name, modern))
     wait_until(lambda: house.box.status(entry)["in_flight"] == 0, what="the end of all calls")
+
+
+@pytest.mark.parametrize("name", REMOTES)
+def test_no_session_notices_that_its_server_was_replaced(name: str, house: House) -> None:
+    """
+    The next call of each is answered, whatever the new server says of the session it does not know.
+    """
+    entry, echo = house.has(name), REMOTES[name].calls[0]
+    with contextlib.ExitStack() as stack:
+        sessions = [house.box.session(entry) for _ in range(SESSIONS)]
+        for session in sessions:
+            stack.callback(session.close)
+        before = finished(sessions[0], start(sessions[0], echo))
+        house.replaced(name)
+        at_once = [(session, start(session, echo)) for session in sessions]
+        for session, ident in at_once:
+            assert finished(session, ident) == before
 
 
 @pytest.mark.parametrize("name", ["typescript-1.32 stateful", "python-1.30 sse"])
