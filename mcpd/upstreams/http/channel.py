@@ -249,6 +249,9 @@ class RemoteChannel:
         async for message in unasked.messages():
             if response_id(message) is None:  # answers come on the streams of their requests
                 self.deliver(message)
+        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+            if unasked.was_open and await self.endpoint.refuses_ping():
+                self.forgotten(0)
 
     async def _read_old(self, old: OldStream) -> None:
         why = await old.read(self._deliver_old)

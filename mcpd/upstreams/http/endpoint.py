@@ -160,23 +160,30 @@ class Endpoint:
         return Redactor({*words, self.session_id}).mask(text)
 
     async def is_session_lost(self, response: Response) -> bool:
-        """Tell whether a response says that the server does not know our session any more.
+        """Tell whether a response to a message says that the server does not know our session.
 
-        Many servers say so with 400, which has other reasons, too: then a ping is refused as well,
-        and not because the server knows no such method. Raises what ``send`` does.
+        Many servers say so with 400, which has other reasons, too: a ping tells. Raises what
+        ``send`` does.
         """
         if not self.session_id or self.is_modern or response.status not in (400, 404):
             return False
-        if response.status == 404 or self.is_forgotten:
-            return True
-        pinged = await self.post(PING, Routing("ping"))
+        return response.status == 404 or await self.refuses_ping()
+
+    async def refuses_ping(self) -> bool:
+        """Tell whether a ping shows that the server does not know our session any more.
+
+        A server that knows no such method may refuse it with 400, too. Raises what ``send`` does.
+        """
+        if not self.session_id or self.is_modern or self.is_forgotten:
+            return self.is_forgotten
+        response = await self.post(PING, Routing("ping"))
         try:
-            if pinged.status == 400:
-                return _NO_SUCH_METHOD not in await pinged.beginning(_PONG_BYTES)
-            await pinged.beginning(_PONG_BYTES)  # so that the connection can be kept
-            return pinged.status == 404
+            said = await response.beginning(_PONG_BYTES)
+            return response.status == 404 or (
+                response.status == 400 and _NO_SUCH_METHOD not in said
+            )
         finally:
-            pinged.close()
+            response.close()
 
 
 def retry_after(response: Response) -> float | None:

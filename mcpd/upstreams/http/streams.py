@@ -93,6 +93,8 @@ class UnaskedStream:
     """The stream that a GET opens: opened again for ever, unless the server has none."""
 
     def __init__(self, endpoint: Endpoint, max_message_bytes: int) -> None:
+        self.was_open = False
+        """Whether the server has opened it at least once."""
         self._endpoint = endpoint
         self._reader = EventReader(max_message_bytes)
 
@@ -116,6 +118,7 @@ class UnaskedStream:
                     if response.status < 500 and response.status != 429:
                         if response.status != 200 or not response.type.is_stream:
                             return
+                        self.was_open = True
                         async for event in self._reader.events(response):
                             message = message_of(event)
                             if message is not None:

@@ -83,6 +83,28 @@ async def test_a_session_that_is_not_known_and_refused_with_400(far, server):
     assert (await far.status())["restarts"] == 0
 
 
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_session_is_made_again_where_only_its_stream_tells_of_the_loss(far, server, status):
+    """Clients that ask for nothing are told of changes by the new server, too."""
+
+    def listen(asked):
+        if asked.session in server.sessions:
+            return server.serve(asked)
+        asked.reply(status)
+        return None
+
+    server.has_stream, server.lost_status = True, status
+    server.on["GET"] = listen
+    client = await far.client()
+    await client.text("count")
+    await wait_until_async(lambda: server.streams)
+    await server.stop()
+    server.forget()
+    await server.start()
+    await wait_until_async(lambda: server.made == 2 and server.streams)
+    assert (await far.status())["restarts"] == 0
+
+
 @pytest.mark.parametrize("pong", [200, 400])
 async def test_a_request_that_is_refused_with_400_in_a_session_that_is_known(far, server, pong):
     """Nothing is sent again: the answer is the server's own, whether it knows pings or not."""
