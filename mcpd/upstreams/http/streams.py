@@ -116,14 +116,17 @@ class UnaskedStream:
             else:
                 try:
                     if response.status < 500 and response.status != 429:
-                        if response.status != 200 or not response.type.is_stream:
+                        if response.status == 200 and response.type.is_stream:
+                            self.was_open = True
+                            async for event in self._reader.events(response):
+                                message = message_of(event)
+                                if message is not None:
+                                    has_brought = True
+                                    yield message
+                        elif self._reader.last_id:
+                            self._reader.last_id = ""  # it may be what is refused
+                        else:
                             return
-                        self.was_open = True
-                        async for event in self._reader.events(response):
-                            message = message_of(event)
-                            if message is not None:
-                                has_brought = True
-                                yield message
                     else:
                         is_refused = True
                 except (Unreachable, Unending):

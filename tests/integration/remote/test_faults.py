@@ -105,6 +105,28 @@ async def test_a_session_is_made_again_where_only_its_stream_tells_of_the_loss(f
     assert (await far.status())["restarts"] == 0
 
 
+async def test_a_stream_that_cannot_be_resumed_begins_again(far, server):
+    """The server does not hold the event any more from which it would go on."""
+
+    def listen(asked):
+        if "last-event-id" in asked.headers:
+            asked.reply(404)
+            return None
+        if len(server.seen("GET")) > 1:
+            return server.serve(asked)
+        asked.begin_stream()
+        asked.chunk(b"retry: 10\nid: 1\ndata:\n\n")
+        asked.end_stream()
+        return None
+
+    server.has_stream = True
+    server.on["GET"] = listen
+    client = await far.client()
+    await client.text("count")
+    await wait_until_async(lambda: server.streams)
+    assert len(server.seen("GET")) == 3 and server.made == 1
+
+
 @pytest.mark.parametrize("pong", [200, 400])
 async def test_a_request_that_is_refused_with_400_in_a_session_that_is_known(far, server, pong):
     """Nothing is sent again: the answer is the server's own, whether it knows pings or not."""
