@@ -111,7 +111,7 @@ real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (download
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real/test_matrix.py tests/real/test_questions.py \
-		tests/real/test_http.py \
+		tests/real/test_http.py tests/real/test_remote.py \
 		-m real -n 0 --no-skips $(PYTEST_ARGS)
 
 # The suite needs a newer Node than many systems have, and brings it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.real.peers import LEGACY, MODERN, Client, Server
@@ -29,6 +29,8 @@ class Cell:
     """Say whether the server is used as modern."""
     bridged: bool
     """Say whether mcpd is between them: then the client's era does not depend on the server's."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """What the way to the server takes away, and why: its tools are listed all the same."""
 
     @property
     def version(self) -> str:
@@ -59,7 +61,8 @@ class Cell:
             whole["ask"] = {"do": "call", "name": "trigger-elicitation-request"}
         else:
             whole["cancel"]["heard_by"] = "given_up"
-        return {action: whole[action] for action in ACTIONS if action not in self.server.lacks}
+        missing = {*self.server.lacks, *self.left_out}
+        return {action: whole[action] for action in ACTIONS if action not in missing}
 
     def asked(self) -> Json:
         """Return what the client reads.

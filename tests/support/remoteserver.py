@@ -106,6 +106,8 @@ class RemoteServer:
         self.asked: list[Asked] = []
         self.on: dict[str, Handler] = {}
         self.sessions: set[str] = set()
+        self.lost_status = 404
+        """What a request gets whose session is not known."""
         self.made = 0
         self.deleted: list[str] = []
         self.count = 0
@@ -196,7 +198,7 @@ class RemoteServer:
             asked.result(result, **{"Mcp-Session-Id": ident})
         elif asked.session not in self.sessions:
             error = {"code": -32001, "message": "Session not found"}
-            asked.json({"jsonrpc": "2.0", "id": None, "error": error}, 404)
+            asked.json({"jsonrpc": "2.0", "id": None, "error": error}, self.lost_status)
         elif "id" not in asked.message or not asked.rpc:
             asked.reply(202)
         else:

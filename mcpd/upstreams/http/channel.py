@@ -15,7 +15,7 @@ from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.bodies import response_id
-from mcpd.upstreams.http.endpoint import Endpoint
+from mcpd.upstreams.http.endpoint import PING, PING_ID, Endpoint
 from mcpd.upstreams.http.exchange import Exchange
 from mcpd.upstreams.http.failures import Unauthorized, Unreachable, connect_failed
 from mcpd.upstreams.http.oldsse import OldStream
@@ -24,9 +24,6 @@ from mcpd.upstreams.run import Frames
 
 CANCELLED_S: Final = 2.0
 """For a legacy server to read a cancellation, before its stream of the request is closed."""
-
-PING_ID: Final = b'"mcpd-ping"'
-_PING: Final = b'{"jsonrpc":"2.0","id":"mcpd-ping","method":"ping"}\n'
 
 
 class Listener(Protocol):
@@ -252,6 +249,9 @@ class RemoteChannel:
         async for message in unasked.messages():
             if response_id(message) is None:  # answers come on the streams of their requests
                 self.deliver(message)
+        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+            if unasked.was_open and await self.endpoint.refuses_ping():
+                self.forgotten(0)
 
     async def _read_old(self, old: OldStream) -> None:
         why = await old.read(self._deliver_old)
@@ -303,7 +303,7 @@ class RemoteChannel:
 
     async def _send_ping(self) -> None:
         with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
-            response = await self.endpoint.post(_PING, Routing("ping"))
+            response = await self.endpoint.post(PING, Routing("ping"))
             await response.beginning(4096)
             response.close()
 

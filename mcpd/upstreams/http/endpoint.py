@@ -27,6 +27,13 @@ AGAIN_S: Final = 0.1
 WAIT_MOST_S: Final = 3600.0
 """The longest ``Retry-After`` that is waited for; the call's own time-out is mostly shorter."""
 
+PING_ID: Final = b'"mcpd-ping"'
+PING: Final = b'{"jsonrpc":"2.0","id":"mcpd-ping","method":"ping"}\n'
+
+_NO_SUCH_METHOD: Final = b"-32601"
+_PONG_BYTES: Final = 4096
+"""How much is read of the answer to a ping."""
+
 _REFUSALS: Final = 2
 """How often one request is authorised again."""
 
@@ -159,9 +166,31 @@ class Endpoint:
         words = {word for value in values for word in value.split()}
         return Redactor({*words, self.session_id}).mask(text)
 
-    def is_session_lost(self, response: Response) -> bool:
-        """Tell whether a response says that the server does not know our session any more."""
-        return response.status == 404 and bool(self.session_id) and not self.is_modern
+    async def is_session_lost(self, response: Response) -> bool:
+        """Tell whether a response to a message says that the server does not know our session.
+
+        Many servers say so with 400, which has other reasons, too: a ping tells. Raises what
+        ``send`` does.
+        """
+        if not self.session_id or self.is_modern or response.status not in (400, 404):
+            return False
+        return response.status == 404 or await self.refuses_ping()
+
+    async def refuses_ping(self) -> bool:
+        """Tell whether a ping shows that the server does not know our session any more.
+
+        A server that knows no such method may refuse it with 400, too. Raises what ``send`` does.
+        """
+        if not self.session_id or self.is_modern or self.is_forgotten:
+            return self.is_forgotten
+        response = await self.post(PING, Routing("ping"))
+        try:
+            said = await response.beginning(_PONG_BYTES)
+            return response.status == 404 or (
+                response.status == 400 and _NO_SUCH_METHOD not in said
+            )
+        finally:
+            response.close()
 
 
 def retry_after(response: Response) -> float | None:

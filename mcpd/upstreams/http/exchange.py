@@ -116,7 +116,7 @@ class Exchange:
         endpoint = self._endpoint
         response = await endpoint.post(self._data, self._routing, sending=self._sending, key=self)
         try:
-            if endpoint.is_session_lost(response) and self.method != "initialize":
+            if self.method != "initialize" and await endpoint.is_session_lost(response):
                 self._channel.forgotten(self.wire_id)
             elif not self.wire_id or (response.status < 300 and self._channel.old is not None):
                 await response.beginning(_STRAY)  # the answer comes on the stream, if there is one

@@ -120,9 +120,7 @@ class RemoteRun(Run):
     def forgotten(self, wire_id: int) -> None:
         """Make another session: the server does not know this one any more."""
         why = "the server does not know our session any more"
-        failure = failures.connect_failed(
-            self._slot.server, "http", f"{why} (HTTP 404)", status=404
-        )
+        failure = failures.connect_failed(self._slot.server, "http", why)
         self.endpoint.is_forgotten = True
         self._wind_up(wire_id, lambda: self._reports.forgotten(self._slot, self, failure))
 

@@ -93,6 +93,8 @@ class UnaskedStream:
     """The stream that a GET opens: opened again for ever, unless the server has none."""
 
     def __init__(self, endpoint: Endpoint, max_message_bytes: int) -> None:
+        self.was_open = False
+        """Whether the server has opened it at least once."""
         self._endpoint = endpoint
         self._reader = EventReader(max_message_bytes)
 
@@ -114,13 +116,17 @@ class UnaskedStream:
             else:
                 try:
                     if response.status < 500 and response.status != 429:
-                        if response.status != 200 or not response.type.is_stream:
+                        if response.status == 200 and response.type.is_stream:
+                            self.was_open = True
+                            async for event in self._reader.events(response):
+                                message = message_of(event)
+                                if message is not None:
+                                    has_brought = True
+                                    yield message
+                        elif self._reader.last_id:
+                            self._reader.last_id = ""  # it may be what is refused
+                        else:
                             return
-                        async for event in self._reader.events(response):
-                            message = message_of(event)
-                            if message is not None:
-                                has_brought = True
-                                yield message
                     else:
                         is_refused = True
                 except (Unreachable, Unending):

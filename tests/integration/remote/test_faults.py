@@ -70,6 +70,82 @@ async def test_a_server_that_is_started_again_under_twenty_sessions(far, server)
     assert (await far.status())["restarts"] == 0
 
 
+async def test_a_session_that_is_not_known_and_refused_with_400(far, server):
+    """As servers on the TypeScript SDK do, server-everything among them."""
+    server.lost_status = 400
+    clients = [await far.client() for _ in range(20)]
+    await clients[0].text("count")
+    server.forget()
+    calls = [(each, each.call("count")) for each in clients]
+    for each, ident in calls:
+        assert "result" in await each.finish(ident)
+    assert server.count == 21 and server.made == 2
+    assert (await far.status())["restarts"] == 0
+
+
+@pytest.mark.parametrize("status", [404, 400])
+async def test_a_session_is_made_again_where_only_its_stream_tells_of_the_loss(far, server, status):
+    """Clients that ask for nothing are told of changes by the new server, too."""
+
+    def listen(asked):
+        if asked.session in server.sessions:
+            return server.serve(asked)
+        asked.reply(status)
+        return None
+
+    server.has_stream, server.lost_status = True, status
+    server.on["GET"] = listen
+    client = await far.client()
+    await client.text("count")
+    await wait_until_async(lambda: server.streams)
+    await server.stop()
+    server.forget()
+    await server.start()
+    await wait_until_async(lambda: server.made == 2 and server.streams)
+    assert (await far.status())["restarts"] == 0
+
+
+async def test_a_stream_that_cannot_be_resumed_begins_again(far, server):
+    """The server does not hold the event any more from which it would go on."""
+
+    def listen(asked):
+        if "last-event-id" in asked.headers:
+            asked.reply(404)
+            return None
+        if len(server.seen("GET")) > 1:
+            return server.serve(asked)
+        asked.begin_stream()
+        asked.chunk(b"retry: 10\nid: 1\ndata:\n\n")
+        asked.end_stream()
+        return None
+
+    server.has_stream = True
+    server.on["GET"] = listen
+    client = await far.client()
+    await client.text("count")
+    await wait_until_async(lambda: server.streams)
+    assert len(server.seen("GET")) == 3 and server.made == 1
+
+
+@pytest.mark.parametrize("pong", [200, 400])
+async def test_a_request_that_is_refused_with_400_in_a_session_that_is_known(far, server, pong):
+    """Nothing is sent again: the answer is the server's own, whether it knows pings or not."""
+    client = await far.client()
+    await client.text("count")
+
+    def refuse(code, status):
+        def answer(asked):
+            error = {"code": code, "message": "no"}
+            asked.json({"jsonrpc": "2.0", "id": asked.message["id"], "error": error}, status)
+
+        return answer
+
+    server.on |= {"tools/call:count": refuse(-32602, 400), "ping": refuse(-32601, pong)}
+    answer = await client.finish(client.call("count"))
+    assert answer["error"] == {"code": -32602, "message": "no"}
+    assert len(server.seen("tools/call:count")) == 2 and server.made == 1
+
+
 async def test_a_session_that_is_lost_a_hundred_times_under_load(far, server):
     """Every call is served once, and no client is told."""
     clients = [await far.client() for _ in range(5)]

@@ -11,6 +11,7 @@ from typing import Any
 
 import mcp
 from mcp import types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp.shared.exceptions import McpError
 from steps import Json, Steps, headers, program, report
@@ -52,6 +53,9 @@ async def transport() -> AsyncIterator[tuple[Any, Any]]:
     sent = headers()
     if sent is None:
         async with mcp.stdio_client(mcp.StdioServerParameters(**program())) as (read, write):
+            yield read, write
+    elif sys.argv[1].endswith("/sse"):
+        async with sse_client(sys.argv[1], headers=sent) as (read, write):
             yield read, write
     else:
         async with (

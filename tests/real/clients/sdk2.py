@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import mcp
 from mcp import types
+from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -83,6 +84,8 @@ def server() -> Any:
     sent = headers()
     if sent is None:
         return StdioServerParameters(**program())
+    if sys.argv[1].endswith("/sse"):
+        return sse_client(sys.argv[1], headers=sent)
     return streamable_http_client(sys.argv[1], http_client=create_mcp_http_client(headers=sent))
 
 

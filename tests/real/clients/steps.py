@@ -1,6 +1,7 @@
 """What a client of the Python SDKs is told to do, step by step, whichever generation it is of.
 
-Usage: ``sdkN.py COMMAND ARG...``, or ``sdkN.py URL`` with ``MCPD_TOKEN`` in the environment, with
+Usage: ``sdkN.py COMMAND ARG...``, or ``sdkN.py URL`` with ``MCPD_TOKEN`` in the environment
+(HTTP+SSE for a URL that ends in ``/sse``), with
 ``{"steps": [STEP...], "answer"?: TEXT, "mode"?: MODE, "probe_ms"?: N}`` as standard input. Every client here, of Python or not, takes the same steps, and
 prints what came of them in the same form, as JSON. A STEP's ``do`` is one of
 

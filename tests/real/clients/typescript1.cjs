@@ -1,6 +1,7 @@
 // A client on the TypeScript SDK v1; steps.py says what it does. Its packages are found by NODE_PATH.
 
 const { Client } = require('@modelcontextprotocol/sdk/client/index.js');
+const { SSEClientTransport } = require('@modelcontextprotocol/sdk/client/sse.js');
 const { StdioClientTransport } = require('@modelcontextprotocol/sdk/client/stdio.js');
 const { StreamableHTTPClientTransport } = require('@modelcontextprotocol/sdk/client/streamableHttp.js');
 const types = require('@modelcontextprotocol/sdk/types.js');
@@ -34,7 +35,8 @@ class Session extends Steps {
     const told = await asked();
     const session = new Session(told);
     const url = address();
-    const transport = url ? new StreamableHTTPClientTransport(...url) : new StdioClientTransport(program());
+    const Transport = url?.[0].pathname === '/sse' ? SSEClientTransport : StreamableHTTPClientTransport;
+    const transport = url ? new Transport(...url) : new StdioClientTransport(program());
     // This generation tells the version to its transport alone, where that wants to know.
     let version;
     const known = transport.setProtocolVersion?.bind(transport);
