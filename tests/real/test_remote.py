@@ -165,6 +165,8 @@ def test_twenty_sessions_get_what_a_direct_client_gets(name: str, house: House) 
             for call, result in zip(remote.calls, wanted, strict=True):
                 got = finished(session, start(session, call))
                 assert lasting(got) == lasting(result), call.tool
+        gone = "the end of the sessions before"
+        wait_until(lambda: house.box.status(entry)["sessions"] == SESSIONS, what=gone)
         now = house.box.status(entry)
         assert (now["state"], now["sessions"], now["era"]) == (
             "ready",
