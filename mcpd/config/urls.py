@@ -55,7 +55,7 @@ def is_loopback(host: str) -> bool:
 
 
 def public_part(url: str) -> str:
-    """Return a URL, or the text that stands for it, without credentials, query and fragment."""
+    """Return a URL, or text that should be one, without credentials, query and fragment."""
     bare = re.split(r"[?#]", url, maxsplit=1)[0]
     return re.sub(r"://[^/]*@", "://", bare)
 

@@ -2,14 +2,15 @@
 
 Only the daemon renews, and once for all requests that need it. A renewed token is on disk before it
 is used, and a refresh token is noted as spent before it is sent: servers that rotate them take a
-second use for a theft, and end the whole sign-in.
+second use for a theft, and end the whole sign-in. The module is long because each step of a renewal
+reads and changes the same sign-in.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -17,7 +18,7 @@ from mcpd import tasks
 from mcpd.config.remote import RemoteConfig
 from mcpd.core import facts
 from mcpd.core.facts import Failure
-from mcpd.signin import challenges, credentials, signing, token_requests
+from mcpd.signin import challenges, credentials, failures, signing, token_requests
 from mcpd.signin.credentials import Client, Credentials, digest_of
 from mcpd.signin.file import StoreError
 from mcpd.signin.process import DISCOVERY_S, OrderFailed, Spawn, carry_out
@@ -329,7 +330,7 @@ class OAuthAuthorizer:
 
     async def _refresh_denied(self, found: Credentials, error: str) -> Failure:
         if error in UNKNOWN_CLIENT and found.client.kind == "configured":
-            self._denied = self._unauthorized(error)
+            self._denied = failures.client_refused(self.server, error)
             return self._denied
         gone = msgspec.structs.replace(
             found, access_token="", refresh_token="", expires=None, spent=""
@@ -358,7 +359,7 @@ class OAuthAuthorizer:
                     signing.sign, claims, self._auth.key_file, self._auth.key_algorithm
                 )
             except signing.KeyUnusable as error:
-                self._denied = self._failure("unauthorized", f"{self.server}: {error}")
+                self._denied = failures.unauthorized(self.server, str(error))
                 return self._denied
         request = token_requests.client_credentials(found, client, scopes, assertion)
         reply = await self._post(request, self.remote)
@@ -372,7 +373,7 @@ class OAuthAuthorizer:
             case Denied(error="invalid_scope") if self._wanted:
                 return self._scopes_refused(scopes)
             case Denied():
-                self._denied = self._unauthorized(outcome.error)
+                self._denied = failures.client_refused(self.server, outcome.error)
                 return self._denied
 
     async def _discover(self) -> Credentials | Failure:
@@ -432,9 +433,7 @@ class OAuthAuthorizer:
         """Ask for more scopes, if a machine may; otherwise raise."""
         wanted = challenges.scopes(challenge)
         if challenges.parameter(challenge, "error") != "insufficient_scope":
-            raise CannotAuthorize(
-                self._failure("forbidden", f"{self.server} forbids this", details={"status": 403})
-            )
+            raise CannotAuthorize(failures.forbidden(self.server))
         if found is not None and self.is_machine:
             if not is_current:
                 return
@@ -476,57 +475,20 @@ class OAuthAuthorizer:
             client_secret=self._auth.client_secret,
         )
 
-    # -- failures ----------------------------------------------------------------------------------
-
     def _login_required(self, why: str = "") -> Failure:
-        name = self.server
-        command = f"mcpctl login {name}"
         if self._needs_login is None or why:
-            reason = f" ({why})" if why else ""
-            self._needs_login = Failure(
-                kind="login_required",
-                message=f"somebody must sign in to {name}{reason}: {command}",
-                server=name,
-                hint=command,
-            )
+            self._needs_login = failures.login_required(self.server, why)
         return self._needs_login
 
-    def _unauthorized(self, error: str) -> Failure:
-        text = f"{self.server}: the authorization server refuses its client ({error})"
-        return self._failure("unauthorized", text, hint="mcpctl list", details={"status": 401})
-
     def _scopes_refused(self, scopes: tuple[str, ...]) -> Failure:
-        named = " ".join(scopes) or "others than were granted"
-        hint = None if self.is_machine else f"mcpctl login {self.server}"
-        text = f"{self.server} forbids this without further scopes: {named}"
-        return self._failure(
-            "forbidden", text, hint=hint, details={"status": 403, "scopes": list(scopes)}
-        )
+        return failures.scopes_refused(self.server, scopes, is_machine=self.is_machine)
 
     def _later(self, text: str) -> Failure:
         """Return a failure that passes; until then the token endpoint is left alone."""
         self._retry_at = asyncio.get_running_loop().time() + self._delay_s
         self._delay_s = min(self._delay_s * 2, MOST_DELAY_S)
-        self._unanswered = Failure(
-            kind="connect_failed",
-            message=f"{self.server}: {text}",
-            server=self.server,
-            is_retryable=True,
-            details={"reason": "http"},
-        )
+        self._unanswered = failures.unanswered(self.server, text)
         return self._unanswered
-
-    def _failure(
-        self,
-        kind: str,
-        text: str,
-        *,
-        hint: str | None = None,
-        details: dict[str, Any] | None = None,
-    ) -> Failure:
-        return Failure(
-            kind=kind, message=text, server=self.server, hint=hint, details=details or {}
-        )
 
 
 def _bearer(found: Credentials) -> dict[str, str]:

@@ -7,8 +7,8 @@ import os
 import socket
 from typing import Any, Final
 
+from mcpd import tls
 from mcpd.config.remote import RemoteConfig
-from mcpd.signin import tls
 from mcpd.signin.addresses import AddressRefused, Policy, host_of
 from mcpd.signin.token_requests import Post, Reply, Unanswered
 from mcpd.upstreams.http.proxies import proxy_for

@@ -26,7 +26,7 @@ from mcpd.signin.protocol import (
 )
 
 _BOOT: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from mcpd.signin.worker import main; main()"
+    "import sys; sys.path.append(sys.argv[1]); from mcpd.signin.worker.main import main; main()"
 )
 ARGV: Final = [sys.executable, "-P", "-c", _BOOT, str(Path(__file__).parents[2])]
 """The command line of the process; it imports the package from the daemon's own path."""

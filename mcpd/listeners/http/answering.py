@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from mcpd.core.wire import envelope
 from mcpd.listeners.http.exchange import Exchange, Pairs
-from mcpd.listeners.http.guards import Accepted
 from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.requests.guards import Accepted
 from mcpd.listeners.http.streams import Event, Outbox, Queued, retry
 
 _ERROR_BYTES: Final = 65536

@@ -14,7 +14,6 @@ from typing import Final
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import LEGACY, MODERN
 from mcpd.core.wire.memory import Memory, Share
-from mcpd.listeners.http import guards, messages, paths, routing
 from mcpd.listeners.http.core import Core
 from mcpd.listeners.http.exchange import (
     Disconnected,
@@ -26,9 +25,10 @@ from mcpd.listeners.http.exchange import (
     TooLarge,
 )
 from mcpd.listeners.http.legacy import LAST_EVENT, SESSION, LegacyFront
-from mcpd.listeners.http.messages import Batch, Invalid, Message, Request
 from mcpd.listeners.http.old_sse import OldFront
-from mcpd.listeners.http.paths import Endpoint, Place
+from mcpd.listeners.http.requests import guards, messages, paths, routing
+from mcpd.listeners.http.requests.messages import Batch, Invalid, Message, Request
+from mcpd.listeners.http.requests.paths import Endpoint, Place
 from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.stateless import StatelessFront, version_of
 from mcpd.tokens import Token

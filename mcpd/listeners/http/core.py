@@ -58,7 +58,7 @@ class Core(Protocol):
         """
 
     def lists_of(self, server: str | None) -> str:
-        """Return what stands for the lists of an endpoint, as far as the configuration decides."""
+        """Return a digest of what the configuration says about the lists of an endpoint."""
 
     def take(self, session: SessionId, frame: bytes) -> None:
         """Have the core react to a message of a client."""

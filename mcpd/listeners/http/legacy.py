@@ -10,13 +10,13 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
-from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
 from mcpd.listeners.http.core import Core, Life
 from mcpd.listeners.http.exchange import Exchange
-from mcpd.listeners.http.guards import Accepted
 from mcpd.listeners.http.keepalive import Keepalive
-from mcpd.listeners.http.messages import Batch, Message, Notification, Request, Response
+from mcpd.listeners.http.requests import messages
+from mcpd.listeners.http.requests.guards import Accepted
+from mcpd.listeners.http.requests.messages import Batch, Message, Notification, Request, Response
 from mcpd.listeners.http.sessions import HttpSession, Sessions, digest_of, new_id
 from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.streams import Outbox, parse_event_id, retry

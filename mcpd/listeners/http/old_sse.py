@@ -8,12 +8,12 @@ from mcpd.core.interface.commands import SessionState
 from mcpd.core.mcp import codes
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId
-from mcpd.listeners.http import messages
 from mcpd.listeners.http.answering import Manner, answer
 from mcpd.listeners.http.core import Core
 from mcpd.listeners.http.exchange import Exchange
-from mcpd.listeners.http.guards import STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.requests import messages
+from mcpd.listeners.http.requests.guards import STREAM, Accepted
 from mcpd.listeners.http.sessions import digest_of, new_id
 from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.streams import Event, Line, Outbox, Outboxes, retry

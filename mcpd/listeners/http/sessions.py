@@ -65,7 +65,7 @@ class HttpSession:
         self.state: SessionState | None = None
         """What the next daemon needs to take it up; ``None`` before ``initialize`` is answered."""
         self.lists: str | None = None
-        """What stands for the lists that its client may have seen."""
+        """A digest of the lists that its client may have seen."""
         self.has_failed = False
         """Whether ``initialize`` was answered with an error."""
         self.is_over = False

@@ -19,13 +19,13 @@ from mcpd.core.mcp.versions import LEGACY
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.ids import SessionId
-from mcpd.listeners.http import routing
 from mcpd.listeners.http.answering import Manner, StatusOf, answer
 from mcpd.listeners.http.core import Core, Life
 from mcpd.listeners.http.exchange import Exchange
-from mcpd.listeners.http.guards import JSON, STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
-from mcpd.listeners.http.messages import Batch, Invalid, Message, Request, Response
+from mcpd.listeners.http.requests import routing
+from mcpd.listeners.http.requests.guards import JSON, STREAM, Accepted
+from mcpd.listeners.http.requests.messages import Batch, Invalid, Message, Request, Response
 from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.streams import Event, Line, Outbox, Outboxes
 from mcpd.tokens import Token

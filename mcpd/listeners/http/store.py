@@ -38,7 +38,7 @@ class Saved(msgspec.Struct, frozen=True, kw_only=True):
     server: str | None
     state: SessionState
     lists: str | None = None
-    """What stands for the lists that it may have seen."""
+    """A digest of the lists that it may have seen."""
 
 
 class _File(msgspec.Struct):

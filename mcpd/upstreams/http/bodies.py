@@ -136,7 +136,7 @@ def error_with_id(body: Frame, wire_id: int) -> bytes | None:
 
 
 def oversized(wire_id: int, size_bytes: int) -> Oversized:
-    """Return what stands for the answer to a request that is too large to be read."""
+    """Return an answer that is too large to be read: its beginning, its end and its size."""
     return Oversized(b'{"jsonrpc":"2.0","id":%d,"result":' % wire_id, b"}", size_bytes)
 
 

@@ -21,7 +21,7 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 from yarl import URL
 
-from mcpd import __version__
+from mcpd import __version__, tls
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.urls import public_part
 from mcpd.upstreams.http.bodies import ContentType, Decompressor, UnknownEncoding
@@ -118,7 +118,11 @@ class HttpClient:
         context: ssl.SSLContext | bool = True
         if urlsplit(remote.url).scheme == "https":
             try:
-                context = await asyncio.to_thread(_tls_context, remote)
+                checked = await asyncio.to_thread(
+                    tls.context, remote.ca_file, remote.client_cert, remote.client_key
+                )
+                checked.set_alpn_protocols(["http/1.1"])
+                context = checked
             except (OSError, ssl.SSLError, ValueError) as error:
                 files = ", ".join(
                     f"{key} = {value}"
@@ -265,16 +269,6 @@ def _socket(address: Any) -> socket.socket:
             with contextlib.suppress(OSError):
                 sock.setsockopt(level, option, value)
     return sock
-
-
-def _tls_context(remote: RemoteConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    if remote.ca_file:
-        context.load_verify_locations(remote.ca_file)
-    if remote.client_cert:
-        context.load_cert_chain(remote.client_cert, remote.client_key or None)
-    return context
 
 
 def origin_of(url: str) -> tuple[str, str, int | None]:

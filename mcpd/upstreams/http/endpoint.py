@@ -91,7 +91,7 @@ class Endpoint:
         sending: Callable[[bool], None] | None = None,
         key: object = None,
     ) -> Response:
-        """Send a message; ``key`` stands for it in ``waits``.
+        """Send a message; ``key`` is its key in ``waits``.
 
         ``sending`` is called whenever it changes whether the server may have read some of it.
         """

@@ -9,8 +9,8 @@ import pytest
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.listeners.http.answering import Manner, answer
 from mcpd.listeners.http.exchange import Exchange
-from mcpd.listeners.http.guards import JSON, STREAM, Accepted
 from mcpd.listeners.http.keepalive import Keepalive
+from mcpd.listeners.http.requests.guards import JSON, STREAM, Accepted
 from mcpd.listeners.http.streams import Event, Outbox
 from tests.support.asgi import Exchanged, Link, result
 from tests.support.virtualtime import settle, virtual

@@ -70,8 +70,8 @@ def _order() -> Order:
 
 async def _sign_in(order: SignIn) -> msgspec.Struct:
     """Let a person sign in, and take the address that is pasted."""
-    from mcpd.signin import flow
-    from mcpd.signin.listener import Listener, NotOurs
+    from mcpd.signin.worker import flow
+    from mcpd.signin.worker.listener import Listener, NotOurs
 
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_MOST_BYTES)
@@ -99,9 +99,10 @@ async def _sign_in(order: SignIn) -> msgspec.Struct:
 
 
 def _serve(order: SignIn | Discover) -> msgspec.Struct:
-    from mcpd.signin import flow
+    from mcpd.signin.worker import flow
+    from mcpd.signin.worker.sender import GuardedLoop
 
-    with asyncio.Runner(loop_factory=flow.GuardedLoop) as runner:
+    with asyncio.Runner(loop_factory=GuardedLoop) as runner:
         return runner.run(flow.discover(order) if isinstance(order, Discover) else _sign_in(order))
 
 
@@ -110,11 +111,11 @@ def main() -> None:
     confine()
     order = _order()
     if isinstance(order, KeyringOrder):
-        from mcpd.signin import keyrings
+        from mcpd.signin.worker import keyrings
 
         answer(DONE, keyrings.serve(order))
         return
-    from mcpd.signin.flow import SignInFailed
+    from mcpd.signin.worker.sender import SignInFailed
 
     try:
         found = _serve(order)

@@ -8,8 +8,8 @@ import pytest
 
 from mcpd.core.mcp.routing import parameters
 from mcpd.core.wire import envelope
-from mcpd.listeners.http import routing
 from mcpd.listeners.http.exchange import Headers
+from mcpd.listeners.http.requests import routing
 
 VERSION = "2026-07-28"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.listeners.http import guards
-from mcpd.listeners.http.guards import Accepted
+from mcpd.listeners.http.requests import guards
+from mcpd.listeners.http.requests.guards import Accepted
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Certificates for connections to authorization servers, as for those to the server itself."""
+"""How certificates are checked, for remote servers and for those where people sign in."""
 
 from __future__ import annotations
 
 import ssl
 
 
-def context(*, ca_file: str = "", client_cert: str = "", client_key: str = "") -> ssl.SSLContext:
+def context(ca_file: str = "", client_cert: str = "", client_key: str = "") -> ssl.SSLContext:
     """Return what checks certificates: the system's authorities, and those of ``ca_file``.
 
     Raises:

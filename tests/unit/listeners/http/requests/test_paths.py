@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.listeners.http.paths import Endpoint, Place, find
+from mcpd.listeners.http.requests.paths import Endpoint, Place, find
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.listeners.http.messages import Batch, Invalid, Notification, Request, Response, read
+from mcpd.listeners.http.requests.messages import (
+    Batch,
+    Invalid,
+    Notification,
+    Request,
+    Response,
+    read,
+)
 
 
 def test_a_request():
