@@ -229,7 +229,8 @@ def _last_error(server: ServerStatus) -> str:
     text = server["last_error"]
     if text is None:
         return ""
-    text = render.one_line(text).removeprefix(f"{server['name']} ")
+    name = server["name"]
+    text = render.one_line(text).removeprefix(f"{name} ").removeprefix(f"{name}: ")
     at = server.get("last_error_at")
     return text if at is None else f"{text}, {render.moment(at)}"
 

@@ -50,7 +50,8 @@ def _state(
     server: Server, config: Mapping[str, Any], said: Sequence[str], explained: Collection[str]
 ) -> Iterator[Finding]:
     name, state = server["name"], server["state"]
-    text = str(server["last_error"] or "it did not say why").removeprefix(f"{name} ")
+    text = str(server["last_error"] or "it did not say why")
+    text = text.removeprefix(f"{name} ").removeprefix(f"{name}: ")
     why = f"{text}{_when(server)}{_last_words(said)}"
     if state == "misconfigured" and name not in explained:
         yield error("server_misconfigured", why, "correct its entry, then: mcpctl reload", name)

@@ -93,6 +93,11 @@ def test_what_was_explained_is_not_told_twice() -> None:
     assert "server_misconfigured" in findings(**wrong)
 
 
+def test_the_name_of_a_server_is_said_once():
+    found = findings(state="backoff", last_error="s: no connection to h: connection refused")
+    assert found["server_backoff"].message.startswith("no connection to h")
+
+
 def test_a_server_that_waits_for_its_next_start_is_a_warning() -> None:
     found = findings(state="backoff", last_error="s was killed by SIGSEGV")["server_backoff"]
     assert found.severity == "warning" and "killed by SIGSEGV" in found.message
