@@ -17,13 +17,14 @@ from mcpd import tasks
 from mcpd.config.remote import RemoteConfig
 from mcpd.core import facts
 from mcpd.core.facts import Failure
-from mcpd.signin import challenges, credentials, signing, token_requests
+from mcpd.signin import credentials, signing, token_requests
 from mcpd.signin.credentials import Client, Credentials, digest_of
 from mcpd.signin.file import StoreError
 from mcpd.signin.process import DISCOVERY_S, OrderFailed, Spawn, carry_out
 from mcpd.signin.protocol import Connection, Discover, Discovered, SignedIn, SignIn
 from mcpd.signin.store import Store
 from mcpd.signin.token_requests import Denied, Post, Reply, Tokens, Unanswered
+from mcpd.upstreams.http import challenges
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
 
 FIRST_DELAY_S: Final = 1.0

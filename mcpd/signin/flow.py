@@ -28,11 +28,11 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from mcpd.redact import Redactor
-from mcpd.signin import tls
 from mcpd.signin.addresses import AddressRefused, Policy, host_of, is_loopback
 from mcpd.signin.credentials import Client
 from mcpd.signin.listener import Listener
 from mcpd.signin.protocol import Connection, Discover, Discovered, SignedIn, SignIn
+from mcpd.upstreams.http import tls
 
 _MOST_BYTES: Final = 1024 * 1024
 _REQUEST_S: Final = 30.0

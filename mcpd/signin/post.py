@@ -8,9 +8,9 @@ import socket
 from typing import Any, Final
 
 from mcpd.config.remote import RemoteConfig
-from mcpd.signin import tls
 from mcpd.signin.addresses import AddressRefused, Policy, host_of
 from mcpd.signin.token_requests import Post, Reply, Unanswered
+from mcpd.upstreams.http import tls
 from mcpd.upstreams.http.proxies import proxy_for
 
 TIMEOUT_S: Final = 30.0

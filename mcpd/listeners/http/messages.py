@@ -35,7 +35,6 @@ class Request(NamedTuple):
     key: bytes
     method: str
     params: Params
-    has_params: bool
 
 
 class Notification(NamedTuple):
@@ -91,5 +90,4 @@ def read(body: bytes) -> Message:
         envelope.id_key(ident),
         str(message.method),
         found or _NO_PARAMS,
-        found is not None,
     )

@@ -17,7 +17,7 @@ from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.bodies import response_id
 from mcpd.upstreams.http.endpoint import PING, PING_ID, Endpoint
 from mcpd.upstreams.http.exchange import Exchange
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable, connect_failed
+from mcpd.upstreams.http.failures import Unreachable, connect_failed
 from mcpd.upstreams.http.oldsse import OldStream
 from mcpd.upstreams.http.streams import UnaskedStream
 from mcpd.upstreams.run import Frames
@@ -252,7 +252,7 @@ class RemoteChannel:
         async for message in unasked.messages():
             if response_id(message) is None:  # answers come on the streams of their requests
                 self.deliver(message)
-        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+        with contextlib.suppress(Unreachable, CannotAuthorize):
             if unasked.was_open and await self.endpoint.refuses_ping():
                 self.forgotten(0)
 
@@ -305,7 +305,7 @@ class RemoteChannel:
         self._set_ping(self._ping_interval - quiet)
 
     async def _send_ping(self) -> None:
-        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+        with contextlib.suppress(Unreachable, CannotAuthorize):
             response = await self.endpoint.post(PING, Routing("ping"))
             await response.beginning(4096)
             response.close()

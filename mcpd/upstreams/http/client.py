@@ -1,4 +1,4 @@
-"""HTTP requests to one server, with aiohttp: the one module that imports it.
+"""HTTP requests to one server, with aiohttp.
 
 Its errors become ``Unreachable``, which says whether the server may have read the request.
 """
@@ -24,6 +24,7 @@ from yarl import URL
 from mcpd import __version__
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.urls import public_part
+from mcpd.upstreams.http import tls
 from mcpd.upstreams.http.bodies import ContentType, Decompressor, UnknownEncoding
 from mcpd.upstreams.http.failures import Unreachable
 from mcpd.upstreams.http.proxies import proxy_for
@@ -268,12 +269,10 @@ def _socket(address: Any) -> socket.socket:
 
 
 def _tls_context(remote: RemoteConfig) -> ssl.SSLContext:
-    context = ssl.create_default_context()
+    context = tls.context(
+        ca_file=remote.ca_file, client_cert=remote.client_cert, client_key=remote.client_key
+    )
     context.set_alpn_protocols(["http/1.1"])
-    if remote.ca_file:
-        context.load_verify_locations(remote.ca_file)
-    if remote.client_cert:
-        context.load_cert_chain(remote.client_cert, remote.client_key or None)
     return context
 
 

@@ -286,6 +286,28 @@ async def test_a_renewal_that_could_not_be_kept_is_the_one_that_goes_on(
     assert await home.again().request() and len(auth.grants) == 3
 
 
+async def test_a_token_endpoint_that_leads_elsewhere_is_not_followed(
+    home: Home, auth: FakeAuth
+) -> None:
+    """
+    What is posted has the refresh token in it, whoever is at the other address.
+    """
+    await home.signed_in()
+    auth.expire()
+    auth.faults = [lambda: (307, b"")]
+    auth.moved_to = f"{auth.origin}/elsewhere"
+    assert (await home.failure()).kind == "connect_failed"
+    assert "/elsewhere" not in auth.paths
+    assert await home.request()
+
+
+async def test_an_answer_of_a_token_endpoint_is_bounded(home: Home, auth: FakeAuth) -> None:
+    await home.signed_in()
+    auth.expire()
+    auth.faults = [lambda: (200, b" " * (1024 * 1024 + 1) + b'{"access_token": "x"}')]
+    assert "too long" in (await home.failure()).message
+
+
 async def test_who_signs_out_while_the_token_is_renewed_is_signed_out(
     home: Home, auth: FakeAuth
 ) -> None:

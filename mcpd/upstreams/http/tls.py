@@ -1,4 +1,4 @@
-"""Certificates for connections to authorization servers, as for those to the server itself."""
+"""Certificates for connections to a server, and to the authorization servers that it names."""
 
 from __future__ import annotations
 
