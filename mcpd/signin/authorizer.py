@@ -18,13 +18,14 @@ from mcpd import tasks
 from mcpd.config.remote import RemoteConfig
 from mcpd.core import facts
 from mcpd.core.facts import Failure
-from mcpd.signin import challenges, credentials, failures, signing, token_requests
+from mcpd.signin import credentials, failures, signing, token_requests
 from mcpd.signin.credentials import Client, Credentials, digest_of
 from mcpd.signin.file import StoreError
 from mcpd.signin.process import DISCOVERY_S, OrderFailed, Spawn, carry_out
 from mcpd.signin.protocol import Connection, Discover, Discovered, SignedIn, SignIn
 from mcpd.signin.store import Store
 from mcpd.signin.token_requests import Denied, Post, Reply, Tokens, Unanswered
+from mcpd.upstreams.http import challenges
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
 
 FIRST_DELAY_S: Final = 1.0
@@ -77,6 +78,8 @@ class OAuthAuthorizer:
         """Scopes that a machine asks for, after the server wanted more."""
         self._asked: tuple[str, ...] = ()
         """Scopes that it has asked for with the present token."""
+        self._unkept: tuple[Credentials, Credentials] | None = None
+        """What is on disk, and the renewed sign-in that could not be written in its place."""
         self._lost = ""
         """The digest of a refresh token whose use was not answered: of this process, so known."""
         self._delay_s = FIRST_DELAY_S
@@ -219,8 +222,9 @@ class OAuthAuthorizer:
             expires=None if result.expires_in is None else now + result.expires_in,
             refresh_token=result.refresh_token,
         )
-        await self._store.save(made)
-        self._take(made)
+        async with self._store.locked(self.server):  # a renewal under way would replace it
+            await self._store.save(made)
+            self._take(made)
         until = None if made.expires is None else credentials.stamp(made.expires)
         self._tell(facts.SignedIn(self.server, made.issuer, until))
         return made
@@ -231,19 +235,24 @@ class OAuthAuthorizer:
         Raises:
             StoreError: the file cannot be written.
         """
-        found = await self._known()
+        async with self._store.locked(self.server):  # a renewal under way would bring it back
+            found = await self._stored()
+            revoked = found is not None and await self._revoke(found)
+            await self._store.forget(self.server)
+            self._credentials = self._unkept = None
+            self._is_loaded = True
+            self._needs_login = self._denied = None
+            self._wanted = ()
+        return revoked
+
+    async def _revoke(self, found: Credentials) -> bool:
         revoked = False
-        if found is not None and found.revocation_endpoint:
-            pairs = ((found.refresh_token, "refresh_token"), (found.access_token, "access_token"))
-            for token, hint in pairs:
-                if token:
-                    request = token_requests.revocation(found, self._client(found), token, hint)
-                    reply = await self._post(request, self.remote)
-                    revoked |= isinstance(reply, Reply) and reply.status == 200
-        await self._store.forget(self.server)
-        self._credentials = None
-        self._needs_login = self._denied = None
-        self._wanted = ()
+        pairs = ((found.refresh_token, "refresh_token"), (found.access_token, "access_token"))
+        for token, hint in pairs:
+            if token and found.revocation_endpoint:
+                request = token_requests.revocation(found, self._client(found), token, hint)
+                reply = await self._post(request, self.remote)
+                revoked |= isinstance(reply, Reply) and reply.status == 200
         return revoked
 
     # -- inside ------------------------------------------------------------------------------------
@@ -261,6 +270,33 @@ class OAuthAuthorizer:
                 self._credentials = found if self._fits(found) else None
                 self._is_loaded = True
         return self._credentials
+
+    async def _stored(self) -> Credentials | None:
+        """Return the sign-in on disk, or the renewed one that could not be written there.
+
+        That is tried again, unless somebody else has written meanwhile. Call it under the lock.
+
+        Raises:
+            StoreError: the file cannot be read.
+        """
+        found = await self._store.load(self.server, self.remote.url)
+        if self._unkept is not None:
+            before, made = self._unkept
+            if found is not None and found.secrets == before.secrets:
+                await self._save(found, made)
+                found = made
+            else:
+                self._unkept = None
+        return found if self._fits(found) else None
+
+    async def _save(self, before: Credentials, made: Credentials) -> None:
+        """Keep a renewed sign-in. A disk that is full does not end it."""
+        try:
+            await self._store.save(made)
+            self._unkept = None
+        except StoreError as error:
+            self._unkept = (before if self._unkept is None else self._unkept[0], made)
+            self._trouble(self.server, error.message)
 
     def _fits(self, found: Credentials | None) -> bool:
         """Tell whether a sign-in is of the client that the entry names now."""
@@ -291,9 +327,7 @@ class OAuthAuthorizer:
     async def _renew_once(self, stale: str) -> Credentials | Failure:
         try:
             async with self._store.locked(self.server):
-                found = await self._store.load(self.server, self.remote.url)
-                if found is not None and not self._fits(found):
-                    found = None
+                found = await self._stored()
                 if found is not None and found.access_token not in ("", stale):
                     self._take(found)  # another daemon has renewed it
                     return found
@@ -408,7 +442,7 @@ class OAuthAuthorizer:
     async def _keep(
         self, before: Credentials, tokens: Tokens, asked: tuple[str, ...]
     ) -> Credentials:
-        """Keep new tokens, then use them. A disk that is full does not end the sign-in."""
+        """Keep new tokens, then use them."""
         now = credentials.now()
         again = tokens.refresh_token or before.refresh_token
         made = msgspec.structs.replace(
@@ -420,10 +454,7 @@ class OAuthAuthorizer:
             is_kept=bool(again) and again == before.refresh_token,
             scopes=asked if tokens.scopes is None else tokens.scopes,
         )
-        try:
-            await self._store.save(made)
-        except StoreError as error:
-            self._trouble(self.server, error.message)
+        await self._save(before, made)
         self._take(made)
         return made
 

@@ -44,6 +44,8 @@ class FakeAuth:
 
         ``None`` goes on.
         """
+        self.moved_to = ""
+        """Where those answers say that the endpoint is."""
         self.after: Callable[[str], None] | None = None
         """Called with the grant type when a token was made, before it is sent."""
         self.authorizations: list[Form] = []
@@ -208,7 +210,8 @@ class FakeAuth:
             time.sleep(self.token_delay)
         fault = self.faults.pop(0)() if self.faults else None
         if fault is not None:
-            self._reply(x, fault[0], fault[1])
+            to = {"Location": self.moved_to} if self.moved_to else {}
+            self._reply(x, fault[0], fault[1], to)
             return
         with self._lock:
             status, answer = self._grant(form)

@@ -141,8 +141,6 @@ class Exchange:
         status: int,
         body: bytes | tuple[bytes | Raw, ...] = b"",
         headers: Pairs = (),
-        *,
-        content_type: bytes = b"application/json",
     ) -> None:
         """Send a whole response; one without a body has no ``Content-Type`` either."""
         parts = body if isinstance(body, tuple) else (body,)
@@ -151,7 +149,7 @@ class Exchange:
         if status != 204:  # which has no body (RFC 9110, section 8.6)
             sent.append((b"Content-Length", b"%d" % size))
         if size:
-            sent.append((b"Content-Type", content_type))
+            sent.append((b"Content-Type", b"application/json"))
         await self._start(status, sent)
         if size <= PIECE_BYTES:
             whole = b"".join(parts)

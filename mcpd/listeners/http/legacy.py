@@ -278,7 +278,7 @@ class LegacyFront:
             self._core.close(core, reason)
         session.closed(reason)
 
-    def end_of_token(self, name: str | None) -> None:
+    def end_of_token(self, name: str) -> None:
         """End the sessions of a token that is valid no more."""
         for session in list(self.sessions):
             if session.token == name:

@@ -20,7 +20,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class CannotAuthorize(Exception):
-    """Requests cannot be authorised now: ``login_required``, ``unauthorized`` or ``forbidden``."""
+    """Requests cannot be authorised: ``login_required``, ``unauthorized`` or ``forbidden``."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)

@@ -17,7 +17,7 @@ from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.bodies import response_id
 from mcpd.upstreams.http.endpoint import PING, PING_ID, Endpoint
 from mcpd.upstreams.http.exchange import Exchange
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable, connect_failed
+from mcpd.upstreams.http.failures import Unreachable, connect_failed
 from mcpd.upstreams.http.oldsse import OldStream
 from mcpd.upstreams.http.streams import UnaskedStream
 from mcpd.upstreams.run import Frames
@@ -118,7 +118,9 @@ class RemoteChannel:
         self._wrote_at = asyncio.get_running_loop().time()
         work = self._run(exchange, waits_for, cancels)
         name = f"http.post {self.endpoint.server}"
-        self._exchanges[exchange] = self._group.spawn(work, name=name)
+        task = self._exchanges[exchange] = self._group.spawn(work, name=name)
+        # Not in the task: one that is cancelled before it begins runs no ``finally``.
+        task.add_done_callback(lambda _: self._ended(exchange))
         if wire_id:
             self._by_id[wire_id] = exchange
         return True
@@ -193,6 +195,11 @@ class RemoteChannel:
         waiting = [each.wire_id for each in self._exchanges if each.wire_id and not each.is_sent]
         return [*waiting, *self.held]
 
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of the messages that are under way."""
+        return self._unsent.kept_bytes
+
     def mute(self) -> None:
         """Deliver and report nothing more."""
         self.is_open = False
@@ -205,28 +212,24 @@ class RemoteChannel:
         await self._group.close()
         if self.old is not None:
             self.old.close()
-        self._unsent.set(0)
 
     # -- inside ------------------------------------------------------------------------------------
 
     async def _run(self, exchange: Exchange, waits_for: asyncio.Event | None, cancels: int) -> None:
-        try:
-            if waits_for is not None:
-                await waits_for.wait()
-            if self.old is not None and exchange.method == "server/discover":
-                self.deliver(_only_legacy(exchange.wire_id))
-                return
-            await exchange.run()
-            if cancels and cancels in self._by_id:
-                self._cancel_task(cancels)
-        finally:
-            self._ended(exchange)
+        if waits_for is not None:
+            await waits_for.wait()
+        if self.old is not None and exchange.method == "server/discover":
+            self.deliver(_only_legacy(exchange.wire_id))
+            return
+        await exchange.run()
+        if cancels and cancels in self._by_id:
+            self._cancel_task(cancels)
 
     def _ended(self, exchange: Exchange) -> None:
         self._exchanges.pop(exchange, None)
         if self._by_id.get(exchange.wire_id) is exchange:
             del self._by_id[exchange.wire_id]
-        self._unsent.add(-min(exchange.size_bytes, self._unsent.kept_bytes))
+        self._unsent.add(-exchange.size_bytes)
         if exchange.is_opening:
             self._begin_unasked()
         if self.on_quiet is not None:
@@ -249,7 +252,7 @@ class RemoteChannel:
         async for message in unasked.messages():
             if response_id(message) is None:  # answers come on the streams of their requests
                 self.deliver(message)
-        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+        with contextlib.suppress(Unreachable, CannotAuthorize):
             if unasked.was_open and await self.endpoint.refuses_ping():
                 self.forgotten(0)
 
@@ -302,7 +305,7 @@ class RemoteChannel:
         self._set_ping(self._ping_interval - quiet)
 
     async def _send_ping(self) -> None:
-        with contextlib.suppress(Unreachable, Unauthorized, CannotAuthorize):
+        with contextlib.suppress(Unreachable, CannotAuthorize):
             response = await self.endpoint.post(PING, Routing("ping"))
             await response.beginning(4096)
             response.close()

@@ -1,4 +1,4 @@
-"""HTTP requests to one server, with aiohttp: the one module that imports it.
+"""HTTP requests to one server, with aiohttp.
 
 Its errors become ``Unreachable``, which says whether the server may have read the request.
 """

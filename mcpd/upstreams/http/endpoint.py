@@ -13,9 +13,9 @@ from typing import Final
 from mcpd.core.mcp.routing import Routing, encoded
 from mcpd.redact import Redactor
 from mcpd.upstreams.http import failures
-from mcpd.upstreams.http.authorizer import Authorizer, Refused
+from mcpd.upstreams.http.authorizer import Authorizer, CannotAuthorize, Refused
 from mcpd.upstreams.http.client import HttpClient, Response
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.failures import Unreachable
 from mcpd.upstreams.http.spec import RemoteSpec
 
 ACCEPT_BOTH: Final = "application/json, text/event-stream"
@@ -111,8 +111,7 @@ class Endpoint:
         """Send a request, authorised, and return the response.
 
         It is sent again where the server has not read it, where other credentials may help, and
-        where the server says when. Raises ``Unreachable``, ``Unauthorized`` and
-        ``CannotAuthorize``.
+        where the server says when. Raises ``Unreachable`` and ``CannotAuthorize``.
         """
         tries = refusals = 0
         loop = asyncio.get_running_loop()
@@ -142,7 +141,7 @@ class Endpoint:
                     sending(False)
                 if refusals >= _REFUSALS:
                     what = "what the sign-in gave us"
-                    raise Unauthorized(
+                    raise CannotAuthorize(
                         failures.refused(self.server, refused.status, what, refused.challenge)
                     )
                 refusals += 1

@@ -13,7 +13,7 @@ from mcpd.upstreams.http import bodies, failures
 from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.client import Response
 from mcpd.upstreams.http.endpoint import Endpoint
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.failures import Unreachable
 from mcpd.upstreams.http.oldsse import OldStream
 from mcpd.upstreams.http.streams import RETRY_S, EventReader, Unending, message_of
 
@@ -97,8 +97,6 @@ class Exchange:
             await self._run()
         except CannotAuthorize as problem:
             self._refused(problem.failure)
-        except Unauthorized as problem:
-            self._refused(problem.failure)
         except Unreachable as problem:
             failure = failures.unreachable(server, problem)
             if problem.is_sent:
@@ -177,7 +175,7 @@ class Exchange:
                         message = message_of(event)
                         if message is not None and self._take(message):
                             with contextlib.suppress(TimeoutError, Unreachable, Unending):
-                                await asyncio.wait_for(_rest(reader, response), CLOSING_S)
+                                await asyncio.wait_for(_rest(response), CLOSING_S)
                             return
                     problem = Unreachable(
                         "http", "ended its stream before the answer", is_sent=True
@@ -208,7 +206,7 @@ class Exchange:
                 if in_vain > RESUMES_MOST:
                     raise problem from again
                 continue
-            except (CannotAuthorize, Unauthorized) as refusal:
+            except CannotAuthorize as refusal:
                 raise problem from refusal  # the next request will say so
             if response.status == 200 and response.type.is_stream:
                 return response
@@ -262,7 +260,7 @@ class Exchange:
         self._channel.failed(self.wire_id, failure, may_repeat=status >= 500)
 
 
-async def _rest(reader: EventReader, response: Response) -> None:
+async def _rest(response: Response) -> None:
     async for _ in response.pieces():
         pass
 

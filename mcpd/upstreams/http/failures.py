@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, Literal
 
 from mcpd.core.facts import Failure
+from mcpd.upstreams.http import challenges
 
 Reason = Literal["refused", "dns", "tls", "proxy", "http", "redirect"]
 
@@ -30,14 +31,6 @@ class Unreachable(Exception):
         self.message = message
         self.is_sent = is_sent
         self.may_pass = may_pass
-
-
-class Unauthorized(Exception):
-    """The server refuses credentials again and again, though others say that they are good."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 def connect_failed(
@@ -99,18 +92,9 @@ def refused(server: str, status: int, what: str, challenge: str = "") -> Failure
         message = f"{server} refused {what} (HTTP 401)"
         return Failure("unauthorized", message, server, False, hint, {"status": status})
     details: dict[str, Any] = {"status": status}
-    if scopes := scopes_in(challenge):
-        details["scopes"] = scopes
+    if scopes := challenges.scopes(challenge):
+        details["scopes"] = list(scopes)
     wanted = f"; it wants the scopes {' '.join(scopes)}" if scopes else ""
     return Failure(
         "forbidden", f"{server} forbids this (HTTP 403){wanted}", server, False, None, details
     )
-
-
-def scopes_in(challenge: str) -> list[str]:
-    """Return the scopes that a ``WWW-Authenticate`` names."""
-    _, found, rest = challenge.partition("scope=")
-    if not found:
-        return []
-    quoted = rest[1:].partition('"')[0] if rest.startswith('"') else rest.partition(",")[0]
-    return quoted.split()

@@ -18,7 +18,7 @@ from mcpd.upstreams.http.authorizer import Authorizer, CannotAuthorize
 from mcpd.upstreams.http.channel import RemoteChannel
 from mcpd.upstreams.http.client import HttpClient
 from mcpd.upstreams.http.endpoint import Endpoint
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.failures import Unreachable
 from mcpd.upstreams.http.spec import RemoteSpec
 from mcpd.upstreams.run import Connection, Run
 from mcpd.upstreams.slot import Slot
@@ -152,7 +152,7 @@ class RemoteRun(Run):
         except Unreachable as problem:
             self._ended(failures.unreachable(self._slot.server, problem))
             return
-        except (CannotAuthorize, Unauthorized) as problem:
+        except CannotAuthorize as problem:
             self._ended(problem.failure)
             return
         self._reports.connected(self._slot, self)
@@ -190,6 +190,6 @@ class RemoteRun(Run):
         endpoint = self.endpoint
         if not endpoint.session_id or endpoint.is_modern or endpoint.is_forgotten:
             return
-        with contextlib.suppress(Unreachable, CannotAuthorize, Unauthorized):
+        with contextlib.suppress(Unreachable, CannotAuthorize):
             response = await endpoint.send("DELETE", endpoint.headers(None))
             response.close()

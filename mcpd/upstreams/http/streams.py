@@ -12,7 +12,7 @@ from mcpd.upstreams.http import bodies
 from mcpd.upstreams.http.authorizer import CannotAuthorize
 from mcpd.upstreams.http.client import Response
 from mcpd.upstreams.http.endpoint import ACCEPT_STREAM, Endpoint
-from mcpd.upstreams.http.failures import Unauthorized, Unreachable
+from mcpd.upstreams.http.failures import Unreachable
 
 RETRY_S: Final = 1.0
 """Seconds before a stream is opened again, where it does not say."""
@@ -109,7 +109,7 @@ class UnaskedStream:
             begun, has_brought, is_refused = loop.time(), False, False
             try:
                 response = await self._reader.open(self._endpoint)
-            except (CannotAuthorize, Unauthorized):
+            except CannotAuthorize:
                 return  # the next request will say so
             except Unreachable:
                 pass

@@ -113,6 +113,23 @@ async def test_a_legacy_request_is_cancelled_by_a_notification(far, server):
     assert sent.params["requestId"] == call.message["id"]
 
 
+async def test_a_request_that_is_cancelled_at_once_leaves_nothing(far, server):
+    """
+    Both come in one piece, so that its task has not begun when it is cancelled.
+    """
+    client = await far.client()
+    assert await client.text("echo", text="hi") == "hi"
+    (channel,) = far.daemon.dispatcher.channels.values()
+    await wait_until_async(lambda: not channel.answering())
+    before = channel.unsent_bytes
+    for _ in range(20):
+        ident = client.call("echo", text="x" * 1000)
+        client.send({"method": "notifications/cancelled", "params": {"requestId": ident}})
+    assert await client.text("echo", text="hi") == "hi"
+    await wait_until_async(lambda: channel.unsent_bytes == before)
+    assert len(server.seen("tools/call:echo")) == 2 and not channel.unsent()
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br"])
 async def test_compressed_answers(far, server, encoding):
     def answer(asked):

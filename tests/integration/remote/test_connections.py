@@ -39,6 +39,19 @@ async def test_nothing_goes_to_another_origin(make, server, status):
     await other.stop()
 
 
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_a_redirect_that_would_make_a_get_of_a_message_is_not_followed(make, server, status):
+    server.on["POST"] = lambda asked: (
+        asked.reply(status, Location="/mcp") if asked.target == "/old" else server.serve(asked)
+    )
+    client = Client(make(url=server.url.replace("/mcp", "/old")))
+    await client.request("mcpd/attach", server="far")
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+    error = (await client.request("initialize", **hello))["error"]
+    assert error["data"]["reason"] == "redirect" and f"with {status}" in error["message"]
+    assert {each.target for each in server.asked} == {"/old"}
+
+
 async def test_redirects_have_an_end(make, server):
     server.on["POST"] = lambda asked: asked.reply(307, Location="/mcp")
     client = Client(make())

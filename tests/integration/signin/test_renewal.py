@@ -10,16 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from mcpd.signin import authorizer
-from mcpd.signin.credentials import now
+from mcpd.signin.credentials import Credentials, now
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
 from tests.support.fakeauth import FakeAuth
 from tests.support.signins import Home
+from tests.support.waiting import wait_until_async
 
 Fault = Callable[[], tuple[int, bytes] | None]
 
@@ -43,6 +45,48 @@ async def test_twenty_requests_at_the_moment_of_expiry_renew_once(
         found = await asyncio.gather(*(home.request() for _ in range(20)))
         assert len({*found}) == 1 and len(auth.used("refresh_token")) == turn + 1
     assert auth.reused == 0 and {form["resource"] for form in auth.grants} == {auth.url}
+
+
+async def test_those_who_wait_ask_for_the_lock_once(
+    home: Home, auth: FakeAuth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    One by one they would find the new token on disk, each after a turn at the lock.
+    """
+    store, asked = home.signins.store, 0
+    locked = store.locked
+
+    def count(server: str) -> AbstractAsyncContextManager[None]:
+        nonlocal asked
+        asked += 1
+        return locked(server)
+
+    monkeypatch.setattr(store, "locked", count)
+    await home.signed_in()
+    auth.expire()
+    await asyncio.gather(*(home.request() for _ in range(20)))
+    assert asked == 1
+
+
+async def test_a_renewed_token_is_on_disk_before_it_is_used(
+    home: Home, auth: FakeAuth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A daemon that is killed in between would leave a spent refresh token, and no other.
+    """
+    store, used_before = home.signins.store, []
+    save = store.save
+
+    async def look(made: Credentials) -> None:
+        found = home.authorizer.credentials
+        used_before.append(found is not None and found.access_token == made.access_token)
+        await save(made)
+
+    await home.signed_in()
+    monkeypatch.setattr(store, "save", look)
+    auth.expire()
+    await home.request()
+    assert used_before == [False]
 
 
 async def test_a_token_is_renewed_before_it_ends(home: Home, auth: FakeAuth) -> None:
@@ -216,6 +260,68 @@ async def test_nothing_is_sent_that_could_not_be_noted(home: Home, auth: FakeAut
     assert auth.grants == [] and home.troubles
     path.chmod(0o600)
     assert await home.request()
+
+
+async def test_a_renewal_that_could_not_be_kept_is_the_one_that_goes_on(
+    home: Home, auth: FakeAuth
+) -> None:
+    """
+    What is on disk then is older: its refresh token is spent.
+    """
+    await home.signed_in()
+    auth.expire()
+    path = home.state_dir / "credentials.json"
+
+    def full() -> tuple[int, bytes] | None:
+        path.chmod(0o644)
+        return None
+
+    auth.faults = [full]
+    assert await home.request() and home.troubles
+    path.chmod(0o600)
+    for _ in range(2):
+        auth.expire()
+        assert await home.request()
+    assert auth.reused == 0
+    assert await home.again().request() and len(auth.grants) == 3
+
+
+async def test_a_token_endpoint_that_leads_elsewhere_is_not_followed(
+    home: Home, auth: FakeAuth
+) -> None:
+    """
+    What is posted has the refresh token in it, whoever is at the other address.
+    """
+    await home.signed_in()
+    auth.expire()
+    auth.faults = [lambda: (307, b"")]
+    auth.moved_to = f"{auth.origin}/elsewhere"
+    assert (await home.failure()).kind == "connect_failed"
+    assert "/elsewhere" not in auth.paths
+    assert await home.request()
+
+
+async def test_an_answer_of_a_token_endpoint_is_bounded(home: Home, auth: FakeAuth) -> None:
+    await home.signed_in()
+    auth.expire()
+    auth.faults = [lambda: (200, b" " * (1024 * 1024 + 1) + b'{"access_token": "x"}')]
+    assert "too long" in (await home.failure()).message
+
+
+async def test_who_signs_out_while_the_token_is_renewed_is_signed_out(
+    home: Home, auth: FakeAuth
+) -> None:
+    await home.signed_in()
+    auth.expire()
+    auth.token_delay = 0.2
+    renewing = asyncio.create_task(home.request())
+    await wait_until_async(lambda: "/token" in auth.paths)
+    await home.authorizer.sign_out()
+    await asyncio.wait((renewing,))
+    renewing.exception()
+    assert "refresh_token" not in (home.state_dir / "credentials.json").read_text()
+    assert (await home.failure()).kind == "login_required"
+    assert (await home.again().failure()).kind == "login_required"
 
 
 SCRIPT = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mcpd.signin import challenges
 from mcpd.signin.credentials import Client, Credentials, digest_of, stamp
+from mcpd.upstreams.http import challenges
 
 MADE = Credentials(
     server="far",

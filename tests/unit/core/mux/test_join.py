@@ -91,6 +91,23 @@ def test_other_servers_are_absent_from_the_aggregate_of_a_scope() -> None:
     assert error["data"]["kind"] == "tool_not_found"
 
 
+def test_other_tools_are_absent_from_the_aggregate_too() -> None:
+    house = House(None, Scope(tools=("nothing",)), state=SessionState(version="2025-06-18"))
+    assert house.answered("tools/list")["result"]["tools"] == []
+
+
+def test_the_schema_of_a_tool_is_for_those_who_may_use_it() -> None:
+    """
+    The headers of a request would else tell what such a tool takes.
+    """
+    house = House("echo", state=SessionState(version="2025-06-18"))
+    tool = house.answered("tools/list")["result"]["tools"][0]["name"]
+    assert house.mux.tool_schema("echo", tool, Scope()) is not None
+    assert house.mux.tool_schema(None, f"echo__{tool}", Scope()) is not None
+    assert house.mux.tool_schema("echo", tool, Scope(tools=("nothing",))) is None
+    assert house.mux.tool_schema(None, f"echo__{tool}", Scope(servers=("other",))) is None
+
+
 def test_other_tools_are_absent_and_not_found() -> None:
     house = House("echo", Scope(tools=("nothing",)), state=SessionState(version="2025-06-18"))
     assert house.answered("tools/list")["result"]["tools"] == []

@@ -7,6 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry, Settings
@@ -146,6 +148,21 @@ def test_an_endpoint_is_refused_with_near_names_that_may_be_used() -> None:
 
 def test_a_handle_that_is_not_known_is_of_no_session() -> None:
     assert Daemon().core.parked(LAPTOP, "one", "mcpd1.1.x") is None
+
+
+def test_a_parked_call_is_found_with_its_token_on_its_endpoint_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    Who has seen its handle could else answer for somebody else.
+    """
+    daemon = Daemon()
+    session = daemon.core.open(LAPTOP, "one", Carried(), STATE, life=Life.REQUEST)
+    monkeypatch.setattr(daemon.mux, "parked_session", lambda _state: session)
+    assert daemon.core.parked(LAPTOP, "one", "handle") == session
+    other = Token(name="other", sha256="", created=0.0)
+    for token, server in ((other, "one"), (None, "one"), (LAPTOP, "two"), (LAPTOP, None)):
+        assert daemon.core.parked(token, server, "handle") is None
 
 
 def test_the_lists_of_an_endpoint_change_with_its_entry_alone() -> None:

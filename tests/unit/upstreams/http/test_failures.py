@@ -18,10 +18,12 @@ from mcpd.upstreams.http.static import StaticAuthorizer
         ("Bearer", []),
         ('Bearer error="insufficient_scope", scope="a b", x="y"', ["a", "b"]),
         ("Bearer scope=a, x=y", ["a"]),
+        ('Bearer error_description="no scope=b here", scope="a"', ["a"]),
     ],
 )
 def test_scopes_of_a_challenge(challenge, scopes):
-    assert failures.scopes_in(challenge) == scopes
+    details = failures.refused("far", 403, "the token", challenge).details
+    assert details.get("scopes", []) == scopes
 
 
 def test_what_may_work_later():

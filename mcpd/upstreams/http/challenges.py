@@ -1,4 +1,4 @@
-"""What ``WWW-Authenticate`` says, as far as signing in needs it.
+"""What ``WWW-Authenticate`` says.
 
 Source: RFC 6750, section 3; RFC 9728, section 5.1; MCP 2025-11-25, basic/authorization.
 """
@@ -11,12 +11,15 @@ from typing import Final
 MOST_CHARACTERS: Final = 4096
 """How much of a challenge is looked at, and kept."""
 
+_PARAMETER: Final = re.compile(r'(?:^|(?<=[\s,]))([\w-]+)=(?:"([^"]*)"|([^\s,"]+))', re.ASCII)
+
 
 def parameter(challenge: str, name: str) -> str:
     """Return a parameter of a challenge, quoted or not; empty where there is none."""
-    pattern = rf'(?:^|[\s,]){re.escape(name)}=(?:"([^"]*)"|([^\s,"]+))'
-    found = re.search(pattern, challenge[:MOST_CHARACTERS], re.IGNORECASE)
-    return "" if found is None else found[1] or found[2] or ""
+    for found in _PARAMETER.finditer(challenge[:MOST_CHARACTERS]):
+        if found[1].lower() == name.lower():
+            return found[2] or found[3] or ""
+    return ""
 
 
 def scopes(challenge: str) -> tuple[str, ...]:
