@@ -28,6 +28,15 @@ def bind_socket(path: str, lock: DaemonLock) -> socket.socket:
     """
     if not lock.still_ours():
         raise PathRefused(f"{lock.path} was replaced while mcpd held it")
+    return listen_on(path)
+
+
+def listen_on(path: str) -> socket.socket:
+    """Return a non-blocking socket that listens on ``path``, created with mode 0600.
+
+    A socket that refuses connections is replaced. Raises ``PathRefused`` for any other file, and
+    ``AlreadyRunning`` if a process listens on it.
+    """
     _clear(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     umask = os.umask(0o177)

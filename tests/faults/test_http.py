@@ -332,7 +332,7 @@ def test_sessions_live_while_the_disk_is_full_and_are_saved_later(box: Box) -> N
     assert not [path for path in saved.iterdir() if path.suffix != ".json"], "begun, not finished"
     inside.free()
     wait_until(lambda: len(list(saved.iterdir())) == 6, 20, what="the sessions on disk")
-    assert "http.sessions_resumed" in box.tail(1 << 20)
+    wait_until(lambda: "http.sessions_resumed" in box.tail(1 << 20), what="the line that says so")
     late[0].client.request("DELETE", "/mcp/fake", None, late[0].headers).close()
     assert len(list(saved.iterdir())) == 5
 

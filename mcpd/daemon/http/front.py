@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
-import stat
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,7 +20,7 @@ from mcpd.daemon.http.holder import holder_of
 from mcpd.daemon.http.tokens import TokenFile
 from mcpd.daemon.notices import Notices
 from mcpd.daemon.servers.registry import Registry
-from mcpd.errors import PathRefused
+from mcpd.errors import AlreadyRunning, PathRefused
 from mcpd.ids import SessionId
 from mcpd.listeners.http.application import Application
 from mcpd.listeners.http.keepalive import Keepalive
@@ -31,7 +31,7 @@ from mcpd.listeners.http.sessions import HttpSession
 from mcpd.listeners.http.settings import HttpSettings
 from mcpd.listeners.http.stateless import StatelessFront
 from mcpd.listeners.http.store import Saved, SessionStore
-from mcpd.service import privatedir
+from mcpd.service import bind, privatedir
 from mcpd.supervise import descriptors
 
 MOST_CONNECTIONS: Final = 4000
@@ -93,7 +93,7 @@ class HttpFront:
             request_timeout=lambda: self._config.request_timeout,
             most_connections=MOST_CONNECTIONS,
             usable_fds=descriptors.usable,
-            open_unix=_open_unix,
+            unix=SocketFiles(),
         )
         self._restore()
 
@@ -237,43 +237,29 @@ async def _sentence(trouble: Trouble) -> str:
     return text if holder is None else f"{text}, by {holder}"
 
 
-def _open_unix(path: str) -> socket.socket:
-    """Return a socket that listens at a path which only its owner reaches.
+class SocketFiles:
+    """The socket files of addresses, as the daemon's own is made and removed."""
 
-    Raises:
-        OSError: the path cannot be used, or somebody listens there.
-    """
-    try:
-        privatedir.ensure_private(os.path.dirname(path), own=False)
-    except PathRefused as refusal:
-        raise OSError(refusal.message) from None
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
+    def __init__(self) -> None:
+        self._files: dict[str, bind.Identity | None] = {}
+
+    def open(self, path: str) -> socket.socket:
+        """Return a socket that listens at a path which only its owner reaches.
+
+        Raises:
+            OSError: the path cannot be used, or somebody listens there.
+        """
         try:
-            probe.connect(path)
-        except (ConnectionRefusedError, FileNotFoundError):
-            pass
-        else:
-            raise OSError("a process listens there")
-    _remove_socket(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    umask = os.umask(0o177)
-    try:
-        listening.bind(path)
-    except OSError:
-        listening.close()
-        raise
-    finally:
-        os.umask(umask)
-    listening.setblocking(False)
-    return listening
+            privatedir.ensure_private(os.path.dirname(path), own=False)
+            opened = bind.listen_on(path)
+        except PathRefused as refusal:
+            raise OSError(refusal.message) from None
+        except AlreadyRunning:
+            raise OSError("a process listens there") from None
+        self._files[path] = bind.identity_of(path)
+        return opened
 
-
-def _remove_socket(path: str) -> None:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(found.st_mode):
-        raise OSError("there is a file that is no socket, and is left alone")
-    os.unlink(path)
+    def remove(self, path: str) -> None:
+        """Remove a socket file; one that another process has put in its place stays."""
+        with contextlib.suppress(OSError):
+            bind.remove_socket(path, self._files.pop(path, None))

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import os
 import socket
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -30,8 +29,14 @@ class Trouble(NamedTuple):
     is_in_use: bool
 
 
-OpenUnix = Callable[[str], socket.socket]
-"""Binds a private socket at a path; raises ``OSError`` or ``PathRefused``."""
+class UnixSockets(Protocol):
+    """Makes the socket files of addresses, which only their owner reaches."""
+
+    def open(self, path: str) -> socket.socket:
+        """Return a socket that is bound to a path; raise ``OSError`` where that cannot be."""
+
+    def remove(self, path: str) -> None:
+        """Remove the file at a path if it is still the one that was made; before it is closed."""
 
 
 class HttpServer:
@@ -44,7 +49,7 @@ class HttpServer:
         request_timeout: Callable[[], float],
         most_connections: int,
         usable_fds: Callable[[], int],
-        open_unix: OpenUnix,
+        unix: UnixSockets,
     ) -> None:
         """``usable_fds`` returns a bound below which descriptors of connections are."""
         self._config = Config(
@@ -67,7 +72,7 @@ class HttpServer:
         self._request_timeout = request_timeout
         self._most_connections = most_connections
         self._usable_fds = usable_fds
-        self._open_unix = open_unix
+        self._unix = unix
         self._open: dict[Address, list[asyncio.Server]] = {}
         self._connections: set[Connection] = set()
         self._quiet: asyncio.Event | None = None
@@ -127,7 +132,7 @@ class HttpServer:
 
     def _sockets(self, address: Address) -> list[socket.socket]:
         if address.path is not None:
-            return [self._open_unix(address.path)]
+            return [self._unix.open(address.path)]
         hosts = ["127.0.0.1", "::1"] if address.host == "localhost" else [address.host or ""]
         found: list[socket.socket] = []
         try:
@@ -141,11 +146,10 @@ class HttpServer:
         return found
 
     async def _close(self, address: Address) -> None:
+        if address.path is not None:
+            self._unix.remove(address.path)
         for server in self._open.pop(address):
             server.close()
-        if address.path is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(address.path)
 
     def _protocol(self) -> Connection:
         return Connection(

@@ -152,7 +152,7 @@ def test_headers_that_are_sent_twice_are_refused(box: Box) -> None:
     client = turned_on(box.fake())
     ping = request("ping")
     for header, status in (
-        ("Authorization: Bearer other", 401),
+        (f"Authorization: Bearer {client.token}", 401),
         ("Mcp-Session-Id: x\r\nMcp-Session-Id: y", 400),
         ("MCP-Protocol-Version: 2025-06-18\r\nMCP-Protocol-Version: 2026-07-28", 400),
         ("Content-Type: text/plain", 400),

@@ -27,13 +27,21 @@ def bound(path: str) -> socket.socket:
     return opened
 
 
+class Files:
+    def open(self, path: str) -> socket.socket:
+        return bound(path)
+
+    def remove(self, path: str) -> None:
+        Path(path).unlink()
+
+
 def make(most: int = 100, fds: int = 10**6) -> HttpServer:
     return HttpServer(
         Front(FakeCore()).application,
         request_timeout=lambda: 30.0,
         most_connections=most,
         usable_fds=lambda: fds,
-        open_unix=bound,
+        unix=Files(),
     )
 
 
