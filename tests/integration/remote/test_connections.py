@@ -82,6 +82,9 @@ async def test_a_wait_ends_with_the_call(far, server):
     client = await far.client()
     ident = client.call("count")
     await wait_until_async(lambda: server.seen("tools/call:count"))
+    # Until the 429 has been read, the server may have served it and is told.
+    while "waits" not in await far.status():
+        pass
     client.send({"method": "notifications/cancelled", "params": {"requestId": ident}})
     assert await client.text("echo", text="x") == "x"
     assert not server.seen("notifications/cancelled"), "it was never served"

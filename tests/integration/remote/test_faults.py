@@ -158,7 +158,8 @@ async def test_a_session_that_is_lost_a_hundred_times_under_load(far, server):
             served += 1
 
     def has_gone_on(before):
-        return server.made > before[0] and server.count >= before[1] + 3
+        # With the last session the clients stop, which may be before three more calls.
+        return server.made > before[0] and (server.made > 100 or server.count >= before[1] + 3)
 
     async def lose():
         while server.made < 101:
