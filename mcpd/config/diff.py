@@ -13,7 +13,8 @@ from mcpd.config.load import Loaded
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The differences, as names of servers; each name is in exactly one of the first five.
 
-    In ``filters_only`` nothing but ``tools`` differs, so the process keeps running. ``broken`` are
+    In ``filters_only`` nothing but ``tools`` and what may be called differs, so the process keeps
+    running. ``broken`` are
     servers whose new entry is invalid: one with a valid old entry keeps that and is in
     ``unchanged``; a new one is in ``added``.
     """
@@ -32,6 +33,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     http: bool = False
     """Whether the ``[http]`` table differs."""
+
+    policy: bool = False
+    """Whether ``[trust]`` or ``[profiles]`` differ."""
 
 
 def diff(old: Loaded, new: Loaded) -> Change:
@@ -57,6 +61,7 @@ def diff(old: Loaded, new: Loaded) -> Change:
         reordered=staying != [name for name in new.entries if name in old.entries],
         daemon=old.daemon != new.daemon,
         http=old.http != new.http,
+        policy=(old.trust, old.profiles) != (new.trust, new.profiles),
         **{key: tuple(names) for key, names in lists.items()},
     )
 
@@ -92,8 +97,9 @@ def _verdict(old: ServerEntry, new: ServerEntry) -> str:
         return "unchanged"
     if _essence(old) != _essence(new):
         return "changed"
-    if old.config is not None and new.config is not None and old.config.tools != new.config.tools:
-        return "filters_only"
+    if old.config is not None and new.config is not None:
+        of_old, of_new = ((each.tools, each.policy) for each in (old.config, new.config))
+        return "unchanged" if of_old == of_new else "filters_only"
     return "unchanged"
 
 
@@ -101,6 +107,7 @@ def _essence(entry: ServerEntry) -> dict[str, Any]:
     """Return the values of an entry that a running process depends on."""
     values: dict[str, Any] = msgspec.structs.asdict(entry.config) if entry.config else {}
     values.pop("tools", None)
+    values.pop("policy", None)
     if entry.launch is not None:  # the resolved texts instead of those in the file
         values |= msgspec.structs.asdict(entry.launch)
         values["names_cwd"] = entry.config is not None and entry.config.cwd is not None

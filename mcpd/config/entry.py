@@ -101,7 +101,7 @@ def masked(entry: ServerEntry) -> dict[str, Any]:
     """
     if entry.config is None:
         return {}
-    values: dict[str, Any] = msgspec.to_builtins(entry.config)
+    values = as_in_a_table(entry.config)
     del values["remote"]
     if entry.shown_remote is not None:
         for key in tables.OF_PROCESS:
@@ -110,6 +110,13 @@ def masked(entry: ServerEntry) -> dict[str, Any]:
     if entry.shown is None:
         return {}
     values |= msgspec.to_builtins(entry.shown)
+    return values
+
+
+def as_in_a_table(config: ServerConfig) -> dict[str, Any]:
+    """Return the values of a server's table under the keys that they have there."""
+    values: dict[str, Any] = msgspec.to_builtins(config)
+    values |= values.pop("policy")
     return values
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config.entry import ServerEntry, masked
+from mcpd.config.entry import ServerEntry, as_in_a_table, masked
 from mcpd.config.load import Loaded
 from mcpd.config.problems import printable
 from mcpd.config.remote import RemoteConfig, as_written
@@ -76,13 +76,13 @@ def _values(entry: ServerEntry) -> Iterator[tuple[str, str]]:
         return
     if entry.shown_remote is not None:
         yield from _remote(values)
-        defaults = {**as_written(RemoteConfig(url="")), **msgspec.to_builtins(ServerConfig())}
+        defaults = {**as_written(RemoteConfig(url="")), **as_in_a_table(ServerConfig())}
     else:
         yield "command", " ".join(_word(word) for word in (values["command"], *values["args"]))
         for name, value in values["env"].items():
             yield "env", f"{printable(name)}={_word(value)}"
         yield "cwd", printable(values["cwd"])
-        defaults = msgspec.to_builtins(ServerConfig())
+        defaults = as_in_a_table(ServerConfig())
     for key, value in values.items():
         if key in _TOLD or key == "enabled":
             continue

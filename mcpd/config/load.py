@@ -8,11 +8,12 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd import paths
-from mcpd.config import tables
+from mcpd.config import policy_table, tables
 from mcpd.config.entry import ServerEntry, build, name_fault
 from mcpd.config.files import jsonc, toml, trust
 from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
+from mcpd.config.policy import ProfileConfig, TrustConfig
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import Surroundings
 from mcpd.config.schema import DaemonConfig, HttpConfig
@@ -23,7 +24,7 @@ FILE_NAMES = ("mcp.json", "config.toml")
 """In one directory the entries of the later one win."""
 
 _SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
-_TOP = (*_SERVER_TABLES, "daemon", "http")
+_TOP = (*_SERVER_TABLES, "daemon", "http", "trust", "profiles")
 _ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
 
 
@@ -47,6 +48,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonConfig = DaemonConfig()
     http: HttpConfig = HttpConfig()
+    trust: TrustConfig = TrustConfig()
+    profiles: dict[str, ProfileConfig] = {}
     entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
@@ -101,7 +104,9 @@ class _Merge:
         self._around = around
         self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
-        self._tables: dict[str, list[Table]] = {"daemon": [], "http": []}
+        self._tables: dict[str, list[Table]] = {
+            key: [] for key in ("daemon", "http", "trust", "profiles")
+        }
         self._findings: list[Findings] = []
         self._found: list[str] = []
         self._replaced: list[Replaced] = []
@@ -129,9 +134,11 @@ class _Merge:
 
     def result(self) -> Loaded:
         return Loaded(
-            # the findings of these two are among the problems below
+            # the findings of these four are among the problems below
             daemon=tables.daemon(self._tables["daemon"]),
             http=tables.http(self._tables["http"]),
+            trust=policy_table.trust(self._tables["trust"]),
+            profiles=policy_table.profiles(self._tables["profiles"]),
             entries=self._entries,
             problems=self._problems(),
             files=tuple(self._files),

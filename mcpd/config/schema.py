@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from mcpd.config.addresses import Address, parse
+from mcpd.config.policy import ServerPolicy
 from mcpd.config.remote import RemoteConfig
 
 Seconds = float
@@ -141,6 +142,9 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     restart: RestartConfig = RestartConfig()
     """How it is restarted after a crash."""
+
+    policy: ServerPolicy = ServerPolicy()
+    """What may be called and what is asked first. Its keys stand in the server's own table."""
 
 
 class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):

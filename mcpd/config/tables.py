@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mcpd.config import remote_table
+from mcpd.config import policy_table, remote_table
 from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
 from mcpd.config.remote import RemoteConfig
@@ -138,6 +138,8 @@ _KNOWN: Final = (
     *_TRANSPORTS,
     *URLS,
     *remote_table.ALL,
+    *policy_table.SERVER,
+    *policy_table.ALIASES,
 )
 
 
@@ -167,6 +169,7 @@ def server(content: object, path: KeyPath, name: str, findings: Findings) -> Rea
     _read_seconds_aliases(table, found)
     restart = RestartConfig(**_known(table.inner("restart", RESTART)))
     tools = _tools(table)
+    policy = policy_table.server(table)
     table.warn_of_unknown(_KNOWN)
     if found.get("roots") == "session" and found.get("sharing") == "shared":
         why = "a process that all sessions share has no session's roots"
@@ -174,7 +177,12 @@ def server(content: object, path: KeyPath, name: str, findings: Findings) -> Rea
     if any(problem.severity == "error" for problem in findings.problems):
         return Read(None, enabled, spelled)
     config = ServerConfig(
-        **_known(found), remote=remote, enabled=enabled, restart=restart, tools=tools
+        **_known(found),
+        remote=remote,
+        enabled=enabled,
+        restart=restart,
+        tools=tools,
+        policy=policy,
     )
     return Read(config, enabled, spelled)
 
@@ -306,7 +314,9 @@ def _tools(table: Table) -> ToolsConfig:
     if isinstance(table.content.get("tools"), list):
         found = _present(allow=table.read("tools", texts))
     else:
-        found = table.inner("tools", TOOLS)
+        inner = table.within("tools")
+        found = inner.read_all(TOOLS)
+        inner.warn_of_unknown((*TOOLS, *policy_table.tools_with_a_mode(inner)))
     allowed = table.read("enabled_tools", texts)
     if allowed is not None and "allow" in found:
         table.warning("enabled_tools", "means tools.allow, which is given too; tools.allow counts")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from mcpd.config.addresses import MOST_PORT, parse
+from mcpd.config.policy import rate_of
 
 Reader = Callable[[object], Any]
 """Converts a value of a file to the schema's type; raises ``Expected``."""
@@ -147,6 +148,13 @@ def size_from(least: int) -> Reader:
         return found
 
     return read
+
+
+def rate(value: object) -> str:
+    """Read a number of calls in a time, ``60/min``; an empty string is no limit."""
+    if value == "" or (isinstance(value, str) and rate_of(value) is not None):
+        return value
+    raise Expected('a number of calls in a time, such as "10/s", "60/min", "500/h"')
 
 
 def count(value: object) -> int:

@@ -137,6 +137,7 @@ def is_change(change: Change) -> bool:
         or change.reordered
         or change.daemon
         or change.http
+        or change.policy
         or change.broken
     )
 

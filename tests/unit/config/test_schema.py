@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mcpd.config import remote_table, tables
+from mcpd.config import policy_table, remote_table, tables
+from mcpd.config.policy import ProfileConfig, ServerPolicy, TrustConfig
 from mcpd.config.remote import AuthConfig, RemoteConfig
 from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 
@@ -17,7 +18,13 @@ from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerCo
         (HttpConfig, tables.HTTP),
         (RestartConfig, tables.RESTART),
         (ToolsConfig, tables.TOOLS),
-        (ServerConfig, {**tables.SERVER, "restart": None, "tools": None, "remote": None}),
+        (
+            ServerConfig,
+            {**tables.SERVER, "restart": None, "tools": None, "remote": None, "policy": None},
+        ),
+        (ServerPolicy, policy_table.SERVER),
+        (TrustConfig, policy_table.TRUST),
+        (ProfileConfig, policy_table.PROFILE),
         (
             RemoteConfig,
             {**remote_table.KEYS, "url": None, "transport": None, "headers": None, "auth": None},
