@@ -18,21 +18,51 @@ class Right(Enum):
 class Scope(msgspec.Struct, frozen=True):
     """What of the servers a principal may use."""
 
-    servers: tuple[str, ...] = ()
-    """Names of servers; none means all."""
+    servers: frozenset[str] | None = None
+    """Names of servers; ``None`` means all."""
 
-    tools: tuple[str, ...] = ()
-    """Shell patterns of tools, by a server's own names; none means all."""
+    tools: tuple[tuple[str, ...], ...] = ()
+    """Groups of shell patterns, for ``TOOL`` or ``SERVER.TOOL`` by a server's own names: a tool
+    matches one of each group."""
 
     read_only: bool = False
     """Whether only tools that say ``readOnlyHint``."""
 
+    resources: bool = True
+    """Whether resources may be read."""
+
+    prompts: bool = True
+    """Whether prompts may be got."""
+
     def has(self, server: str) -> bool:
         """Tell whether a server is part of it."""
-        return not self.servers or server in self.servers
+        return self.servers is None or server in self.servers
+
+    def lacks(self, capability: str) -> bool:
+        """Tell whether a capability of servers is no part of it: ``resources``, ``prompts``."""
+        return (capability == "resources" and not self.resources) or (
+            capability == "prompts" and not self.prompts
+        )
+
+    def within(self, other: Scope) -> Scope:
+        """Return what is part of both."""
+        if self is EVERYTHING or other is EVERYTHING:
+            return self if other is EVERYTHING else other
+        if self.servers is None or other.servers is None:
+            servers = other.servers if self.servers is None else self.servers
+        else:
+            servers = self.servers & other.servers
+        return Scope(
+            servers,
+            (*self.tools, *other.tools),
+            self.read_only or other.read_only,
+            self.resources and other.resources,
+            self.prompts and other.prompts,
+        )
 
 
 EVERYTHING: Final = Scope()
+NOTHING: Final = Scope(servers=frozenset(), resources=False, prompts=False)
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -48,10 +78,18 @@ class Principal(msgspec.Struct, frozen=True):
     uid: int | None
     rights: frozenset[Right]
     scope: Scope = EVERYTHING
+    """What it may use, besides what its profile lets it."""
+
+    profile: str | None = None
+    """The profile of the configuration that narrows ``scope``, if it is in one."""
 
     def may(self, right: Right) -> bool:
         """Tell whether this principal has a right."""
         return right in self.rights
+
+    def in_profile(self, profile: str) -> Principal:
+        """Return the same principal within a profile, without rights besides MCP."""
+        return msgspec.structs.replace(self, profile=profile, rights=frozenset())
 
     def without(self, right: Right) -> Principal:
         """Return the same principal with one right less."""
@@ -63,11 +101,11 @@ def local(uid: int) -> Principal:
     return Principal("local", f"uid {uid}", uid, frozenset(Right))
 
 
-def bearer(token: str | None, scope: Scope = EVERYTHING) -> Principal:
+def bearer(token: str | None, scope: Scope = EVERYTHING, profile: str | None = None) -> Principal:
     """Return the principal of a client that showed a token, ``None`` where none is asked for.
 
     It has no rights besides MCP.
     """
     if token is None:
         return Principal("none", "anybody on this machine", None, frozenset())
-    return Principal("token", token, None, frozenset(), scope)
+    return Principal("token", token, None, frozenset(), scope, profile)

@@ -46,6 +46,8 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     """Shell patterns of the tools that it may use, by a server's own names; none means all."""
     read_only: bool = False
     """Whether it may use only tools that say ``readOnlyHint``."""
+    profile: str | None = None
+    """The profile of the configuration that it is in."""
 
     def is_expired(self, now: float) -> bool:
         """Tell whether its time is over; ``now`` is seconds since the epoch."""
@@ -99,6 +101,7 @@ def create(
     servers: Sequence[str] = (),
     tools: Sequence[str] = (),
     read_only: bool = False,
+    profile: str | None = None,
 ) -> tuple[Token, str]:
     """Add a token; return it with its text, which is kept nowhere.
 
@@ -116,6 +119,7 @@ def create(
         servers=tuple(servers),
         tools=tuple(tools),
         read_only=read_only,
+        profile=profile,
     )
 
     def add(tokens: tuple[Token, ...]) -> tuple[Token, ...]:

@@ -14,8 +14,11 @@ from mcpctl import completion
 @click.option(
     "--linger", type=float, metavar="S", help="Seconds to wait for answers after stdin ends."
 )
+@click.option("--profile", metavar="NAME", help="Only what this profile lets through.")
 @click.option("--no-start", is_flag=True, help="Start no daemon: exit with 3 if none runs.")
-def connect_command(words: tuple[str, ...], linger: float | None, no_start: bool) -> None:
+def connect_command(
+    words: tuple[str, ...], linger: float | None, profile: str | None, no_start: bool
+) -> None:
     """Bridge stdin and stdout to a server, for an MCP client.
 
     Without SERVER: all enabled servers, with tools named server__tool. With -- COMMAND: a

@@ -35,6 +35,7 @@ def token_command() -> None:
 @click.argument("name")
 @click.option("--server", "servers", multiple=True, metavar="S", help="A server that it may use.")
 @click.option("--tool", "tools", multiple=True, metavar="GLOB", help="Tools that it may use.")
+@click.option("--profile", metavar="NAME", help="The profile of the configuration it is in.")
 @click.option("--expires", metavar="TIME", help="How long it is valid, such as 12h or 30d.")
 @click.option(
     "--read-only",
@@ -46,6 +47,7 @@ def create_command(
     name: str,
     servers: tuple[str, ...],
     tools: tuple[str, ...],
+    profile: str | None,
     expires: str | None,
     read_only: bool,
 ) -> None:
@@ -70,6 +72,7 @@ def create_command(
         servers=servers,
         tools=tools,
         read_only=read_only,
+        profile=profile,
     )
     if app.as_json:
         app.print_document({**_document(token), "token": text})
@@ -134,6 +137,7 @@ def _document(token: Token) -> dict[str, object]:
         "servers": list(token.servers),
         "tools": list(token.tools),
         "read_only": token.read_only,
+        "profile": token.profile,
         "created": _stamp(token.created),
         "expires": None if token.expires is None else _stamp(token.expires),
         "expired": token.is_expired(_now()),
@@ -142,6 +146,8 @@ def _document(token: Token) -> dict[str, object]:
 
 def _row(token: Token) -> list[render.Cell]:
     tools = ", ".join(token.tools) or "all"
+    if token.profile is not None:
+        tools += f", profile {token.profile}"
     expires = "never" if token.expires is None else _stamp(token.expires)
     return [
         token.name,

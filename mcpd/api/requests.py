@@ -54,6 +54,7 @@ class AttachParams(Params):
     cwd: Directory | None = None
     roots: Names = ()
     control: bool = True
+    profile: str | None = None
     farewell: bool = False
 
 

@@ -20,6 +20,7 @@ Options:
   --linger S     Seconds to wait for answers when stdin ends, counted from when the
                  server is ready (default 2). Unanswered requests are then cancelled,
                  and the exit status is 5.
+  --profile NAME Only what this profile of the configuration lets through.
   --no-start     Start no daemon: exit with 3 if none runs; later on, wait for one.
   --socket PATH  The daemon's socket (default: MCPD_SOCKET, else the user's own).
   --config FILE  The configuration for a daemon that is started.
@@ -39,6 +40,7 @@ class Arguments:
         self.command: list[str] | None = None
         self.linger = LINGER_S
         self.may_start = True
+        self.profile: str | None = None
         self.socket: str | None = None
         self.config: str | None = None
         self.wants_help = False
@@ -72,7 +74,7 @@ def _option(parsed: Arguments, word: str, rest: list[str]) -> None:
             parsed.wants_help = True
         case "--no-start", "":
             parsed.may_start = False
-        case (("--linger" | "--socket" | "--config"), _):
+        case (("--linger" | "--socket" | "--config" | "--profile"), _):
             if not equals:
                 if not rest:
                     raise UsageError(f"{name} expects a value")
@@ -83,6 +85,8 @@ def _option(parsed: Arguments, word: str, rest: list[str]) -> None:
                 parsed.linger = _seconds(value)
             elif name == "--socket":
                 parsed.socket = value
+            elif name == "--profile":
+                parsed.profile = value
             else:
                 parsed.config = value
         case _:

@@ -193,6 +193,8 @@ def _params(arguments: Arguments) -> dict[str, Any]:
     cwd = _cwd()
     if cwd is not None:
         params["cwd"] = cwd
+    if arguments.profile is not None:
+        params["profile"] = arguments.profile
     if arguments.server is not None:
         params["server"] = arguments.server
     if arguments.command:

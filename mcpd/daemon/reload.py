@@ -11,6 +11,7 @@ from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
+from mcpd.config.policy import ProfileConfig
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
@@ -21,6 +22,7 @@ from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
 from mcpd.observe.journal import Journal
 from mcpd.observe.pipeline import Logger, Pipeline
+from mcpd.principal import Scope
 from mcpd.upstreams.supervisor import Supervisor
 
 LEAST_STARTS = 4
@@ -123,6 +125,17 @@ class Reloader:
         self._journal.add("config.reloaded", **names, errors=errors)
 
 
+def scope_of(profile: ProfileConfig) -> Scope:
+    """Return what a profile lets a principal use."""
+    return Scope(
+        frozenset(profile.servers) if profile.servers else None,
+        (profile.tools,) if profile.tools else (),
+        profile.read_only,
+        profile.resources,
+        profile.prompts,
+    )
+
+
 async def _nothing() -> list[str]:
     return []
 
@@ -187,7 +200,10 @@ class ConfigApplier:
 
     def apply_entries(self) -> None:
         """Let the mux know which servers there are."""
-        self._dispatcher.dispatch(EntriesChanged(self._registry.entries()))
+        profiles = {
+            name: scope_of(profile) for name, profile in self._registry.loaded.profiles.items()
+        }
+        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), profiles))
 
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""

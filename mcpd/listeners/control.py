@@ -136,6 +136,7 @@ class ControlServer:
             workspace=workspace_of(params.roots, params.cwd),
             roots=params.roots,
             may_control=params.control,
+            profile=params.profile,
             wants_farewell=params.farewell,
         )
 

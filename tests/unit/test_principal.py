@@ -20,9 +20,30 @@ def test_a_right_can_be_given_up() -> None:
 
 
 def test_a_token_has_no_rights_and_a_scope() -> None:
-    someone = principal.bearer("laptop", Scope(servers=("files",)))
+    someone = principal.bearer("laptop", Scope(servers=frozenset(("files",))))
     assert (someone.kind, someone.name, someone.uid) == ("token", "laptop", None)
     assert not any(someone.may(right) for right in Right)
     assert someone.scope.has("files") and not someone.scope.has("mail")
     assert principal.bearer(None).kind == "none"
     assert EVERYTHING.has("mail")
+
+
+def test_what_is_within_another_scope_is_part_of_both() -> None:
+    one = Scope(frozenset(("a", "b")), (("read_*",),), resources=False)
+    other = Scope(frozenset(("b", "c")), (("*_file",),), read_only=True, prompts=False)
+    both = one.within(other)
+    assert both == Scope(
+        frozenset(("b",)),
+        (("read_*",), ("*_file",)),
+        read_only=True,
+        resources=False,
+        prompts=False,
+    )
+    assert one.within(principal.EVERYTHING) is one and principal.EVERYTHING.within(one) is one
+    assert not one.within(principal.NOTHING).has("a")
+    assert both.lacks("prompts") and both.lacks("resources") and not both.lacks("tools")
+
+
+def test_a_profile_takes_the_other_rights() -> None:
+    within = principal.local(1000).in_profile("review")
+    assert within.profile == "review" and not within.may(principal.Right.CONTROL)

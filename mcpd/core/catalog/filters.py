@@ -1,19 +1,23 @@
-"""Allow and deny patterns that select the tools of a server."""
+"""Which tools, prompts and resources of a server are shown, by patterns and by scope."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from mcpd.core.catalog.model import Item, Listing
+from mcpd.core.catalog.model import Item, Kind, Listing
+from mcpd.principal import EVERYTHING, Scope
+
+_RESOURCES: Final = frozenset((Kind.RESOURCES, Kind.TEMPLATES))
 
 
 class Filter:
     """Case-sensitive shell patterns (``*``, ``?``, ``[a-z]``) for a server's own names.
 
-    A name is admitted if a pattern of ``allow`` matches it and none of ``deny`` does.
+    A tool is admitted if a pattern of ``allow`` matches its name and none of ``deny`` does, and if
+    the scope has it.
     """
 
     ALL: ClassVar[Filter]
@@ -24,44 +28,57 @@ class Filter:
         allow: Sequence[str] = ("*",),
         deny: Sequence[str] = (),
         *,
-        within: Sequence[str] = (),
-        read_only: bool = False,
+        server: str = "",
+        scope: Scope = EVERYTHING,
     ) -> None:
-        """Take the patterns; ``within`` are further ones of which a name must match one, if any."""
+        """Take the patterns; ``scope`` is what a principal may use, ``server`` whose tools."""
         self.allow = tuple(allow)
         self.deny = tuple(deny)
-        self.within = tuple(within)
-        self.read_only = read_only
+        self._server = server
+        self._scope = scope
+        self.read_only: Final = scope.read_only
         """Whether only tools are shown that say ``readOnlyHint``."""
-        self.admits_all = "*" in self.allow and not (self.deny or self.within or read_only)
-        """Whether everything is shown."""
+        self.hidden: Final = _hidden(scope, server)
+        """Lists of which nothing is shown."""
+        self.admits_all = "*" in self.allow and not (
+            self.deny or scope.tools or scope.read_only or Kind.TOOLS in self.hidden
+        )
+        """Whether every tool is shown."""
         self._allow = _compiled(self.allow)
         self._deny = _compiled(self.deny)
-        self._within = _compiled(self.within)
+        self._groups = tuple(map(_compiled, scope.tools))
 
-    def narrowed(self, patterns: Sequence[str], *, read_only: bool) -> Filter:
-        """Return a filter that shows less: what one of ``patterns`` matches, if there are any."""
-        if not (patterns or read_only):
-            return self
-        return Filter(self.allow, self.deny, within=patterns, read_only=read_only)
+    def within(self, scope: Scope, server: str) -> Filter:
+        """Return a filter that shows what a principal with this scope may use of a server."""
+        return (
+            self
+            if scope is EVERYTHING
+            else Filter(self.allow, self.deny, server=server, scope=scope)
+        )
 
     def admits(self, name: str) -> bool:
-        """Tell whether this name is shown, whatever the tool says of itself."""
+        """Tell whether a tool of this name is shown, whatever it says of itself."""
         if self.admits_all:
             return True
         return (
-            any(pattern.match(name) for pattern in self._allow)
-            and not any(pattern.match(name) for pattern in self._deny)
-            and (not self._within or any(pattern.match(name) for pattern in self._within))
+            Kind.TOOLS not in self.hidden
+            and _matches(self._allow, name)
+            and not _matches(self._deny, name)
+            and all(
+                _matches(group, name) or _matches(group, f"{self._server}.{name}")
+                for group in self._groups
+            )
         )
 
     def shows(self, item: Item) -> bool:
-        """Tell whether this item is shown."""
+        """Tell whether this tool is shown."""
         return self.admits(item.identity) and (not self.read_only or item.read_only)
 
     def apply(self, listing: Listing) -> Listing:
         """Return the list with the admitted entries; the same object if that is all of them."""
-        if self.admits_all:
+        if listing.kind in self.hidden:
+            return Listing.empty(listing.kind)
+        if listing.kind is not Kind.TOOLS or self.admits_all:
             return listing
         shown = [item for item in listing.items if self.shows(item)]
         return listing if len(shown) == len(listing.items) else Listing(listing.kind, shown)
@@ -75,7 +92,18 @@ class Filter:
         return hash(self._key())
 
     def _key(self) -> tuple[object, ...]:
-        return (self.allow, self.deny, self.within, self.read_only)
+        return (self.allow, self.deny, self._server, self._scope)
+
+
+def _hidden(scope: Scope, server: str) -> frozenset[Kind]:
+    if not scope.has(server):
+        return frozenset(Kind)
+    hidden = frozenset[Kind]() if scope.resources else _RESOURCES
+    return hidden if scope.prompts else hidden | {Kind.PROMPTS}
+
+
+def _matches(patterns: Iterable[re.Pattern[str]], name: str) -> bool:
+    return any(pattern.match(name) for pattern in patterns)
 
 
 def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Kind
@@ -27,6 +27,7 @@ from mcpd.core.state.waiting import Waiting
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
 from mcpd.ids import SessionId
+from mcpd.principal import EVERYTHING, Scope
 
 _NO_ARGUMENTS: Final = b"{}"
 _REASON_LENGTH: Final = 300  # characters of why arguments were not checked that are told
@@ -77,18 +78,31 @@ class Admission:
     def admit(self, leg: UpstreamRequest, entry: Entry) -> Verdict | Failure:
         """Decide whether a request may be sent to a server: the only place where that is decided.
 
-        A failure denies it. A request that is sent again is decided about again.
+        A failure denies it. A request that is sent again is decided about again. What decides, in
+        this order: the scope of its principal, the server's patterns, its arguments.
         """
         tool = leg.tool
+        session = self._state.sessions.get(SessionId(leg.owner))
+        scope = EVERYTHING if session is None else self._state.scope_of(session.principal)
+        if scope is not EVERYTHING and (denied := self._outside(scope, leg, entry)) is not None:
+            return denied
         if tool is None:
             return Verdict.ALLOW
-        session = self._state.sessions.get(SessionId(leg.owner))
-        shown = entry.filter if session is None else self._state.filter_of(session, entry)
+        shown = self._state.filter_within(scope, entry)
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.WAIT
+
+    def _outside(self, scope: Scope, leg: UpstreamRequest, entry: Entry) -> Failure | None:
+        """Return that there is no such server, prompt or resource for a scope, if it is so."""
+        if not scope.has(entry.name):
+            return self._state.not_found(entry.name, scope)
+        kind = _kind_of(leg)
+        if kind is None or kind not in self._state.filter_within(scope, entry).hidden:
+            return None
+        return Failure("unsupported", f"{entry.name} has no {kind.capability}", entry.name)
 
     def _is_shown(self, shown: Filter, leg: UpstreamRequest, server: str, tool: str) -> bool:
         if not shown.read_only:
@@ -225,6 +239,17 @@ class Admission:
                 self.send(leg)
         request.release()
         upstream.calls.let_go(leg)
+
+
+def _kind_of(leg: UpstreamRequest) -> Kind | None:
+    """Return what a request uses that is no tool."""
+    route = leg.method.route
+    if route is Route.REFERENCE:  # a completion is for an argument of a prompt, or of a template
+        found = None if leg.params is None else envelope.params_of(leg.params)
+        ref = None if found is None or found.ref is UNSET else envelope.object_of(found.ref)
+        is_prompt = envelope.text((ref or {}).get("type", UNSET)) == "ref/prompt"
+        return Kind.PROMPTS if is_prompt else Kind.TEMPLATES
+    return {Route.PROMPT: Kind.PROMPTS, Route.READ: Kind.RESOURCES}.get(route)
 
 
 def _misfit(server: str, tool: str, event: Validated) -> Failure:

@@ -176,7 +176,9 @@ class ClientSubscriptions:
     def _introduction(self, session: Session, server: str) -> Introduction | None:
         own = session.upstreams.get(server)
         known = own.introduction if own is not None else None
-        return known or self._state.introduction_of(server)
+        known = known or self._state.introduction_of(server)
+        lacks = self._state.scope_of(session.principal).lacks
+        return None if known is None else known.without(lacks)
 
     def _has_updates(self, session: Session, entry: Entry) -> bool:
         known = self._introduction(session, entry.name)

@@ -111,6 +111,7 @@ class Initialize:
 
     def _introduce(self, request: ClientRequest, asked: str | None, known: Introduction) -> None:
         session = request.session
+        known = known.without(self._state.scope_of(session.principal).lacks)
         session.version = negotiate(asked, known.version)
         shown = legacy.endpoint_capabilities(known)
         result = legacy.initialize_result(session.version, shown, known.info, known.instructions)
@@ -140,6 +141,7 @@ class Initialize:
             return
         known = state.introduction_of(session.server)
         if known is not None:
+            known = known.without(state.scope_of(session.principal).lacks)
             shown = modern.endpoint_capabilities(known)
             result = modern.discover_result(shown, known.info, known.instructions)
             request.reply(result)

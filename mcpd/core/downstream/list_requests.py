@@ -23,6 +23,7 @@ from mcpd.core.state.waiting import R, Waiting
 from mcpd.core.upstream.lists import Lists
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SlotId
+from mcpd.principal import EVERYTHING
 
 _KINDS: Final = {kind.value: kind for kind in Kind}
 _NO_HINTS: Final = (0, "private")
@@ -150,9 +151,7 @@ class ListRequests:
         listing: Listing,
         hints: tuple[int, str],
     ) -> None:
-        shown = listing
-        if kind is Kind.TOOLS:
-            shown = self._state.filter_of(request.session, entry).apply(listing)
+        shown = self._state.filter_of(request.session, entry).apply(listing)
         page = shown.page()
         if request.client_info is not None:
             known = self._state.introduction_of(entry.name)
@@ -161,6 +160,8 @@ class ListRequests:
                 if known is not None
                 else msgspec.json.encode({"name": entry.name, "version": "0"})
             )
+            if shown is not listing:
+                hints = (hints[0], "private")
             page = modern.list_page(page, info, *hints)
         request.reply(page)
 
@@ -175,7 +176,9 @@ class ListRequests:
             known = [self._hints(session, server, kind, client) for server in servers]
             hints = known or [_NO_HINTS]
             ttl_ms = min(ttl for ttl, _ in hints)
-            is_private = any(scope == "private" for _, scope in hints)
+            is_private = self._state.scope_of(session.principal) is not EVERYTHING or any(
+                scope == "private" for _, scope in hints
+            )
             scope = "private" if is_private else "public"
             page = modern.list_page(page, aggregate_info(self._state), ttl_ms, scope)
         request.reply(page)

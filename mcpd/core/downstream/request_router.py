@@ -157,6 +157,12 @@ class RequestRouter:
         return wrong is None
 
     def _route(self, request: ClientRequest) -> None:
+        server, capability = request.session.server, request.method.capability
+        if server is not None and capability is not None:
+            scope = self._state.scope_of(request.session.principal)
+            if scope.lacks(capability):
+                request.reject(codes.METHOD_NOT_FOUND, f"{server} has no {capability}")
+                return
         match request.method.route:
             case Route.TOOL:
                 self._forward.call(request)

@@ -91,7 +91,7 @@ class ResourceOwners:
     def owners(self, session: Session, request: object, uris: tuple[str, ...]) -> dict[str, Entry]:
         """Return the servers that resources belong to; one without a server is left out."""
         client = self._state.client_of(session, request)
-        aggregate = self._state.aggregate_for(client, session.principal.scope)
+        aggregate = self._state.aggregate_for(client, self._state.scope_of(session.principal))
         found: dict[str, Entry] = {}
         for uri in uris:
             server = aggregate.owner(uri)

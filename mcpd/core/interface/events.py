@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from mcpd.core.facts import Failure
@@ -9,7 +11,7 @@ from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
-from mcpd.principal import Principal
+from mcpd.principal import Principal, Scope
 
 
 class SessionOpened(msgspec.Struct, frozen=True, gc=False):
@@ -108,6 +110,8 @@ class EntriesChanged(msgspec.Struct, frozen=True):
     """All servers, in the order of the configuration, those that clients brought included."""
 
     entries: tuple[Entry, ...]
+    profiles: Mapping[str, Scope] = {}
+    """What each profile lets a principal use."""
 
 
 class UserStop(msgspec.Struct, frozen=True):
@@ -137,6 +141,8 @@ class Attach(msgspec.Struct, frozen=True):
     """The process that attached, as it says itself."""
     wants_farewell: bool = False
     """Whether it wants a notification, when the daemon ends, that all that was read is answered."""
+    profile: str | None = None
+    """The profile that narrows what it may use."""
 
 
 class Join(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +39,13 @@ class Introduction(msgspec.Struct, frozen=True):
         if member is None:
             return True
         return bytes((object_of(found) or {}).get(member, Raw(b""))) == b"true"
+
+    def without(self, lacks: Callable[[str], bool]) -> Introduction:
+        """Return it without the capabilities of which ``lacks`` is true."""
+        if not any(map(lacks, self.capabilities)):
+            return self
+        kept = {name: raw for name, raw in self.capabilities.items() if not lacks(name)}
+        return msgspec.structs.replace(self, capabilities=kept)
 
     def to_cache(self) -> dict[str, Any]:
         """Return the introduction as JSON data for the cache on disk."""

@@ -115,11 +115,28 @@ class Connections:
             why = "this connection is a session already: attach comes first, and once"
             request.refuse(Failure("invalid_message", why))
             return
+        principal = session.principal
+        if event.profile is not None:
+            if event.profile not in self._state.profiles:
+                near = self._state.ctx.suggest(event.profile, self._state.profiles)
+                hint = (
+                    f"did you mean {' or '.join(near)}?"
+                    if near
+                    else "see [profiles] in docs/trust.md"
+                )
+                why = f"there is no profile {event.profile!r}"
+                request.refuse(Failure("invalid_params", why, None, False, hint))
+                return
+            principal = principal.in_profile(event.profile)
         if event.server is not None:
+            scope = self._state.scope_of(principal)
             entry = self._state.entry(event.server)
+            if not scope.has(event.server):
+                entry = self._state.not_found(event.server, scope)
             if isinstance(entry, Failure) and entry.kind != "server_stopped":
                 request.refuse(entry)
                 return
+        session.principal = principal
         session.server = event.server
         session.client, session.client_pid = event.client, event.client_pid
         session.workspace = event.workspace

@@ -38,7 +38,7 @@ from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId, SlotId
-from mcpd.principal import Scope
+from mcpd.principal import Principal
 
 ProcessEvent = (
     events.ServerUp
@@ -165,7 +165,7 @@ class Mux:
             ):
                 self._of_process(event)
             case events.EntriesChanged():
-                self._reconfiguration.apply(event.entries)
+                self._reconfiguration.apply(event.entries, event.profiles)
             case events.UserStop():
                 self._hold(event)
             case events.StartUnasked():
@@ -245,15 +245,17 @@ class Mux:
         """Return the session whose call is parked under a ``requestState``."""
         return self._parked_calls.session_of(state)
 
-    def refusal(self, server: str, scope: Scope) -> Failure | None:
+    def refusal(self, server: str, principal: Principal) -> Failure | None:
         """Return why an endpoint is none for a principal, or ``None`` where it is one."""
+        scope = self._state.scope_of(principal)
         if server in self._state.entries and scope.has(server):
             return None
         return self._state.not_found(server, scope)
 
-    def tool_schema(self, server: str | None, tool: str, scope: Scope) -> bytes | None:
+    def tool_schema(self, server: str | None, tool: str, principal: Principal) -> bytes | None:
         """Return the input schema of a tool, as last listed; ``None`` where it is unknown."""
         state = self._state
+        scope = state.scope_of(principal)
         if server is None:
             route = state.aggregate.route(Kind.TOOLS, tool)
             if route is None or not scope.has(route[0]):
@@ -262,7 +264,7 @@ class Mux:
         entry, item = state.entries.get(server), state.catalog_of(server).tool(tool)
         if entry is None or item is None:
             return None
-        shown = entry.filter.narrowed(scope.tools, read_only=scope.read_only)
+        shown = state.filter_within(scope, entry)
         return item.input_schema() if shown.shows(item) else None
 
     @property

@@ -192,7 +192,7 @@ class Notifier:
         return entry is not None and upstream.slot == entry.launch
 
     def _is_in_aggregate(self, session: Session, upstream: Upstream, names: list[str]) -> bool:
-        names = list(filter(session.principal.scope.has, names))
+        names = list(filter(self._state.scope_of(session.principal).has, names))
         own = [session.upstreams[name] for name in names if name in session.upstreams]
         if own and upstream not in own:
             return False  # it has a process of its own, and this is another

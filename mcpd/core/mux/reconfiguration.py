@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
@@ -14,6 +14,8 @@ from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
+from mcpd.ids import SessionId
+from mcpd.principal import Scope
 
 NOTICES = (Kind.TOOLS, Kind.PROMPTS, Kind.RESOURCES)  # templates share theirs with resources
 _FILTERED = (Kind.TOOLS,)
@@ -39,10 +41,15 @@ class Reconfiguration:
         self._listens = listens
         self._notifier = notifier
 
-    def apply(self, entries: Iterable[Entry]) -> None:
-        """Take over all entries: retire the processes of those that have changed or are gone."""
+    def apply(self, entries: Iterable[Entry], profiles: Mapping[str, Scope]) -> None:
+        """Take over all entries and profiles.
+
+        Processes of entries that have changed or are gone are retired.
+        """
         state = self._state
+        scopes = {each.id: state.scope_of(each.principal) for each in state.sessions.values()}
         before, state.entries = state.entries, {entry.name: entry for entry in entries}
+        state.profiles = profiles
         state.configure_aggregate()
         for name in list(state.held):
             old, new = before.get(name), state.entries.get(name)
@@ -59,7 +66,7 @@ class Reconfiguration:
         for upstream in gone:
             for leg in self._slots.retire(upstream, "its entry was changed or removed"):
                 self._admission.send(leg)
-        self._tell_changes(before)
+        self._tell_changes(before, scopes)
         self._slots.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:
@@ -91,9 +98,20 @@ class Reconfiguration:
             if session.levels():  # of modern requests too, which move with it
                 self._settings.apply_levels(new)
 
-    def _tell_changes(self, before: dict[str, Entry]) -> None:
-        """Notify sessions of the lists that a filter or another server has changed."""
+    def _tell_changes(self, before: dict[str, Entry], scopes: Mapping[SessionId, Scope]) -> None:
+        """Notify sessions of the lists that a filter, a profile or another server has changed."""
         state = self._state
+        rescoped = [
+            session
+            for session in state.sessions.values()
+            if session.is_session and scopes[session.id] != state.scope_of(session.principal)
+        ]
+        for session in rescoped:
+            for kind in NOTICES:
+                if session.server is None or state.may_have_listed(
+                    before.get(session.server), kind
+                ):
+                    self._notifier.tell_change(session, kind)
         if not before:
             return
         changed = {
@@ -111,7 +129,9 @@ class Reconfiguration:
             name = session.server
             if not session.is_session or (name is not None and name not in changed):
                 continue
-            if not any(map(session.principal.scope.has, changed or state.entries)):
+            if session in rescoped:
+                continue
+            if not any(map(state.scope_of(session.principal).has, changed or state.entries)):
                 continue
             for kind in NOTICES if is_other and (name is None or name in others) else _FILTERED:
                 if name is None or state.may_have_listed(before.get(name), kind):

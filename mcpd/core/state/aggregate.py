@@ -120,8 +120,9 @@ class Aggregate:
         if kind in (Kind.TOOLS, Kind.PROMPTS):
             everything = [item.identity for item in listing.items]
             names = qualify([*self._entries], server, everything)
-        if kind is Kind.TOOLS and server in self._entries:
+        if server in self._entries:
             listing = self._entries[server].filter.apply(listing)
+        if kind is Kind.TOOLS:
             shown = {item.identity for item in listing.items}
             names = {name: full for name, full in names.items() if name in shown}
         part = merge.Part(server, listing, names)

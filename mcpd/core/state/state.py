@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 
 import msgspec
 
@@ -20,7 +21,7 @@ from mcpd.core.upstream.client_lists import MOST_LISTS
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
-from mcpd.principal import EVERYTHING, Scope
+from mcpd.principal import EVERYTHING, NOTHING, Principal, Scope
 
 STRANGERS = 8
 """Of so many launches that nothing is started like any more, it is still known what they said."""
@@ -55,7 +56,11 @@ class MuxState:
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
         """All servers' lists as we are shown them."""
-        self._filters: dict[tuple[Filter, Scope], Filter] = {}
+        self.profiles: Mapping[str, Scope] = {}
+        """What each profile of the configuration lets a principal use."""
+        self._scopes: dict[tuple[Scope, str], Scope] = {}
+        """The scopes of principals within their profiles."""
+        self._filters: dict[tuple[str, Scope], Filter] = {}
         """The filters of entries as they are for principals with a scope."""
         self._aggregates: OrderedDict[tuple[bytes, Scope], Aggregate] = OrderedDict()
         """The same as clients are shown them, by what they declare and may use, until a list
@@ -73,15 +78,28 @@ class MuxState:
         return self.held.get(name) or entry
 
     def filter_of(self, session: Session, entry: Entry) -> Filter:
-        """Return which tools of a server a session is shown, and may call."""
-        scope = session.principal.scope
+        """Return what of a server a session is shown, and may use."""
+        return self.filter_within(self.scope_of(session.principal), entry)
+
+    def filter_within(self, scope: Scope, entry: Entry) -> Filter:
+        """Return what of a server a principal with this scope is shown, and may use."""
         if scope is EVERYTHING:
             return entry.filter
-        key = entry.filter, scope
+        key = entry.name, scope
         found = self._filters.get(key)
         if found is None:
-            found = entry.filter.narrowed(scope.tools, read_only=scope.read_only)
-            self._filters[key] = found
+            found = self._filters[key] = entry.filter.within(scope, entry.name)
+        return found
+
+    def scope_of(self, principal: Principal) -> Scope:
+        """Return what a principal may use now; a profile that is gone lets it use nothing."""
+        if principal.profile is None:
+            return principal.scope
+        key = principal.scope, principal.profile
+        found = self._scopes.get(key)
+        if found is None:
+            profile = self.profiles.get(principal.profile, NOTHING)
+            found = self._scopes[key] = principal.scope.within(profile)
         return found
 
     def not_found(self, name: str, scope: Scope = EVERYTHING) -> Failure:
@@ -129,7 +147,8 @@ class MuxState:
     def aggregate_of(self, request: ClientRequest) -> Aggregate:
         """Return all servers' lists as the client of a request is shown them."""
         session = request.session
-        return self.aggregate_for(self.client_of(session, request), session.principal.scope)
+        scope = self.scope_of(session.principal)
+        return self.aggregate_for(self.client_of(session, request), scope)
 
     def aggregate_for(self, client: ClientInfo | None, scope: Scope = EVERYTHING) -> Aggregate:
         """Return all servers' lists as a client is shown them, ours where its own are unknown.
@@ -149,7 +168,7 @@ class MuxState:
 
     def servers_of(self, session: Session) -> list[str]:
         """Return the servers that are part of the aggregate for a session, in config order."""
-        return [name for name in self.aggregate.servers() if session.principal.scope.has(name)]
+        return list(filter(self.scope_of(session.principal).has, self.aggregate.servers()))
 
     def _view_of(self, client: ClientInfo, scope: Scope) -> Aggregate:
         def catalog_of(name: str) -> Catalog:
@@ -162,7 +181,7 @@ class MuxState:
                 {
                     name: msgspec.structs.replace(
                         entry,
-                        filter=entry.filter.narrowed(scope.tools, read_only=scope.read_only),
+                        filter=self.filter_within(scope, entry),
                     )
                     for name, entry in self.entries.items()
                     if scope.has(name)
@@ -184,6 +203,7 @@ class MuxState:
         self.aggregate.configure(self.entries)
         self._aggregates.clear()
         self._filters.clear()
+        self._scopes.clear()
 
     def forget_lists(self, name: str) -> None:
         """A list of this server is another one now, for somebody."""

@@ -19,7 +19,7 @@ from mcpd.daemon.downstream import Sessions
 from mcpd.daemon.servers.registry import Registry
 from mcpd.ids import SessionId
 from mcpd.listeners.http.core import Carrier, Life
-from mcpd.principal import EVERYTHING, Scope, bearer
+from mcpd.principal import EVERYTHING, Principal, Scope, bearer
 from mcpd.tokens import Token
 
 TURN: Final = 64
@@ -59,7 +59,7 @@ class HttpCore:
         name = None if token is None else token.name
         outbox = self._sessions.open(
             lambda session: _Outbox(self, session, carrier, name, server),
-            bearer(name, scope_of(token)),
+            principal_of(token),
         )
         session = outbox.session
         self._outboxes[session] = outbox
@@ -115,12 +115,12 @@ class HttpCore:
 
     def refusal(self, token: Token | None, server: str) -> bytes | None:
         """Return the error of an endpoint that is none for a token."""
-        failure: Failure | None = self._mux.refusal(server, scope_of(token))
+        failure: Failure | None = self._mux.refusal(server, principal_of(token))
         return None if failure is None else codes.error_object(failure)
 
     def tool_schema(self, token: Token | None, server: str | None, tool: str) -> bytes | None:
         """Return the input schema of a tool, as last listed."""
-        return self._mux.tool_schema(server, tool, scope_of(token))
+        return self._mux.tool_schema(server, tool, principal_of(token))
 
     def lists_of(self, server: str | None) -> str:
         """Return a digest of what the configuration says of an endpoint's servers."""
@@ -202,8 +202,12 @@ class _Outbox:
         """Wait for nothing: see ``unsent_bytes``."""
 
 
-def scope_of(token: Token | None) -> Scope:
-    """Return what a token may use."""
-    if token is None or not (token.servers or token.tools or token.read_only):
-        return EVERYTHING
-    return Scope(token.servers, token.tools, token.read_only)
+def principal_of(token: Token | None) -> Principal:
+    """Return who a client is that showed a token, ``None`` where none is asked for."""
+    if token is None:
+        return bearer(None)
+    scope = EVERYTHING
+    if token.servers or token.tools or token.read_only:
+        servers = frozenset(token.servers) if token.servers else None
+        scope = Scope(servers, (token.tools,) if token.tools else (), token.read_only)
+    return bearer(token.name, scope, token.profile)

@@ -6,6 +6,7 @@ import pytest
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Item, Kind, Listing, merge_pages, parse_page
+from mcpd.principal import EVERYTHING, Scope
 
 
 @pytest.mark.parametrize(
@@ -53,18 +54,50 @@ def test_filters_are_equal_when_their_patterns_are():
 
 
 def test_a_filter_can_be_narrowed() -> None:
-    shown = Filter(("a*",), ("ab",)).narrowed(("*c", "*d"), read_only=False)
+    shown = Filter(("a*",), ("ab",)).within(Scope(tools=(("*c", "*d"),)), "s")
     assert [name for name in ("ac", "ad", "ab", "abc", "bc", "ae") if shown.admits(name)] == [
         "ac",
         "ad",
         "abc",
     ]
-    assert Filter.ALL.narrowed((), read_only=False) is Filter.ALL
-    assert not Filter.ALL.narrowed(("*",), read_only=False).admits_all
+    assert Filter.ALL.within(EVERYTHING, "s") is Filter.ALL
+    assert not Filter.ALL.within(Scope(tools=(("*",),)), "s").admits_all
+
+
+def test_a_pattern_of_a_scope_may_name_the_server() -> None:
+    scope = Scope(tools=(("git.log", "read_*"),))
+    of_git, of_files = (Filter.ALL.within(scope, server) for server in ("git", "files"))
+    assert of_git.admits("log") and not of_git.admits("push") and not of_files.admits("log")
+    assert of_git.admits("read_x") and of_files.admits("read_x")
+
+
+def test_a_tool_matches_one_of_each_group() -> None:
+    shown = Filter.ALL.within(Scope(tools=(("read_*",), ("*_file",))), "s")
+    assert shown.admits("read_file") and not shown.admits("read_all") and not shown.admits("a_file")
+
+
+def test_a_server_outside_shows_nothing() -> None:
+    shown = Filter.ALL.within(Scope(servers=frozenset(("other",))), "s")
+    assert not shown.admits("read") and shown.hidden == frozenset(Kind)
+
+
+@pytest.mark.parametrize(
+    ("scope", "hidden"),
+    [
+        (Scope(resources=False), {Kind.RESOURCES, Kind.TEMPLATES}),
+        (Scope(prompts=False), {Kind.PROMPTS}),
+        (Scope(), set()),
+    ],
+)
+def test_other_lists_can_be_hidden(scope: Scope, hidden: set[Kind]) -> None:
+    shown = Filter.ALL.within(scope, "s")
+    for kind in Kind:
+        listing = Listing(kind, [Item("a", b"{}")])
+        assert bool(shown.apply(listing).items) is (kind not in hidden)
 
 
 def test_only_tools_that_say_so_are_read_only() -> None:
-    shown = Filter.ALL.narrowed((), read_only=True)
+    shown = Filter.ALL.within(Scope(read_only=True), "s")
     raw = [b'{"name":"a","annotations":{"readOnlyHint":true}}', b'{"name":"b"}']
     listing = Listing(Kind.TOOLS, [Item("a", raw[0]), Item("b", raw[1])])
     assert [item.identity for item in shown.apply(listing).items] == ["a"]

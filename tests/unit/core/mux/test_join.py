@@ -92,7 +92,7 @@ def test_other_servers_are_absent_from_the_aggregate_of_a_scope() -> None:
 
 
 def test_other_tools_are_absent_from_the_aggregate_too() -> None:
-    house = House(None, Scope(tools=("nothing",)), state=SessionState(version="2025-06-18"))
+    house = House(None, Scope(tools=(("nothing",),)), state=SessionState(version="2025-06-18"))
     assert house.answered("tools/list")["result"]["tools"] == []
 
 
@@ -102,14 +102,17 @@ def test_the_schema_of_a_tool_is_for_those_who_may_use_it() -> None:
     """
     house = House("echo", state=SessionState(version="2025-06-18"))
     tool = house.answered("tools/list")["result"]["tools"][0]["name"]
-    assert house.mux.tool_schema("echo", tool, Scope()) is not None
-    assert house.mux.tool_schema(None, f"echo__{tool}", Scope()) is not None
-    assert house.mux.tool_schema("echo", tool, Scope(tools=("nothing",))) is None
-    assert house.mux.tool_schema(None, f"echo__{tool}", Scope(servers=("other",))) is None
+    assert house.mux.tool_schema("echo", tool, bearer("t")) is not None
+    assert house.mux.tool_schema(None, f"echo__{tool}", bearer("t")) is not None
+    assert house.mux.tool_schema("echo", tool, bearer("t", Scope(tools=(("nothing",),)))) is None
+    assert (
+        house.mux.tool_schema(None, f"echo__{tool}", bearer("t", Scope(frozenset(("other",)))))
+        is None
+    )
 
 
 def test_other_tools_are_absent_and_not_found() -> None:
-    house = House("echo", Scope(tools=("nothing",)), state=SessionState(version="2025-06-18"))
+    house = House("echo", Scope(tools=(("nothing",),)), state=SessionState(version="2025-06-18"))
     assert house.answered("tools/list")["result"]["tools"] == []
     error = house.answered("tools/call", name="write", arguments={})["error"]
     assert error["data"]["kind"] == "tool_not_found"
