@@ -83,7 +83,9 @@ def test_of_a_brief_session_nobody_is_told() -> None:
 
 
 def test_other_servers_are_absent_from_the_aggregate_of_a_scope() -> None:
-    house = House(None, Scope(servers=("other",)), state=SessionState(version="2025-06-18"))
+    house = House(
+        None, Scope(servers=frozenset(("other",))), state=SessionState(version="2025-06-18")
+    )
     names = [tool["name"] for tool in house.answered("tools/list")["result"]["tools"]]
     assert names
     assert all(name.startswith("other__") for name in names)

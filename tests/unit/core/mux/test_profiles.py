@@ -1,0 +1,80 @@
+"""Profiles: what a session in one may use, and what a reload changes for it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mcpd.core.interface import commands as cmd
+from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import SessionState
+from mcpd.ids import SessionId
+from mcpd.principal import Scope, bearer
+from tests.unit.core.mux.world import World
+
+ONE = SessionId(1)
+WRITES = Scope(tools=(("write",),))
+
+
+class House(World):
+    """Two servers that are up, and a session in a profile."""
+
+    def __init__(self, server: str | None, profile: Scope) -> None:
+        super().__init__()
+        for name in ("echo", "other"):
+            self.run(f"!! server {name}", f"!! start {name}")
+        self.configure(review=profile)
+        self.handle(ev.SessionOpened(ONE, bearer("laptop", profile="review")))
+        state = SessionState(version="2025-06-18", is_initialized=True)
+        self.handle(ev.Join(ONE, server, state))
+
+    def configure(self, **profiles: Scope) -> list[str]:
+        """Apply profiles; return the methods of what the session is told."""
+        entries = tuple(self.entries.values())
+        told = self.handle(ev.EntriesChanged(entries, profiles))
+        lines = [bytes(c.data) for c in told if isinstance(c, cmd.ToSession)]  # type: ignore[arg-type]
+        return [json.loads(line)["method"] for line in lines]
+
+    def answered(self, method: str, **params: Any) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        commands = self.handle(ev.FrameFromSession(ONE, json.dumps(message).encode()))
+        data = [c for c in commands if isinstance(c, cmd.ToSession)][-1].data
+        return json.loads(data if isinstance(data, bytes) else b"".join(map(bytes, data)))
+
+    def tools(self) -> list[str]:
+        return [tool["name"] for tool in self.answered("tools/list")["result"]["tools"]]
+
+
+def test_what_is_outside_is_absent() -> None:
+    house = House("echo", WRITES)
+    assert house.tools() == ["write"]
+    error = house.answered("tools/call", name="read", arguments={})["error"]
+    assert error["data"]["kind"] == "tool_not_found" and error["data"]["near"] == []
+
+
+def test_a_reload_narrows_at_once_and_tells() -> None:
+    house = House("echo", Scope())
+    assert len(house.tools()) > 1
+    assert "notifications/tools/list_changed" in house.configure(review=WRITES)
+    assert house.tools() == ["write"]
+    assert house.configure(review=WRITES) == []
+
+
+def test_a_profile_that_is_gone_lets_nothing_through() -> None:
+    house = House("echo", Scope())
+    assert house.configure()
+    assert house.tools() == []
+    for method, params in (
+        ("tools/call", {"name": "read", "arguments": {}}),
+        ("prompts/get", {"name": "greet"}),
+        ("resources/read", {"uri": "file:///a"}),
+    ):
+        assert "error" in house.answered(method, **params)
+
+
+def test_resources_can_be_outside() -> None:
+    house = House("echo", Scope(resources=False))
+    assert house.answered("resources/list")["error"]["code"] == -32601
+    assert "error" in house.answered("resources/read", uri="file:///a")
+    assert "error" in house.answered("resources/subscribe", uri="file:///a")
+    assert house.tools()
