@@ -11,18 +11,17 @@ from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, candidates, load
-from mcpd.config.policy import ProfileConfig
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.policy import policy_of
 from mcpd.daemon.servers.registry import Registry
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
 from mcpd.observe.journal import Journal
 from mcpd.observe.pipeline import Logger, Pipeline
-from mcpd.principal import Scope
 from mcpd.upstreams.supervisor import Supervisor
 
 LEAST_STARTS = 4
@@ -125,17 +124,6 @@ class Reloader:
         self._journal.add("config.reloaded", **names, errors=errors)
 
 
-def scope_of(profile: ProfileConfig) -> Scope:
-    """Return what a profile lets a principal use."""
-    return Scope(
-        frozenset(profile.servers) if profile.servers else None,
-        (profile.tools,) if profile.tools else (),
-        profile.read_only,
-        profile.resources,
-        profile.prompts,
-    )
-
-
 async def _nothing() -> list[str]:
     return []
 
@@ -200,10 +188,8 @@ class ConfigApplier:
 
     def apply_entries(self) -> None:
         """Let the mux know which servers there are."""
-        profiles = {
-            name: scope_of(profile) for name, profile in self._registry.loaded.profiles.items()
-        }
-        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), profiles))
+        policy = policy_of(self._registry.loaded)
+        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), policy))
 
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""

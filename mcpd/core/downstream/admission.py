@@ -20,6 +20,7 @@ from mcpd.core.interface.failures import not_found
 from mcpd.core.mcp.methods import Route
 from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
+from mcpd.core.requests.rate_limits import Limit, RateLimits
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -34,6 +35,9 @@ _REASON_LENGTH: Final = 300  # characters of why arguments were not checked that
 
 ADMITTED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ, Route.REFERENCE, Route.TASK))
 """Requests that are sent to a server for a client, or for a person: each passes ``admit``."""
+
+_MEASURED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ))
+"""Requests that count for rates."""
 
 NOT_SENT: Final = {
     Route.INITIALIZE: "answered from what the server said in its own handshake",
@@ -52,7 +56,7 @@ class Verdict(Enum):
     """What is decided about a request; one that is denied gets a failure instead."""
 
     ALLOW = "allow"
-    WAIT = "wait"
+    CHECK = "check"
     """It may be sent once its arguments were checked."""
 
 
@@ -68,12 +72,13 @@ class Admission:
         self._state = state
         self._slots = slots
         self._settings = settings
+        self._rates = RateLimits(state.ctx, self._in_turn)
         self._tickets = itertools.count(1)
         self._checks: dict[int, tuple[ClientRequest, UpstreamRequest, Upstream]] = {}
 
     def __len__(self) -> int:
-        """Return how many requests wait for a check of their arguments."""
-        return len(self._checks)
+        """Return how many requests wait for their turn, or for a check of their arguments."""
+        return len(self._checks) + len(self._rates)
 
     def admit(self, leg: UpstreamRequest, entry: Entry) -> Verdict | Failure:
         """Decide whether a request may be sent to a server: the only place where that is decided.
@@ -93,7 +98,7 @@ class Admission:
             return self.tool_not_found(entry.name, tool, shown)
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
-        return Verdict.WAIT
+        return Verdict.CHECK
 
     def _outside(self, scope: Scope, leg: UpstreamRequest, entry: Entry) -> Failure | None:
         """Return that there is no such server, prompt or resource for a scope, if it is so."""
@@ -142,6 +147,8 @@ class Admission:
             self._refuse(leg, verdict)
             return
         leg.entry = entry
+        if not self._has_its_turn(leg, session, entry):
+            return
         if leg.client_info is None:  # a control call
             upstream = self._slots.control_upstream(entry, session.workspace)
         else:
@@ -152,9 +159,43 @@ class Admission:
             if leg.is_modern and leg.client_info.level is not None and leg.leveled is not upstream:
                 self._set_level(leg, upstream, leg.client_info.level)
                 return
-        if verdict is Verdict.WAIT and self._check(leg, upstream):
+        if verdict is Verdict.CHECK and self._check(leg, upstream):
             return
         upstream.calls.submit(leg)
+
+    # -- rates -----------------------------------------------------------------------------------
+
+    def _has_its_turn(self, leg: UpstreamRequest, session: Session, entry: Entry) -> bool:
+        """Tell whether a request is within the rates; else it waits, and is sent in its turn."""
+        request = leg.recipient
+        if leg.method.route not in _MEASURED:
+            return True
+        limits = self._limits(session, entry)
+        if leg.limits_passed >= len(limits) or not isinstance(request, ClientRequest):
+            return True
+        refuse = partial(self._refuse, leg)
+        request.leave = self._rates.admit(leg, limits, entry.rate_wait, refuse)
+        return request.leave is None
+
+    def _limits(self, session: Session, entry: Entry) -> list[Limit]:
+        """Return the rates that calls of a session to a server are measured by, in their order."""
+        found, policy, principal = [], self._state.policy, session.principal
+        if policy.client_rate is not None:
+            found.append(Limit(("client", session.id), "client", policy.client_rate))
+        profile = policy.profiles.get(principal.profile or "")
+        if profile is not None and profile.rate is not None:
+            whose = principal.name if principal.kind == "token" else session.id
+            limit = "token" if principal.kind == "token" else "client"
+            found.append(Limit((principal.profile, whose), limit, profile.rate))
+        if entry.rate is not None:
+            found.append(Limit(("server", entry.name), "server", entry.rate))
+        return found
+
+    def _in_turn(self, leg: UpstreamRequest) -> None:
+        """Go on with a request that has waited for its turn."""
+        if isinstance(leg.recipient, ClientRequest):
+            leg.recipient.leave = None
+        self.send(leg)
 
     def _refuse(self, leg: UpstreamRequest, failure: Failure) -> None:
         how = End.FAILED if leg.sent_at else End.REFUSED

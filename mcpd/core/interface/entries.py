@@ -13,6 +13,8 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
+from mcpd.core.policy.rates import Rate
+from mcpd.principal import EVERYTHING, Scope
 from mcpd.redact import Redactor
 
 
@@ -84,6 +86,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     parked_timeout: float = 600.0
     redactor: Redactor = Redactor.NONE
     """What hides its secrets in what is told of it."""
+    rate: Rate | None = None
+    """Calls to it, of all principals together; ``None``: any number."""
+    rate_wait: float = 5.0
+    """How long a call over a rate waits for its turn."""
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()
@@ -92,6 +98,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     of_clients: Mapping[str, Catalog] = {}
     """What it listed for clients that declare something else, by what these declare."""
     introduction: Introduction | None = None
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """A scope with a name."""
+
+    scope: Scope = EVERYTHING
+    rate: Rate | None = None
+    """Calls of each session in it, or of each token."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says of calls, of no server in particular."""
+
+    profiles: Mapping[str, Profile] = {}
+    client_rate: Rate | None = None
+    """Calls of each session."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

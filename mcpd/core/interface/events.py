@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
-from mcpd.core.interface.entries import Entry
+from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.wire.framing import Frame, Oversized
 from mcpd.ids import SessionId, SlotId
-from mcpd.principal import Principal, Scope
+from mcpd.principal import Principal
 
 
 class SessionOpened(msgspec.Struct, frozen=True, gc=False):
@@ -110,8 +108,7 @@ class EntriesChanged(msgspec.Struct, frozen=True):
     """All servers, in the order of the configuration, those that clients brought included."""
 
     entries: tuple[Entry, ...]
-    profiles: Mapping[str, Scope] = {}
-    """What each profile lets a principal use."""
+    policy: Policy = Policy()
 
 
 class UserStop(msgspec.Struct, frozen=True):

@@ -117,8 +117,8 @@ class Connections:
             return
         principal = session.principal
         if event.profile is not None:
-            if event.profile not in self._state.profiles:
-                near = self._state.ctx.suggest(event.profile, self._state.profiles)
+            if event.profile not in self._state.policy.profiles:
+                near = self._state.ctx.suggest(event.profile, self._state.policy.profiles)
                 hint = (
                     f"did you mean {' or '.join(near)}?"
                     if near

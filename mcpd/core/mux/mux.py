@@ -165,7 +165,7 @@ class Mux:
             ):
                 self._of_process(event)
             case events.EntriesChanged():
-                self._reconfiguration.apply(event.entries, event.profiles)
+                self._reconfiguration.apply(event.entries, event.policy)
             case events.UserStop():
                 self._hold(event)
             case events.StartUnasked():

@@ -8,7 +8,7 @@ from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
 from mcpd.core.downstream.session_settings import SessionSettings
-from mcpd.core.interface.entries import Entry
+from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
@@ -41,15 +41,15 @@ class Reconfiguration:
         self._listens = listens
         self._notifier = notifier
 
-    def apply(self, entries: Iterable[Entry], profiles: Mapping[str, Scope]) -> None:
-        """Take over all entries and profiles.
+    def apply(self, entries: Iterable[Entry], policy: Policy) -> None:
+        """Take over all entries, and what the configuration says of calls.
 
         Processes of entries that have changed or are gone are retired.
         """
         state = self._state
         scopes = {each.id: state.scope_of(each.principal) for each in state.sessions.values()}
         before, state.entries = state.entries, {entry.name: entry for entry in entries}
-        state.profiles = profiles
+        state.policy = policy
         state.configure_aggregate()
         for name in list(state.held):
             old, new = before.get(name), state.entries.get(name)

@@ -1,1 +1,1 @@
-"""What is known of commands: which servers keep state, run in containers or fetch packages."""
+"""What is known of commands (which keep state, run in containers, fetch packages), and rates."""

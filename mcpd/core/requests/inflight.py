@@ -114,6 +114,10 @@ class UpstreamRequest:
     is_paused = False
     is_checked = False
     """Whether its arguments were checked, or need no check."""
+    limits_passed = 0
+    """How many of the rates that it is measured by it has passed."""
+    turn_by = 0.0
+    """Until when it waits for its turn under a rate, in monotonic seconds; 0 before it waits."""
     leveled: object = None
     """The process that was set to the log level that it wants."""
     lacked: str | None = None

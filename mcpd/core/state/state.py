@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
 
 import msgspec
 
@@ -11,7 +10,7 @@ from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
-from mcpd.core.interface.entries import Entry, Sharing
+from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
@@ -29,6 +28,8 @@ STRANGERS = 8
 CONTROL = "control"
 """The instance of a server that is not shared which control calls have for themselves."""
 
+
+_GONE = Profile(scope=NOTHING)
 
 _KEY_KINDS = {
     Sharing.SHARED: (None,),
@@ -56,8 +57,8 @@ class MuxState:
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
         """All servers' lists as we are shown them."""
-        self.profiles: Mapping[str, Scope] = {}
-        """What each profile of the configuration lets a principal use."""
+        self.policy = Policy()
+        """What the configuration says of calls."""
         self._scopes: dict[tuple[Scope, str], Scope] = {}
         """The scopes of principals within their profiles."""
         self._filters: dict[tuple[str, Scope], Filter] = {}
@@ -98,8 +99,8 @@ class MuxState:
         key = principal.scope, principal.profile
         found = self._scopes.get(key)
         if found is None:
-            profile = self.profiles.get(principal.profile, NOTHING)
-            found = self._scopes[key] = principal.scope.within(profile)
+            profile = self.policy.profiles.get(principal.profile, _GONE)
+            found = self._scopes[key] = principal.scope.within(profile.scope)
         return found
 
     def not_found(self, name: str, scope: Scope = EVERYTHING) -> Failure:

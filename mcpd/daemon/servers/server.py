@@ -19,6 +19,7 @@ from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.mcp.versions import Era
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
+from mcpd.daemon.servers.policy import rate_of
 from mcpd.daemon_start.environment import is_ephemeral
 from mcpd.redact import Redactor
 from mcpd.supervise.spawn import build_environment
@@ -174,6 +175,8 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
+        rate=rate_of(config.policy.rate),
+        rate_wait=config.policy.rate_wait,
         redactor=Redactor(configured.secrets),
     )
 

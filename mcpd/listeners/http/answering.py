@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
@@ -20,6 +21,8 @@ _ERROR_BYTES: Final = 65536
 """The longest response that is looked into for the code of an error."""
 
 _CODE: Final = re.compile(rb"-?[0-9]{1,9}\Z")
+
+_SECONDS: Final = re.compile(rb"[0-9]{1,6}(\.[0-9]{1,6})?\Z")
 
 StatusOf = Callable[[int], int]
 """Returns the HTTP status of a response with this JSON-RPC error."""
@@ -81,11 +84,14 @@ async def _first(outbox: Outbox, manner: Manner) -> Queued | None:
 
 
 async def _json(exchange: Exchange, event: Event, manner: Manner) -> None:
-    status = 200
-    if isinstance(event.line, bytes):
-        code = _error_code(event.line)
-        status = 200 if code is None else manner.status_of(code)
-    await exchange.reply(status, event.line, manner.headers)
+    status, headers = 200, manner.headers
+    error = _error(event.line) if isinstance(event.line, bytes) else None
+    if error is not None:
+        status = manner.status_of(error.code)
+        if error.is_over_a_rate and manner.status_of is not always_ok:
+            status = 429
+            headers = (*headers, (b"Retry-After", b"%d" % math.ceil(error.retry_after_s)))
+    await exchange.reply(status, event.line, headers)
 
 
 async def _stream(
@@ -121,15 +127,27 @@ def _closing(outbox: Outbox, lifetime: float) -> Iterator[None]:
         timer.cancel()
 
 
-def _error_code(line: bytes) -> int | None:
-    """Return the code of an error response, ``None`` of any other."""
+class _Error(NamedTuple):
+    """What the status of an error response depends on."""
+
+    code: int
+    is_over_a_rate: bool
+    retry_after_s: float
+
+
+def _error(line: bytes) -> _Error | None:
+    """Return the error of a response, ``None`` of any other, and where it cannot be told."""
     if len(line) > _ERROR_BYTES or b'"error"' not in line:
         return None
     try:
         message = envelope.decode(line)
     except envelope.Malformed:
         return None
-    if message.error is UNSET:
+    error = {} if message.error is UNSET else envelope.object_of(message.error) or {}
+    code = bytes(error.get("code", b""))
+    if not _CODE.match(code):
         return None
-    code = bytes((envelope.object_of(message.error) or {}).get("code", b""))
-    return int(code) if _CODE.match(code) else None
+    data = envelope.object_of(error.get("data", b"{}")) or {}
+    after = bytes(data.get("retry_after_s", b""))
+    is_over = bytes(data.get("kind", b"")) == b'"rate_limited"'
+    return _Error(int(code), is_over, float(after) if _SECONDS.match(after) else 1.0)

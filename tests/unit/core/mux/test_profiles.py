@@ -8,6 +8,7 @@ from typing import Any
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.commands import SessionState
+from mcpd.core.interface.entries import Policy, Profile
 from mcpd.ids import SessionId
 from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
@@ -31,7 +32,8 @@ class House(World):
     def configure(self, **profiles: Scope) -> list[str]:
         """Apply profiles; return the methods of what the session is told."""
         entries = tuple(self.entries.values())
-        told = self.handle(ev.EntriesChanged(entries, profiles))
+        policy = Policy(profiles={name: Profile(scope=scope) for name, scope in profiles.items()})
+        told = self.handle(ev.EntriesChanged(entries, policy))
         lines = [bytes(c.data) for c in told if isinstance(c, cmd.ToSession)]  # type: ignore[arg-type]
         return [json.loads(line)["method"] for line in lines]
 

@@ -1,0 +1,52 @@
+"""How many calls in which time: the generic cell rate algorithm, with one number for each key."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+LEAST_BURST: Final = 10
+"""Calls that may come at once, however low the rate is."""
+
+_BURST_PART: Final = 6
+"""A burst is this part of the calls of a period."""
+
+
+class Rate(NamedTuple):
+    """How many calls in how many seconds."""
+
+    calls: int
+    seconds: float
+
+    @property
+    def interval(self) -> float:
+        """The seconds of one call."""
+        return self.seconds / self.calls
+
+    @property
+    def burst(self) -> float:
+        """The calls that may come at once after a quiet time."""
+        return max(self.calls / _BURST_PART, LEAST_BURST)
+
+
+class Meter:
+    """Measures the calls of one key; full of room at first."""
+
+    __slots__ = ("_next", "rate")
+
+    def __init__(self, rate: Rate) -> None:
+        self.rate = rate
+        self._next = 0.0
+        """When the next call would be due if calls came evenly, in monotonic seconds."""
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until there is room for a call; 0 where there is some."""
+        slack = (self.rate.burst - 1) * self.rate.interval
+        return max(0.0, self._next - slack - now)
+
+    def take(self, now: float) -> None:
+        """Count a call."""
+        self._next = max(self._next, now) + self.rate.interval
+
+    def is_full(self, now: float) -> bool:
+        """Tell whether nothing is known of it any more: it has all its room."""
+        return self._next <= now
