@@ -47,6 +47,10 @@ class Meter:
         """Count a call."""
         self._next = max(self._next, now) + self.rate.interval
 
+    def is_half_used(self, now: float) -> bool:
+        """Tell whether half of a burst has been used."""
+        return self._next - now >= self.rate.burst / 2 * self.rate.interval
+
     def is_full(self, now: float) -> bool:
         """Tell whether nothing is known of it any more: it has all its room."""
         return self._next <= now

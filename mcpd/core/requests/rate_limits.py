@@ -16,6 +16,11 @@ _MOST_QUIET: Final = 1000
 """Meters that are kept before those with all their room are forgotten."""
 
 
+PAUSE_S: Final = 0.01
+"""Between two calls of the second half of a burst: so sessions whose calls come at the same time
+share it."""
+
+
 class Limit(NamedTuple):
     """One rate that a call is measured by."""
 
@@ -35,6 +40,20 @@ class _Line:
         self.meter = Meter(rate)
         self.queue = FairQueue()
         self.timer: Timer | None = None
+        self._went_at = -PAUSE_S
+        """When the last call went on, in monotonic seconds."""
+
+    def wait(self, now: float, *, is_paced: bool = True) -> float:
+        """Return the seconds until the next call may go on."""
+        wait = self.meter.wait(now)
+        if is_paced and self.meter.is_half_used(now):
+            wait = max(wait, self._went_at + PAUSE_S - now)
+        return wait
+
+    def take(self, now: float) -> None:
+        """Count a call that goes on."""
+        self.meter.take(now)
+        self._went_at = now
 
 
 class RateLimits:
@@ -65,11 +84,11 @@ class RateLimits:
         while leg.limits_passed < len(limits):
             limit = limits[leg.limits_passed]
             line = self._line(limit)
-            if line.queue.length or line.meter.wait(now) > 0:
+            if line.queue.length or line.wait(now, is_paced=most_s > 0) > 0:
                 if not leg.turn_by:
                     leg.turn_by = now + most_s
                 return self._wait(leg, limit, line, refuse)
-            line.meter.take(now)
+            line.take(now)
             leg.limits_passed += 1
         return None
 
@@ -137,16 +156,16 @@ class RateLimits:
             line.timer.cancel()
             line.timer = None
         if line.queue.length:
-            wait = line.meter.wait(self._ctx.now)
+            wait = line.wait(self._ctx.now)
             line.timer = self._ctx.after(wait, partial(self._advance, line))
 
     def _advance(self, line: _Line) -> None:
         line.timer = None
         now = self._ctx.now
-        while line.queue.length and line.meter.wait(now) <= 0:
+        while line.queue.length and line.wait(now) <= 0:
             leg = line.queue.pop()
             assert leg is not None  # the queue is not empty
-            line.meter.take(now)
+            line.take(now)
             leg.limits_passed += 1
             leg.drop_timers()
             self._passed(leg)
