@@ -229,6 +229,15 @@ CallFact = CallStarted | CallWaited | CallEnded
 """Reported only if there is a listener: each call has several."""
 
 
+class BudgetUsedUp(msgspec.Struct, frozen=True):
+    """A server has used up what it may use of something today; told once a day."""
+
+    server: str
+    limit: str
+    """The key of the entry that says how much."""
+    most: int
+
+
 class FactsOmitted(msgspec.Struct, frozen=True):
     """A peer caused more facts of one kind within a second than are reported one by one.
 
@@ -262,6 +271,7 @@ Fact = (
     | SessionNamed
     | SessionClosed
     | FrameRejected
+    | BudgetUsedUp
     | FactsOmitted
     | CallFact
 )

@@ -60,6 +60,10 @@ class Notices:
         """Log that the lists of servers cannot be written."""
         self._log.warning("cache.trouble", error=error)
 
+    def budget_trouble(self, error: OSError) -> None:
+        """Log that what servers have had sampled today cannot be written."""
+        self._log.warning("budget.trouble", error=error)
+
     def log_trouble(self, path: str, error: OSError | None, lost: int) -> None:
         """Log that the log of a server cannot be written, or can again."""
         if error is not None:

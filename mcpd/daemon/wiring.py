@@ -16,6 +16,7 @@ from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
+from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
@@ -33,6 +34,8 @@ from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.upkeep import budget_keeper
+from mcpd.daemon.upkeep.budget_keeper import BudgetKeeper
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.manager_status import ManagerStatus
 from mcpd.daemon.upkeep.problems import problems
@@ -192,6 +195,11 @@ class Daemon:
     def _build_upstreams(self) -> None:
         """Build what starts, stops and speaks to servers."""
         start, registry, tell = self.start, self.registry, self.facts.publish
+        self.budgets = BudgetKeeper(
+            os.path.join(self.state_dir, budget_keeper.FILE_NAME),
+            lambda spent: self.dispatcher.dispatch(DayBegan(spent)),
+            self.notices.budget_trouble,
+        )
         self.ledger = LedgerKeeper(self.state_dir, self.id, on_trouble=self.notices.ledger_trouble)
         self.reaper = Reaper(
             self.id, on_orphan=lambda stray: end_stray(stray, tell), on_escape=self.ledger.save
@@ -343,6 +351,7 @@ class Daemon:
                 cmd.KeepSession: self.http.keep,
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
+                cmd.KeepBudget: self.budgets.keep,
             }
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)

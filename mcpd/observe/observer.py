@@ -81,6 +81,10 @@ class Observer:
                 self._report_sign_in(fact)
             case facts.ServerOverMemory():
                 self._report_memory(fact)
+            case facts.BudgetUsedUp():
+                of = {"server": fact.server, "limit": fact.limit, "most": fact.most}
+                self._log.warning("budget.used_up", **of)
+                self._event("budget.used_up", **of)
             case facts.StrayEnded():
                 self._log.warning("stray.ended", pid=fact.pid)
             case facts.CallStarted() | facts.CallWaited() | facts.CallEnded():

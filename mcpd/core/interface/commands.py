@@ -235,6 +235,13 @@ class Tell(msgspec.Struct, frozen=True):
     fact: Fact
 
 
+class KeepBudget(msgspec.Struct, frozen=True):
+    """Keep how many tokens a server has had sampled today, for the next daemon."""
+
+    server: str
+    tokens: int
+
+
 Command = (
     ToSession
     | ToServer
@@ -257,5 +264,6 @@ Command = (
     | ControlCancelled
     | Validate
     | KeepCatalog
+    | KeepBudget
     | Tell
 )

@@ -39,6 +39,23 @@ class Interactive(Enum):
     """Every question is refused."""
 
 
+class SamplingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a server may have clients sample."""
+
+    is_on: bool = True
+    rate: Rate | None = None
+    """Requests in a time; ``None``: any number."""
+    tokens_a_day: int = 0
+    """Of a day (UTC), estimated; 0: no limit."""
+    most_tokens: int = 0
+    """``maxTokens`` of one request; 0: no limit."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is any limit."""
+        return bool(not self.is_on or self.rate or self.tokens_a_day or self.most_tokens)
+
+
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One server of the configuration, or an ad-hoc one. Times in seconds, 0 as in the product.
 
@@ -90,6 +107,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Calls to it, of all principals together; ``None``: any number."""
     rate_wait: float = 5.0
     """How long a call over a rate waits for its turn."""
+    sampling: SamplingRules = SamplingRules()
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from mcpd.core.facts import Failure
@@ -109,6 +111,13 @@ class EntriesChanged(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     policy: Policy = Policy()
+
+
+class DayBegan(msgspec.Struct, frozen=True):
+    """It is another day (UTC), or the daemon has started."""
+
+    spent: Mapping[str, int] | None
+    """Tokens that servers have had sampled on this day; ``None`` where that is unknown."""
 
 
 class UserStop(msgspec.Struct, frozen=True):
@@ -263,6 +272,7 @@ Event = (
     | WriteRefused
     | RequestFailed
     | EntriesChanged
+    | DayBegan
     | UserStop
     | StartUnasked
     | Attach

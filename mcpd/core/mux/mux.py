@@ -166,6 +166,8 @@ class Mux:
                 self._of_process(event)
             case events.EntriesChanged():
                 self._reconfiguration.apply(event.entries, event.policy)
+            case events.DayBegan():
+                self._questions.budgets.day_began(event.spent)
             case events.UserStop():
                 self._hold(event)
             case events.StartUnasked():

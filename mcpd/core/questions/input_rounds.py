@@ -177,6 +177,14 @@ class InputRounds:
                 hint = "call it from an MCP client that can be asked"
             details = {"requiredCapabilities": _capabilities(lacking)}
             return failed(Failure("unsupported", why, name, False, hint, details))
+        for method, params in wanted.requests.values():
+            if method == questions.SAMPLING:
+                # it is not settled: what the client answers is a call of its own
+                refused = self._questions.budgets.reserve(upstream.entry, params)
+                if isinstance(refused, str):
+                    why = f"{name} wants to sample: {refused}"
+                    limit = {"limit": "sampling"}
+                    return failed(Failure("rate_limited", why, name, False, None, limit))
         if is_modern:
             return Outcome(End.ANSWERED, result)
         return self._begin_round(upstream, leg, wanted)

@@ -45,6 +45,9 @@ class Question:
         self.timer: Timer | None = None
         self.retract: Callable[[], None] | None = None
         """Withdraws it from the client that was asked."""
+        self.settle: Callable[[int], None] | None = None
+        """Takes the size of its answer in bytes, once it is closed."""
+        self.answer_bytes = 0
 
     def take_back(self) -> None:
         """Nobody wants to know any more."""
@@ -74,6 +77,7 @@ class OpenQuestions:
         """Give a server its answer; with neither result nor error the client said nothing."""
         if not question.is_open:
             return
+        question.answer_bytes = 0 if result is None else len(result)
         self.close(question)
         if result is not None or error is not None:
             question.upstream.answer(question.ident, result=result, error=error)
@@ -99,6 +103,8 @@ class OpenQuestions:
     def close(self, question: Question) -> None:
         """Forget a question, and let the time-outs of its calls go on."""
         question.is_open = False
+        if question.settle is not None:
+            question.settle(question.answer_bytes)
         own = self._open[question.upstream]
         del own[question]
         if not own:

@@ -19,6 +19,7 @@ from mcpd.core.mcp.questions import MOST_PER_CALL
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.question import OpenQuestions, Question, able, refuse, refuse_undeclared
 from mcpd.core.questions.requests_to_clients import NO_INPUT, RequestsToClients
+from mcpd.core.questions.sampling_budgets import SamplingBudgets
 from mcpd.core.questions.url_elicitations import UrlElicitations
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.session import Session
@@ -41,6 +42,7 @@ class Questions:
         self.url_elicitations = UrlElicitations(state)
         self.when_gone: list[Callable[[Upstream], None]] = []
         """Called with a server whose process has ended, before its requests end."""
+        self.budgets = SamplingBudgets(state.ctx)
         self._state = state
         self._open = opened
         self._parked_calls = parked
@@ -105,6 +107,8 @@ class Questions:
         elif {p.owner for p in question.given_up} - owners:
             why = f"{method} may be of a call that was given up, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
+        elif (len(owners) == 1 or takes_turns) and not self._is_within_budget(question):
+            return
         elif len(owners) == 1:
             self.keep(question)
             self.put(question)
@@ -114,6 +118,19 @@ class Questions:
         else:
             why = f"{method} could be for more than one session, and is not guessed"
             refuse(upstream, ident, codes.INTERNAL_ERROR, why)
+
+    def _is_within_budget(self, question: Question) -> bool:
+        """Tell whether the server may ask this; else it is refused, and no client is asked."""
+        upstream = question.upstream
+        if question.method != questions.SAMPLING:
+            return True
+        entry, size = upstream.entry, len(question.params)
+        reserved = self.budgets.reserve(entry, question.params)
+        if isinstance(reserved, str):
+            refuse(upstream, question.ident, codes.INTERNAL_ERROR, reserved)
+            return False
+        question.settle = partial(self.budgets.settle, entry, reserved, size)
+        return True
 
     def withdraw(self, upstream: Upstream, ident: bytes) -> None:
         """The server does not want to know any more."""

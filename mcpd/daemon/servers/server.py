@@ -14,7 +14,7 @@ from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.facts import Failure
-from mcpd.core.interface.entries import Entry, Interactive, Sharing
+from mcpd.core.interface.entries import Entry, Interactive, SamplingRules, Sharing
 from mcpd.core.lifecycle.rules import Rules
 from mcpd.core.mcp.versions import Era
 from mcpd.core.policy.runners import runner_package
@@ -177,6 +177,12 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
         parked_timeout=config.parked_timeout,
         rate=rate_of(config.policy.rate),
         rate_wait=config.policy.rate_wait,
+        sampling=SamplingRules(
+            is_on=config.policy.sampling,
+            rate=rate_of(config.policy.sampling_rate),
+            tokens_a_day=config.policy.sampling_tokens,
+            most_tokens=config.policy.sampling_max_tokens,
+        ),
         redactor=Redactor(configured.secrets),
     )
 
