@@ -38,6 +38,7 @@ COMMANDS = {
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
+    "presets": "mcpctl.commands.presets",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",
