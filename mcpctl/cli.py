@@ -29,6 +29,7 @@ COMMANDS = {
     "start": "mcpctl.commands.servers",
     "stop": "mcpctl.commands.servers",
     "restart": "mcpctl.commands.servers",
+    "test": "mcpctl.commands.test",
     "up": "mcpctl.commands.daemon",
     "down": "mcpctl.commands.daemon",
     "reload": "mcpctl.commands.config",
