@@ -11,7 +11,6 @@ import msgspec
 from mcpd.config import commandline, tables, workspace
 from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
-from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import Problem
@@ -26,6 +25,7 @@ from mcpd.config.secrets import (
     show_arguments,
 )
 from mcpd.errors import ConfigError
+from mcpd.formats.document import Document, KeyPath
 from mcpd.redact import Redactor
 
 NAME_LENGTH_MAX = 200

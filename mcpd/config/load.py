@@ -10,13 +10,14 @@ import msgspec
 from mcpd import paths
 from mcpd.config import tables
 from mcpd.config.entry import ServerEntry, build, name_fault
-from mcpd.config.files import jsonc, toml, trust
-from mcpd.config.files.document import Document, decode
+from mcpd.config.files import trust
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import Surroundings
 from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.errors import ConfigError
+from mcpd.formats import jsonc, toml
+from mcpd.formats.document import Document, decode
 
 SYSTEM_DIRECTORY = "/etc/mcpd"
 FILE_NAMES = ("mcp.json", "config.toml")
