@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mcpd import paths
 from mcpd.config.files import trust
-from mcpd.config.load import FILE_NAMES, candidates
+from mcpd.config.files.candidates import FILE_NAMES, candidates
 from mcpd.errors import ConfigError
 from mcpd.formats import jsonc, toml
 from mcpd.formats.document import Document, decode
