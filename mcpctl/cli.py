@@ -35,6 +35,7 @@ COMMANDS = {
     "reload": "mcpctl.commands.config",
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
+    "scan": "mcpctl.commands.scan",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mcpd import paths
-from mcpd.config.files import jsonc, toml, trust
-from mcpd.config.files.document import Document, decode
-from mcpd.config.load import FILE_NAMES, candidates
+from mcpd.config.files import trust
+from mcpd.config.files.candidates import FILE_NAMES, candidates
 from mcpd.errors import ConfigError
+from mcpd.formats import jsonc, toml
+from mcpd.formats.document import Document, decode
 
 TABLE: Final = "http"
 KEY: Final = "listen"

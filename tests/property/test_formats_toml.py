@@ -8,9 +8,9 @@ import tomllib
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpd.config.files.document import Document, KeyPath
-from mcpd.config.files.toml import parse
 from mcpd.errors import ConfigError
+from mcpd.formats.document import Document, KeyPath
+from mcpd.formats.toml import parse
 
 names = st.text("abc-_1", min_size=1, max_size=3) | st.sampled_from(["a.b", "", "#", "é ]", '"'])
 keys = names.map(lambda name: name if name.strip("abc-_1") == "" and name else json.dumps(name))

@@ -6,14 +6,14 @@ import json
 import re
 from typing import Any
 
-from mcpd.config.files.document import (
+from mcpd.errors import ConfigError
+from mcpd.formats.document import (
     DEPTH_LIMIT,
     Document,
     KeyPath,
     syntax_error,
     with_quotes_explained,
 )
-from mcpd.errors import ConfigError
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"')

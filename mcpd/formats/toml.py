@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mcpd.config.files.document import (
+from mcpd.errors import ConfigError
+from mcpd.formats.document import (
     DEPTH_LIMIT,
     Document,
     KeyPath,
     syntax_error,
     with_quotes_explained,
 )
-from mcpd.errors import ConfigError
 
 _PLACE = re.compile(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", re.DOTALL)
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpd.config.files.document import KeyPath, decode
-from mcpd.config.files.jsonc import parse
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath, decode
+from mcpd.formats.jsonc import parse
 
 texts = st.text(st.characters(codec=None, exclude_categories=[]), max_size=20)
 values = st.recursive(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.files import jsonc, toml
-from mcpd.config.files.document import Document, decode
 from mcpd.errors import ConfigError
+from mcpd.formats import jsonc, toml
+from mcpd.formats.document import Document, decode
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text() -> None:

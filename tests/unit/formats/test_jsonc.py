@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.files.jsonc import parse
 from mcpd.errors import ConfigError
+from mcpd.formats.jsonc import parse
 
 
 def place_of_error(text: str) -> tuple[int, int]:

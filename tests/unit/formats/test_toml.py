@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.files.document import KeyPath
-from mcpd.config.files.toml import parse
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
+from mcpd.formats.toml import parse
 
 TEXT = '''# a comment with [brackets] and = signs
 [daemon]
