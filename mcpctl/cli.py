@@ -40,13 +40,20 @@ COMMANDS = {
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
+    "add": "mcpctl.commands.add",
+    "add-json": "mcpctl.commands.add",
     "presets": "mcpctl.commands.presets",
+    "remove": "mcpctl.commands.entries",
+    "enable": "mcpctl.commands.entries",
+    "disable": "mcpctl.commands.entries",
+    "edit": "mcpctl.commands.edit",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }
-"""The module of each command, in which its function is called ``COMMAND_command``."""
+"""The module of each command, in which its function is called ``COMMAND_command``, with ``_`` for
+``-``."""
 
 ON_COMMANDS = ("--json", "--no-start")
 """Options of every command, but not of ``mcpctl`` itself."""
@@ -67,7 +74,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name])
-        found: click.Command = getattr(module, f"{cmd_name}_command")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
