@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from mcpd.errors import DaemonUnavailable
@@ -9,6 +10,9 @@ from mcpd.errors import DaemonUnavailable
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.api.results import Entries, Reloaded
+
+ABSENT = ("absent", "refused", "no_socket")
+"""Why no daemon answers, where there is none."""
 
 
 class Applied:
@@ -26,13 +30,18 @@ def reload(app: App) -> Applied:
     try:
         with app.connect(start=False) as control:
             result: Reloaded = control.request("mcpd/reload", {})
-    except DaemonUnavailable:
+    except DaemonUnavailable as error:
+        if error.details.get("why") not in ABSENT:
+            app.note(f"{error.message}; it has not read the change yet")
         return Applied(None)
     return Applied(result["errors"])
 
 
-def note_other_files(app: App, file: str) -> None:
-    """Note on stderr if the running daemon does not read a file that was changed."""
+def note(app: App, file: str, names: Collection[str] = ()) -> None:
+    """Note on stderr what keeps the running daemon from using what was changed.
+
+    That is a file that it does not read, and errors in the entries of ``names``.
+    """
     try:
         with app.connect(start=False) as control:
             entries: Entries = control.request("mcpd/list", {})
@@ -40,3 +49,6 @@ def note_other_files(app: App, file: str) -> None:
         return
     if file not in entries["files"]:
         app.note(f"the daemon that runs does not read {file}, but {', '.join(entries['files'])}")
+    for entry in entries["servers"]:
+        if entry["name"] in names and entry["error"] is not None:
+            app.note(app.with_socket(entry["error"]))

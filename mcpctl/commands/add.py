@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -161,13 +162,20 @@ def add_command(app: App, words: tuple[str, ...], **given: Any) -> int:
     mcpctl add --from README-snippet.json
     """
     line = _Line(words, given)
+    wants_test = given["wants_test"]
+    if given["source"] is not None and given["preset"] is not None:
+        raise click.UsageError("--from and --preset both say what to add: leave one of them out.")
     if given["source"] is not None:
         entries = line.from_text(app, _text_of(given["source"]))
     elif given["preset"] is not None:
-        entries = line.from_preset(app)
+        entries, signs_in = line.from_preset(app)
+        if signs_in:  # nothing to test before that
+            status = _add(app, entries, given["scope"], wants_test=wants_test or False)
+            app.note("to sign in", f"  mcpctl login {shlex.quote(next(iter(entries)))}")
+            return status
     else:
         entries = line.typed()
-    return _add(app, entries, given["scope"], wants_test=given["wants_test"])
+    return _add(app, entries, given["scope"], wants_test=wants_test)
 
 
 @options.command("add-json", starts=True)
@@ -221,8 +229,11 @@ class _Line:
             entry = {"command": program, **({"args": rest[1:]} if rest[1:] else {})}
         return {self._words[0]: self._with_options(entry)}
 
-    def from_preset(self, app: App) -> dict[str, dict[str, Any]]:
-        """Return a known server, with what it needs: given, or asked for on a terminal."""
+    def from_preset(self, app: App) -> tuple[dict[str, dict[str, Any]], bool]:
+        """Return a known server, and whether a person signs in to it.
+
+        What it needs is given, or asked for on a terminal.
+        """
         from mcpd.onboarding import presets
 
         known = presets.read()
@@ -249,7 +260,7 @@ class _Line:
             raise click.UsageError(f"{name} is reached by URL, and takes no arguments.")
         if further:
             entry["args"] += further
-        return {called: self._with_options(entry)}
+        return {called: self._with_options(entry)}, preset.signs_in
 
     def from_text(self, app: App, text: str) -> dict[str, dict[str, Any]]:
         """Return the servers in a text, in any client's format."""
@@ -399,6 +410,8 @@ def _add(
     """Write the entries, have a running daemon read them, and say so."""
     from mcpd.onboarding import changes, shown
 
+    if wants_test and app.as_json:
+        raise click.UsageError("--test prints no JSON: mcpctl test NAME --json does.")
     for name, entry in entries.items():
         for problem in changes.faults(name, entry, os.environ):
             told = f"{problem.key}: {problem.message}"
@@ -435,7 +448,7 @@ def _add(
         app.note("it runs here once you have trusted this directory", "mcpctl trust")
         return exits.DONE
     if applied.is_applied:
-        applying.note_other_files(app, file)
+        applying.note(app, file, names)
     return _then(app, entries, wants_test)
 
 

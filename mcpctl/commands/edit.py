@@ -6,8 +6,8 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
-import tempfile
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +18,7 @@ from mcpd.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcpctl.context import App
+    from mcpd.onboarding.editor import Copy
 
 EDITORS = ("VISUAL", "EDITOR")
 USUAL = ("sensible-editor", "editor", "nano", "vi")
@@ -37,40 +38,19 @@ def edit_command(app: App) -> int:
     from mcpd.onboarding import editor
 
     file, before = editor.begin(app.config)
-    folder = tempfile.mkdtemp(prefix="mcpctl-edit-")
-    copy = os.path.join(folder, os.path.basename(file))
-    _write(copy, before)
-    is_kept = False
-    try:
-        with open(copy, "rb") as opened:
-            shown = opened.read()
-        while True:
-            _run_editor(copy)
-            with open(copy, "rb") as opened:
-                after = opened.read()
-            if after == shown:
-                app.print_line(f"nothing was changed in {file}")
-                return exits.DONE
-            is_kept = True
-            errors, warnings = editor.problems(copy)
-            for warning in warnings:
-                app.note(warning)
-            if not errors:
-                break
-            app.note("this cannot be saved:", *(f"  {error}" for error in errors))
-            if not questions.can_ask(app) or not _again():
-                raise ConfigError(f"{file} is as it was; what you typed is in {copy}")
+    with editor.copied(file, before) as copy:
+        try:
+            after = _edited(app, file, copy)
+        except _EditorFailed as error:
+            raise ConfigError(f"{error}; {file} is as it was{copy.told()}") from None
+        if after is None:
+            app.print_line(f"nothing was changed in {file}")
+            return exits.DONE
         try:
             editor.save(file, before, after)
         except ConfigError as error:
-            raise ConfigError(f"{error.message}; what you typed is in {copy}") from None
-        is_kept = False
-    except _EditorFailed as error:
-        hint = f"; what you typed is in {copy}" if is_kept else ""
-        raise ConfigError(f"{error}; {file} is as it was{hint}") from None
-    finally:
-        if not is_kept:
-            shutil.rmtree(folder, ignore_errors=True)
+            raise ConfigError(f"{error.message}{copy.told()}") from None
+        copy.forget()
     applied = applying.reload(app)
     if app.as_json:
         app.print_document({"file": file, "applied": applied.is_applied, "errors": applied.errors})
@@ -79,6 +59,24 @@ def edit_command(app: App) -> int:
         for told in applied.errors:
             app.note(app.with_socket(told))
     return exits.DONE
+
+
+def _edited(app: App, file: str, copy: Copy) -> bytes | None:
+    """Have a person edit a copy until it can be saved; ``None`` if nothing was changed."""
+    from mcpd.onboarding import editor
+
+    while True:
+        _run_editor(copy.path)
+        if not copy.is_changed:
+            return None
+        errors, warnings = editor.problems(copy.path)
+        for warning in warnings:
+            app.note(warning)
+        if not errors:
+            return copy.read()
+        app.note("this cannot be saved:", *(f"  {error}" for error in errors))
+        if not questions.can_ask(app) or not _again():
+            raise ConfigError(f"{file} is as it was{copy.told()}")
 
 
 class _EditorFailed(Exception):
@@ -97,12 +95,16 @@ def _run_editor(path: str) -> None:
             command = shlex.split(chosen)
         except ValueError as error:
             raise _EditorFailed(f"the editor {chosen!r} cannot be read: {error}") from None
+    # An interrupt is for the editor. A handler, unlike SIG_IGN, is not inherited.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         status = subprocess.run([*command, path], check=False).returncode
     except OSError as error:
         raise _EditorFailed(
             f"the editor {command[0]} cannot be started: {error.strerror}"
         ) from None
+    finally:
+        signal.signal(signal.SIGINT, before)
     if status:
         raise _EditorFailed(f"the editor ended with status {status}")
 
@@ -119,9 +121,3 @@ def _again() -> bool:
         )
         return chosen == "e"
     return False
-
-
-def _write(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as opened:
-        opened.write(content)

@@ -8,16 +8,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import applying, completion, options
+from mcpctl import applying, options
 from mcpctl.commands.add import scope
 from mcpd import exits
+from mcpd.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.onboarding.changes import Place, Scope
 
+
+def _configured(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a server that stands in a file."""
+    from mcpd.onboarding import changes
+
+    is_project = context.params.get("scope") == "project"
+    where = changes.Scope(
+        context.find_root().params.get("config"), os.getcwd() if is_project else None
+    )
+    try:
+        return [name for name in where.places() if name.startswith(incomplete)]
+    except ConfigError:  # an error message would disturb the command line
+        return []
+
+
 names = click.argument(
-    "names", nargs=-1, required=True, metavar="SERVER...", shell_complete=completion.servers
+    "names", nargs=-1, required=True, metavar="SERVER...", shell_complete=_configured
 )
 
 
@@ -51,7 +67,9 @@ def enable_command(app: App, names: tuple[str, ...], scope: str) -> int:
 @names
 @scope
 def disable_command(app: App, names: tuple[str, ...], scope: str) -> int:
-    """Switch servers off in your configuration: they have no process and no tools.
+    """Switch servers off in your configuration.
+
+    They have no process and no tools until they are enabled.
 
     \b
     mcpctl disable files
@@ -74,5 +92,5 @@ def _change(app: App, scope: str, done: str, change: Callable[[Scope], list[Plac
     for row in rows:
         app.print_line(f"{done} {row['name']} ({row['file']})")
     if applied.is_applied and project is None:
-        applying.note_other_files(app, places[-1].file)
+        applying.note(app, places[-1].file)
     return exits.DONE

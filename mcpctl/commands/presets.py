@@ -17,7 +17,9 @@ HEADER = ["PRESET", "NEEDS", "DESCRIPTION"]
 @options.command("presets", starts=False)
 @click.argument("text", required=False, metavar="[TEXT]")
 def presets_command(app: App, text: str | None) -> None:
-    """List known servers, or those with TEXT in their name or description.
+    """List known servers, which add --preset adds.
+
+    With TEXT: those that have it in their name or description.
 
     \b
     mcpctl presets

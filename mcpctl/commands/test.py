@@ -20,7 +20,7 @@ NOTHING_STARTED = {"step": "start", "ok": False, "ms": 0.0}
 @options.command("test", starts=True)
 @click.argument("server", shell_complete=completion.servers)
 def test_command(app: App, server: str) -> int:
-    """Start a server, and print what it has and how long each step took.
+    """Start a server, and print what it has and how long that took.
 
     The steps are the start of its process or connection, the handshake, and the lists. For a
     server that runs already they are those of its last start. It stays running, until it is idle.

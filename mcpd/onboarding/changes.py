@@ -82,13 +82,14 @@ class Scope:
 
     def own_file(self) -> str:
         """Return the file that a person edits: the target, also where it cannot be parsed."""
-        try:
-            return self.target()[0]
-        except ConfigError:
-            own_files = [file for file in self.files if os.access(file, os.W_OK)]
-            if not own_files:
-                raise
-            return own_files[0]
+        for file in self.files:
+            raw = trust.read(file)
+            try:
+                entries_of(file, raw or b"")
+            except ConfigError:
+                if raw is not None and os.access(file, os.W_OK):
+                    return file
+        return self.target()[0]
 
     def add(self, entries: Mapping[str, Mapping[str, Any]]) -> str:
         """Add servers after those that there are, and return the file.

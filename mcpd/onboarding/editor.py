@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 
 from mcpd.config.files import trust
 from mcpd.config.load import load
@@ -24,6 +26,60 @@ def begin(explicit: str | None) -> tuple[str, bytes]:
     file = changes.Scope(explicit).own_file()
     raw = trust.read(file)
     return file, EMPTY.get(os.path.splitext(file)[1].lower(), b"") if raw is None else raw
+
+
+class Copy:
+    """A copy of the file for an editor. It stands beside the file, which may name others by it."""
+
+    def __init__(self, path: str, content: bytes) -> None:
+        self.path = path
+        self._first = content
+        self.is_gone = False
+        """Whether it was removed."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a person has typed anything."""
+        return self.read() != self._first
+
+    def read(self) -> bytes:
+        """Return its content; the first one if the editor has removed it."""
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return self._first
+
+    def forget(self) -> None:
+        """Remove it."""
+        if not self.is_gone:
+            self.is_gone = True
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+    def told(self) -> str:
+        """Return the end of a message that says where lies what was typed."""
+        return f"; what you typed is in {self.path}" if self.is_changed else ""
+
+
+@contextlib.contextmanager
+def copied(file: str, content: bytes) -> Iterator[Copy]:
+    """Make a copy for an editor. One that was changed stays, unless it is forgotten."""
+    directory, name = os.path.split(file)
+    stem, ending = os.path.splitext(name)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        fd, path = tempfile.mkstemp(prefix=f".{stem}.edit-", suffix=ending, dir=directory)
+        with os.fdopen(fd, "wb") as opened:
+            opened.write(content)
+    except OSError as error:
+        raise ConfigError(f"cannot write to {directory}: {error.strerror}") from None
+    copy = Copy(path, content)
+    try:
+        yield copy
+    finally:
+        if not copy.is_gone and not copy.is_changed:
+            copy.forget()
 
 
 def problems(copy: str) -> tuple[list[str], list[str]]:
