@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -22,7 +22,11 @@ from mcpd.formats import jsonc, toml
 from mcpd.formats.document import Document, decode
 
 _TOP = (*SERVER_TABLES, "daemon", "http")
-_ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
+_ENDINGS: Mapping[str, Callable[[str], Document]] = {
+    ".json": jsonc.parse,
+    ".jsonc": jsonc.parse,
+    ".toml": toml.parse,
+}
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):

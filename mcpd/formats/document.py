@@ -18,14 +18,16 @@ DEPTH_LIMIT = 100
 class Document:
     """The data of one file, and the offset in its text of every key and value.
 
-    ``keys`` and ``values`` map a key path to an offset; ``repeated`` lists the key paths that
-    occur more than once in a JSON table, where the last one counts.
+    ``keys`` and ``values`` map a key path to an offset, and ``ends`` to the offset behind a value
+    that stands in one piece, which a TOML table with a header does not. ``repeated`` lists the key
+    paths that occur more than once in a table, where the last one counts.
     """
 
     def __init__(self, text: str) -> None:
         self.data: Any = None
         self.keys: dict[KeyPath, int] = {}
         self.values: dict[KeyPath, int] = {}
+        self.ends: dict[KeyPath, int] = {}
         self.repeated: list[KeyPath] = []
         self._line_starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 

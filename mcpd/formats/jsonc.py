@@ -1,4 +1,4 @@
-"""Parses JSON with comments and trailing commas, and records the position of every value."""
+"""Parses JSON, also with comments and trailing commas, and records where every value stands."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from mcpd.formats.document import (
 )
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"([^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"\w+")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
-def parse(text: str) -> Document:
-    """Parse JSON with ``//`` and ``/* */`` comments and trailing commas.
+def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Document:
+    """Parse JSON with ``//`` and ``/* */`` comments and trailing commas, unless they are refused.
 
     Plain JSON gives the same result as ``json.loads``, except that ``NaN`` and ``Infinity`` are
     errors. Raises only ``ConfigError``, with ``line`` and ``column`` in its details.
     """
-    return _Parser(text).parse()
+    return _Parser(text, comments, trailing_commas).parse()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, comments: bool, trailing_commas: bool) -> None:
         self._text = text
+        self._blank = _BLANK if comments else _SPACE
+        self._trailing_commas = trailing_commas
         self._at = 0
         self._document = Document(text)
 
@@ -47,9 +50,11 @@ class _Parser:
 
     def _peek(self) -> str:
         """Skip blanks and comments and return the next character, ``""`` at the end."""
-        blank = _BLANK.match(self._text, self._at)
+        blank = self._blank.match(self._text, self._at)
         assert blank is not None  # the pattern matches the empty string too
         self._at = blank.end()
+        if self._blank is _SPACE and self._text.startswith(("//", "/*"), self._at):
+            raise self._wrong("a comment, and comments are not allowed in this file")
         if self._text.startswith("/*", self._at):
             raise self._wrong('expected "*/": this comment is never closed')
         return self._text[self._at : self._at + 1]
@@ -57,6 +62,11 @@ class _Parser:
     def _value(self, path: KeyPath) -> Any:
         char = self._peek()
         self._document.values[path] = self._at
+        value = self._content(path, char)
+        self._document.ends[path] = self._at
+        return value
+
+    def _content(self, path: KeyPath, char: str) -> Any:
         if char in ("{", "["):
             if len(path) >= DEPTH_LIMIT:
                 raise self._wrong(f"nested more than {DEPTH_LIMIT} deep")
@@ -101,7 +111,11 @@ class _Parser:
     def _comma_or(self, closing: str) -> None:
         char = self._peek()
         if char == ",":
+            comma = self._at
             self._at += 1
+            if not self._trailing_commas and self._peek() == closing:
+                self._at = comma
+                raise self._wrong(f'a comma before "{closing}", which is not allowed in this file')
         elif char != closing:
             raise self._wrong(f'expected "," or "{closing}"')
 
@@ -140,7 +154,7 @@ class _Parser:
 
     def _forget(self, path: KeyPath) -> None:
         """Remove the positions inside an earlier value of the same name."""
-        for places in (self._document.keys, self._document.values):
+        for places in (self._document.keys, self._document.values, self._document.ends):
             for known in [known for known in places if known[: len(path)] == path]:
                 del places[known]
 

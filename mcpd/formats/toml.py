@@ -1,4 +1,4 @@
-"""Parses TOML with ``tomllib``, and scans the text for the position of every value."""
+"""Parses TOML with ``tomllib``, and scans the text for where every value stands."""
 
 from __future__ import annotations
 
@@ -22,26 +22,45 @@ _STRING = re.compile(
     r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})|\'\'\'.*?\'\'\'(?:\'{0,2})|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'',
     re.DOTALL,
 )
-_SCALAR = re.compile(r"[^,\]}#\n]*")
+_SCALAR = re.compile(r"[^,\]}#\n]*[^,\]}#\s]")
 _LONG_NUMBER = re.compile(r"[0-9_]{4300,}")
 
 
-def parse(text: str) -> Document:
+class TomlDocument(Document):
+    """The data of a TOML file, and where its headers and pairs stand.
+
+    ``headers`` are the key paths of ``[table]`` and ``[[table]]``, in the order of the text, each
+    with the offsets of its brackets; a key path of the latter ends in an index. ``pairs`` maps the
+    whole key path of each ``key = value``, also in inline tables, to the offset of its key.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.headers: list[tuple[KeyPath, int, int]] = []
+        self.pairs: dict[KeyPath, int] = {}
+
+
+def parse(text: str) -> TomlDocument:
     """Parse TOML 1.0.
 
     Raises only ``ConfigError``, with ``line`` and ``column`` in its details.
     """
+    document = TomlDocument(text)
+    document.data = loads(text)
+    _Scanner(text, document).scan()  # refuses depth long before the stack would
+    return document
+
+
+def loads(text: str) -> dict[str, Any]:
+    """Return the data alone; raise as ``parse`` does, except for its limit of depth."""
     import tomllib  # only a TOML file pays for it
 
-    document = Document(text)
     try:
-        document.data = tomllib.loads(text)
+        return tomllib.loads(text)
     except RecursionError:
         raise syntax_error(f"nested more than {DEPTH_LIMIT} deep", 1, 1) from None
     except ValueError as error:
-        raise _located(str(error), text, document) from None
-    _Scanner(text, document).scan()  # refuses depth long before the stack would
-    return document
+        raise _located(str(error), text, Document(text)) from None
 
 
 def _located(message: str, text: str, document: Document) -> ConfigError:
@@ -61,7 +80,7 @@ def _located(message: str, text: str, document: Document) -> ConfigError:
 class _Scanner:
     """Finds positions in a text that ``tomllib`` has accepted; it does not check the syntax."""
 
-    def __init__(self, text: str, document: Document) -> None:
+    def __init__(self, text: str, document: TomlDocument) -> None:
         # tomllib reads CR LF as one newline and refuses a CR alone, so offsets in the text match.
         self._text = text
         self._document = document
@@ -98,14 +117,16 @@ class _Scanner:
                 self._document.values.setdefault(path, start)
         if not many:  # `[a.b]` may come before `[a]`: its own header is the better place
             self._document.keys[path] = self._document.values[path] = start
+        self._document.headers.append((path, start, self._at))
         return path
 
     def _pair(self, table: KeyPath) -> None:
-        path = table
+        path, start = table, self._at
         for name, offset in self._key():
             path = (*path, name)
             self._document.keys.setdefault(path, offset)
             self._document.values.setdefault(path, offset)
+        self._document.pairs[path] = start
         self._at += 1  # the equals sign, up to which the key has been read
         self._skip(_SPACE)
         self._value(path)
@@ -140,6 +161,7 @@ class _Scanner:
                 self._skip(_STRING)
             case _:
                 self._skip(_SCALAR)
+        self._document.ends[path] = self._at
 
     def _array(self, path: KeyPath) -> None:
         self._at += 1
