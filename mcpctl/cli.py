@@ -35,6 +35,7 @@ COMMANDS = {
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
     "scan": "mcpctl.commands.scan",
+    "import": "mcpctl.commands.imports",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
