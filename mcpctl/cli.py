@@ -36,6 +36,8 @@ COMMANDS = {
     "events": "mcpctl.commands.logs",
     "scan": "mcpctl.commands.scan",
     "import": "mcpctl.commands.imports",
+    "adopt": "mcpctl.commands.adopt",
+    "release": "mcpctl.commands.release",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
