@@ -11,6 +11,7 @@ import msgspec
 from mcpd import paths
 from mcpd.config.files import trust
 from mcpd.config.files.candidates import SERVER_TABLES, candidates
+from mcpd.errors import ConfigError
 from mcpd.onboarding.clients import reading
 from mcpd.onboarding.clients.entries import identity
 from mcpd.onboarding.clients.snippet import format_of
@@ -68,3 +69,31 @@ def read(explicit: str | None, env: Mapping[str, str] = os.environ) -> Own:
     )
     usual = "servers" if path.endswith(".toml") else "mcpServers"
     return Own(path=path, table=tables.get(path) or usual, entries=entries)
+
+
+def add(own: Own, entries: Mapping[str, Mapping[str, Any]], *, private: bool) -> bool:
+    """Add servers to the file of the configuration; return whether it changed.
+
+    ``private`` keeps others from reading it. Raises ``ConfigError``, also for a name that another
+    server has got meanwhile.
+    """
+    from mcpd.editing import replace
+    from mcpd.editing.edits import Put
+    from mcpd.editing.file import parse
+
+    form = format_of(own.path)
+
+    def edit(raw: bytes | None) -> bytes | None:
+        is_empty = raw is None or not raw.strip()
+        file = parse(b"{}\n" if is_empty and form != "toml" else raw or b"", form)
+        table = (file.data or {}).get(own.table, {})
+        edits = []
+        for name, entry in entries.items():
+            there = table.get(name)
+            if not isinstance(there, dict):
+                edits.append(Put((own.table, name), dict(entry)))
+            elif identity(there) != identity(entry):
+                raise ConfigError(f"{own.path}: {name} was added meanwhile", hint="try again")
+        return file.edited(edits).encode() if edits else raw
+
+    return replace.change(own.path, edit, private=private)

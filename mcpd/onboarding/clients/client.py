@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-Format = Literal["json", "comments", "jsonc", "toml", "yaml"]
-"""``json`` is strict, ``comments`` is JSON with comments, ``jsonc`` has trailing commas too."""
+Format = Literal["json", "json with comments", "jsonc", "toml", "yaml"]
+"""``json`` is strict, ``jsonc`` has trailing commas too."""
 
 Part = Literal["command", "args", "env", "cwd", "url", "headers"]
 

@@ -56,6 +56,9 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str | None = None
     """Why it cannot be moved."""
 
+    is_shadowed: bool = False
+    """Whether the client does not read it, because a more important file has the same name."""
+
     notes: tuple[str, ...] = ()
     """What of it is lost, or means something else in mcpd."""
 

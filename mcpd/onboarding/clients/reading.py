@@ -38,15 +38,11 @@ def data(raw: bytes, form: Format) -> Any:
         return None
     try:
         return json.loads(plain, object_pairs_hook=_table)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError):
         from mcpd.formats import jsonc
 
-        jsonc.parse(text)  # says better what is wrong with what nobody reads
-        line, column = getattr(error, "lineno", 1), getattr(error, "colno", 1)
-        why = getattr(error, "msg", "nested too deep")
-        raise ConfigError(
-            f"{why}, in JSON that has to be strict", line=line, column=column
-        ) from None
+        # Says better what is wrong.
+        return jsonc.parse(text, comments=form != "json", trailing_commas=form == "jsonc").data
 
 
 def _table(pairs: list[tuple[str, Any]]) -> Any:

@@ -294,7 +294,11 @@ def _without_shadowed(file: ClientFile, names: Mapping[str, str]) -> ClientFile:
     """Return a file in which the servers that a more important one has are out of reach."""
     servers = tuple(
         msgspec.structs.replace(
-            each, why_not=f"{names[each.name]} has the same name, and counts", entry={}
+            each,
+            why_not=f"{file.client.title} does not read it: {names[each.name]} has this name too",
+            is_shadowed=True,
+            entry={},
+            connects=None,
         )
         if each.name in names
         else each

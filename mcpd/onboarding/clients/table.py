@@ -144,7 +144,7 @@ CLIENTS: Final = (
         title="Gemini CLI",
         user=_at("{GEMINI_CLI_HOME:~}/.gemini/settings.json"),
         project=_at(".gemini/settings.json"),
-        format="comments",
+        format="json with comments",
         variables=Variables(
             forms=("$VAR", "${VAR}", "${VAR:-d}"), in_env=("%VAR%",), unset_is_empty=("env",)
         ),
@@ -243,7 +243,7 @@ CLIENTS: Final = (
         title="Qwen Code",
         user=_at("~/.qwen/settings.json"),
         project=_at(".qwen/settings.json", ".qwen/settings.local.json"),
-        format="comments",
+        format="json with comments",
         variables=Variables(forms=("$VAR", "${VAR}")),
         times=CALL_MS,
         stdio="stdio",
@@ -296,7 +296,7 @@ CLIENTS: Final = (
         title="droid",
         user=_at("~/.factory/mcp.json"),
         project=_at(".factory/mcp.json"),
-        format="comments",
+        format="json with comments",
         cwd=None,
         variables=Variables(forms=("${VAR}", "${VAR:-d}"), where=("env",)),
         stdio="stdio",
