@@ -163,14 +163,3 @@ def status(left: Iterable[Left]) -> int:
     if any(each.is_broken for each in left):
         return exits.USAGE
     return exits.FAILED if left else exits.DONE
-
-
-def reload(app: App) -> None:
-    """Have a daemon that runs read its configuration."""
-    from mcpd.errors import DaemonUnavailable, RequestFailed
-
-    try:
-        with app.connect(start=False) as control:
-            control.request("mcpd/reload", {})
-    except (DaemonUnavailable, RequestFailed):
-        return

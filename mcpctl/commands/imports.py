@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import failures, moving, options, render
+from mcpctl import applying, failures, moving, options, render
 from mcpd import exits
 from mcpd.errors import ConfigError
 
@@ -108,4 +108,4 @@ def write(app: App, plan: Plan) -> None:
         own.add(plan.own, plan.new, private=has_secrets)
     except ConfigError as error:
         raise failures.usage(error.message) from None
-    moving.reload(app)
+    applying.reload(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from mcpd.errors import ConfigError
 from mcpd.onboarding import own, shown
 from mcpd.onboarding.clients.reading import placed
 from mcpd.onboarding.clients.snippet import format_of
+from mcpd.onboarding.own import Own
 
 PROJECT_FILE: Final = ".mcp.json"
 PROJECT_TABLE: Final = "mcpServers"
@@ -61,12 +61,11 @@ class Scope:
             return (self._project,)
         return candidates(self._explicit, self._env)
 
-    def target(self) -> tuple[str, str]:
-        """Return the file to which servers are added, and the name of its table of servers."""
+    def target(self) -> Own:
+        """Return what is configured, with the file to which servers are added."""
         if self._project is not None:
-            return self._project, PROJECT_TABLE
-        found = own.read(self._explicit, self._env)
-        return found.path, found.table
+            return Own(path=self._project, table=PROJECT_TABLE, entries={})
+        return own.read(self._explicit, self._env)
 
     def places(self) -> dict[str, list[Place]]:
         """Return where each server stands; the last place of a name is the one that counts.
@@ -89,7 +88,7 @@ class Scope:
             except ConfigError:
                 if raw is not None and os.access(file, os.W_OK):
                     return file
-        return self.target()[0]
+        return self.target().path
 
     def add(self, entries: Mapping[str, Mapping[str, Any]]) -> str:
         """Add servers after those that there are, and return the file.
@@ -106,23 +105,9 @@ class Scope:
         for name in entries:
             if name in taken:
                 raise _taken(name, taken[name][-1].file)
-        file, table = self.target()
-        is_secret = any(map(shown.secrets, entries.values()))
-
-        def added(raw: bytes | None) -> bytes:
-            if raw is None or not raw.strip():
-                return _new(file, table, entries)
-            before = _parsed(file, raw)
-            if isinstance(before.data, dict):
-                there = before.data.get(table)
-                for name in there if isinstance(there, dict) else ():
-                    if name in entries:
-                        raise _taken(name, file)
-            edits = [Put((table, name), dict(entry)) for name, entry in entries.items()]
-            return before.edited(edits).encode()
-
-        replace.change(file, added, private=is_secret)
-        return file
+        found = self.target()
+        own.add(found, entries, private=any(map(shown.secrets, entries.values())))
+        return found.path
 
     def remove(self, names: Iterable[str]) -> list[Place]:
         """Remove servers with their comments, and return where they stood.
@@ -183,7 +168,7 @@ class Scope:
 
     def _read(self) -> list[str]:
         found = [file for file in self.files if os.path.exists(file)]
-        return found or [self.target()[0]]
+        return found or [self.target().path]
 
     def _change(
         self, places: Sequence[Place], edits: Callable[[File, Place], Iterable[Edit]]
@@ -245,14 +230,6 @@ def variables(value: Any) -> list[str]:
         case dict():
             return [name for each in value.values() for name in variables(each)]
     return []
-
-
-def _new(file: str, table: str, entries: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Return the content of a file with these servers alone."""
-    if format_of(file) == "toml":
-        edits = [Put((table, name), dict(entry)) for name, entry in entries.items()]
-        return parse(b"", "toml").edited(edits).encode()
-    return (json.dumps({table: entries}, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def _parsed(file: str, raw: bytes) -> File:
