@@ -17,6 +17,7 @@ from mcpd import __version__, exits
 from mcpd.errors import McpdError
 
 COMMANDS = {
+    "init": "mcpctl.commands.init",
     "status": "mcpctl.commands.status",
     "list": "mcpctl.commands.config",
     "tools": "mcpctl.commands.catalog",

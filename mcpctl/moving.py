@@ -127,7 +127,7 @@ def may_go_on(app: App, question: str, *, is_yes: bool) -> bool | None:
     if app.as_json or not sys.stdin.isatty():
         app.note("nothing was written: without a terminal, say --yes")
         return None
-    return click.confirm(question, default=False)
+    return click.confirm(question, default=app.agrees_by_default)
 
 
 def document(

@@ -247,7 +247,7 @@ class _Line:
                 f"There is no preset {name!r}.{meant} mcpctl presets lists them."
             )
         preset = known[name]
-        before = click.get_current_context().meta[BEFORE]
+        before = click.get_current_context().meta.get(BEFORE, 0)
         called, more = (self._words[0] if before else name), self._words[before:]
         if before > 1 or called.startswith(("/", "~", ".")):
             raise click.UsageError(
