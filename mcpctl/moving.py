@@ -88,6 +88,34 @@ def files(words: Sequence[str]) -> tuple[list[ClientFile], list[Left]]:
     return found, missing
 
 
+def without_running(files: list[ClientFile]) -> tuple[list[ClientFile], list[Left]]:
+    """Return the files that can be rewritten, without those of clients that run and write them."""
+    from mcpd.onboarding.plan import Left
+    from mcpd.onboarding.running import process_of
+
+    clients = {file.client.id: file.client for file in files}
+    running = {name: pid for name, each in clients.items() if (pid := process_of(each)) is not None}
+    left = [
+        Left(
+            client=file.client.id,
+            path=file.path,
+            name=None,
+            why=busy(file.client.title, running[file.client.id]),
+        )
+        for file in files
+        if file.client.id in running and any(each.connects is None for each in file.servers)
+    ]
+    return [file for file in files if file.client.id not in running], left
+
+
+def busy(title: str, pid: int) -> str:
+    """Say why a file is not rewritten now."""
+    return (
+        f"{title} runs (process {pid}) and may write this file from memory: close it first, or say "
+        "--force"
+    )
+
+
 def lines(entry: Any, name: str, sign: str) -> Iterator[str]:
     """Yield an entry as lines of a difference, its secrets masked."""
     from mcpd.onboarding import shown

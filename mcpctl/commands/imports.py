@@ -13,7 +13,8 @@ from mcpd.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.onboarding.plan import Plan
+    from mcpd.onboarding.clients.search import ClientFile
+    from mcpd.onboarding.plan import Left, Plan
 
 
 @options.command("import", starts=False)
@@ -38,7 +39,7 @@ def import_command(
     mcpctl import cursor codex --yes
     mcpctl import ~/src/shop/.mcp.json --server shop
     """
-    plan = planned(app, which, names)
+    plan = planned(app, *moving.files(which), names)
     if not app.as_json:
         show(app, plan)
         moving.show_rest(app, plan.left, plan.warnings)
@@ -60,12 +61,11 @@ def import_command(
     return moving.status(plan.left)
 
 
-def planned(app: App, which: tuple[str, ...], names: tuple[str, ...]) -> Plan:
-    """Return what an import of these clients and files would do."""
+def planned(app: App, files: list[ClientFile], missing: list[Left], names: tuple[str, ...]) -> Plan:
+    """Return what an import of these files would do; ``missing`` is added to what is left."""
     from mcpd.onboarding import own
     from mcpd.onboarding.plan import plan
 
-    files, missing = moving.files(which)
     try:
         made = plan(files, own.read(app.config), names)
     except ConfigError as error:

@@ -73,6 +73,9 @@ class Connects(msgspec.Struct, frozen=True):
     server: str | None
     """``None`` for all servers as one."""
 
+    socket: str | None = None
+    """The daemon's socket, if the entry names it."""
+
 
 def is_server(content: Any) -> bool:
     """Return whether an element of a client's table is a server, and no extension of its own."""
@@ -116,16 +119,18 @@ def bridge(content: Mapping[str, Any]) -> Connects | None:
     if not words or os.path.basename(words[0]) != "mcpctl":
         return None
     rest: list[str] = []
-    at = 1
-    while at < len(words):
-        if words[at] in ("--socket", "--config"):
-            at += 1
-        elif not words[at].startswith(("--socket=", "--config=")):
-            rest.append(words[at])
-        at += 1
+    socket: str | None = None
+    waiting = iter(words[1:])
+    for word in waiting:
+        option, equals, value = word.partition("=")
+        if option in ("--socket", "--config"):
+            value = value if equals else next(waiting, "")
+            socket = value if option == "--socket" else socket
+        else:
+            rest.append(word)
     if rest[:1] != ["connect"] or "--" in rest:
         return None
-    return Connects(words[0], rest[1] if len(rest) > 1 else None)
+    return Connects(words[0], rest[1] if len(rest) > 1 else None, socket)
 
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
