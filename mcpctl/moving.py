@@ -88,6 +88,31 @@ def files(words: Sequence[str]) -> tuple[list[ClientFile], list[Left]]:
     return found, missing
 
 
+def answered(app: App, files: list[ClientFile], *, may_ask: bool) -> list[ClientFile]:
+    """Ask on a terminal for what VS Code asks its user for, and return the files with it."""
+    from mcpd.onboarding.clients import search
+
+    if not may_ask or app.as_json or not sys.stdin.isatty():
+        return files
+    found = []
+    for file in files:
+        reasons = [each.why_not for each in file.servers if each.why_not is not None]
+        answers: dict[str, str] = {}
+        for asked, about in file.inputs.items():
+            if any(asked in why for why in reasons):
+                app.print_line(f"{file.client.title} asks for {asked}: {about}")
+                answer = click.prompt(
+                    "Its value (nothing: the server stays with the client)",
+                    default="",
+                    show_default=False,
+                    hide_input=True,
+                )
+                if answer:
+                    answers[asked] = answer
+        found.append(search.answered(file, answers) if answers else file)
+    return found
+
+
 def without_running(files: list[ClientFile]) -> tuple[list[ClientFile], list[Left]]:
     """Return the files that can be rewritten, without those of clients that run and write them."""
     from mcpd.onboarding.plan import Left
@@ -125,6 +150,13 @@ def lines(entry: Any, name: str, sign: str) -> Iterator[str]:
         yield f"{sign}   {line}"
 
 
+def masked(text: str) -> str:
+    """Return a text that may quote an entry, its secrets masked."""
+    from mcpd.onboarding import shown
+
+    return str(shown.masked(text))
+
+
 def show_difference(app: App, path: str, changes: Iterable[str]) -> None:
     """Print what changes in a file."""
     app.print_line(f"{path}:")
@@ -143,7 +175,7 @@ def show_rest(app: App, left: Iterable[Left], warnings: Iterable[str]) -> None:
     for each in left:
         who = " of ".join(filter(None, (each.name, each.client)))
         where = f" ({each.path})" if each.path and each.path not in each.why else ""
-        app.print_line(f"left: {who}{where}: {each.why}")
+        app.print_line(f"left: {who}{where}: {masked(each.why)}")
     for warning in warnings:
         app.print_line(f"note: {warning}")
 
@@ -165,7 +197,7 @@ def document(
     return {
         "done": list(done),
         "left": [
-            {"client": each.client, "path": each.path, "name": each.name, "why": each.why}
+            {"client": each.client, "path": each.path, "name": each.name, "why": masked(each.why)}
             for each in left
         ],
         "warnings": list(warnings),

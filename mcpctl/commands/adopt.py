@@ -74,6 +74,7 @@ def adopt_command(
     if not force:
         files, busy = moving.without_running(files)
         left += busy
+    files = moving.answered(app, files, may_ask=not (yes or dry_run))
     plan = imports.planned(app, files, left, names)
     bridge = _bridge(app)
     wanted = _wanted(plan)

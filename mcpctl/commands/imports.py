@@ -39,7 +39,9 @@ def import_command(
     mcpctl import cursor codex --yes
     mcpctl import ~/src/shop/.mcp.json --server shop
     """
-    plan = planned(app, *moving.files(which), names)
+    files, missing = moving.files(which)
+    files = moving.answered(app, files, may_ask=not (yes or dry_run))
+    plan = planned(app, files, missing, names)
     if not app.as_json:
         show(app, plan)
         moving.show_rest(app, plan.left, plan.warnings)
@@ -105,7 +107,16 @@ def write(app: App, plan: Plan) -> None:
 
     has_secrets = any(shown.secrets(entry) for entry in plan.new.values())
     try:
-        own.add(plan.own, plan.new, private=has_secrets)
+        own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))
     except ConfigError as error:
         raise failures.usage(error.message) from None
     moving.reload(app)
+
+
+def _comments(plan: Plan) -> list[str]:
+    """Return what the file says of the servers that were left out."""
+    return [
+        moving.masked(f"{each.name} of {each.client} was left out: {each.why}")
+        for each in plan.left
+        if each.name and each.client and not each.is_broken
+    ]

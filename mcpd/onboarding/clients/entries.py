@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mcpd.onboarding.clients.client import Client, Part
-from mcpd.onboarding.clients.variables import Unmovable, normal, translated
+from mcpd.onboarding.clients.variables import NOTHING, Unmovable, normal, translated
 
 KeyPath = tuple[str | int, ...]
 
@@ -94,12 +94,17 @@ def read(
     *,
     directory: str | None = None,
     is_off: bool = False,
+    answers: Mapping[str, str] = NOTHING,
 ) -> Found:
-    """Read one entry. ``directory`` is that of the project it belongs to."""
+    """Read one entry.
+
+    ``directory`` is that of the project it belongs to; ``answers`` are those to what only a person
+    knows, by ``${input:ID}``.
+    """
     found = Found(name=name, path=path, content=content)
     if isinstance(content, dict) and (connects := bridge(content)) is not None:
         return msgspec.structs.replace(found, connects=connects)
-    reading = _Reading(client, directory)
+    reading = _Reading(client, directory, answers)
     try:
         entry = reading.run(content)
     except Unmovable as why:
@@ -190,9 +195,10 @@ def _launch(content: Mapping[str, Any]) -> list[str]:
 class _Reading:
     """The reading of one entry."""
 
-    def __init__(self, client: Client, directory: str | None) -> None:
+    def __init__(self, client: Client, directory: str | None, answers: Mapping[str, str]) -> None:
         self._client = client
         self._directory = directory
+        self._answers = answers
         self.notes: list[str] = []
 
     def run(self, written: Any) -> dict[str, Any]:
@@ -392,7 +398,7 @@ class _Reading:
                 f"{where} begins with ~, which {self._client.title} takes as it stands and mcpd "
                 "as the home directory"
             )
-        return translated(text, self._client.variables, part)
+        return translated(text, self._client.variables, part, self._answers)
 
 
 def is_relative(command: str) -> bool:
