@@ -88,6 +88,59 @@ def files(words: Sequence[str]) -> tuple[list[ClientFile], list[Left]]:
     return found, missing
 
 
+def answered(app: App, files: list[ClientFile], *, may_ask: bool) -> list[ClientFile]:
+    """Ask on a terminal for what VS Code asks its user for, and return the files with it."""
+    from mcpd.onboarding.clients import search
+
+    if not may_ask or app.as_json or not sys.stdin.isatty():
+        return files
+    found = []
+    for file in files:
+        reasons = [each.why_not for each in file.servers if each.why_not is not None]
+        answers: dict[str, str] = {}
+        for asked, about in file.inputs.items():
+            if any(asked in why for why in reasons):
+                app.print_line(f"{file.client.title} asks for {asked}: {about}")
+                answer = click.prompt(
+                    "Its value (nothing: the server stays with the client)",
+                    default="",
+                    show_default=False,
+                    hide_input=True,
+                )
+                if answer:
+                    answers[asked] = answer
+        found.append(search.answered(file, answers) if answers else file)
+    return found
+
+
+def without_running(files: list[ClientFile]) -> tuple[list[ClientFile], list[Left]]:
+    """Return the files that can be rewritten, without those of clients that run and write them."""
+    from mcpd.onboarding.plan import Left
+    from mcpd.onboarding.running import process_of
+
+    clients = {file.client.id: file.client for file in files}
+    running = {name: pid for name, each in clients.items() if (pid := process_of(each)) is not None}
+    left = [
+        Left(
+            client=file.client.id,
+            path=file.path,
+            name=None,
+            why=busy(file.client.title, running[file.client.id]),
+        )
+        for file in files
+        if file.client.id in running and any(each.connects is None for each in file.servers)
+    ]
+    return [file for file in files if file.client.id not in running], left
+
+
+def busy(title: str, pid: int) -> str:
+    """Say why a file is not rewritten now."""
+    return (
+        f"{title} runs (process {pid}) and may write this file from memory: close it first, or say "
+        "--force"
+    )
+
+
 def lines(entry: Any, name: str, sign: str) -> Iterator[str]:
     """Yield an entry as lines of a difference, its secrets masked."""
     from mcpd.onboarding import shown
@@ -95,6 +148,13 @@ def lines(entry: Any, name: str, sign: str) -> Iterator[str]:
     text = json.dumps(shown.masked(entry), ensure_ascii=False, indent=2)
     for line in f"{json.dumps(name, ensure_ascii=False)}: {text}".splitlines():
         yield f"{sign}   {line}"
+
+
+def masked(text: str) -> str:
+    """Return a text that may quote an entry, its secrets masked."""
+    from mcpd.onboarding import shown
+
+    return str(shown.masked(text))
 
 
 def show_difference(app: App, path: str, changes: Iterable[str]) -> None:
@@ -115,7 +175,7 @@ def show_rest(app: App, left: Iterable[Left], warnings: Iterable[str]) -> None:
     for each in left:
         who = " of ".join(filter(None, (each.name, each.client)))
         where = f" ({each.path})" if each.path and each.path not in each.why else ""
-        app.print_line(f"left: {who}{where}: {each.why}")
+        app.print_line(f"left: {who}{where}: {masked(each.why)}")
     for warning in warnings:
         app.print_line(f"note: {warning}")
 
@@ -137,7 +197,7 @@ def document(
     return {
         "done": list(done),
         "left": [
-            {"client": each.client, "path": each.path, "name": each.name, "why": each.why}
+            {"client": each.client, "path": each.path, "name": each.name, "why": masked(each.why)}
             for each in left
         ],
         "warnings": list(warnings),

@@ -18,7 +18,7 @@ from mcpd.errors import ConfigError
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.onboarding.adopting import Bridge, Wanted
-    from mcpd.onboarding.plan import Left, Plan
+    from mcpd.onboarding.plan import Plan
 
 RENAMES = (
     "one entry for all renames every tool: NAME becomes SERVER__NAME, in prompts and in rules "
@@ -54,7 +54,7 @@ def adopt_command(
     force: bool,
     is_status: bool,
 ) -> int:
-    """Move servers of other clients to mcpd, and have the clients use it.
+    """Have clients use mcpd for the servers in their files.
 
     Imports the servers, then rewrites the entry of each so that it runs "mcpctl connect NAME". The
     rest of the file stays as it is, and mcpctl release puts the entries back.
@@ -70,10 +70,15 @@ def adopt_command(
         raise click.UsageError("Name the clients or files, or say --all.")
     if which and is_all:
         raise click.UsageError("--all is said beside the names of clients.")
-    plan = imports.planned(app, which, names)
+    files, left = moving.files(which)
+    if not force:
+        files, busy = moving.without_running(files)
+        left += busy
+    files = moving.answered(app, files, may_ask=not (yes or dry_run))
+    plan = imports.planned(app, files, left, names)
     bridge = _bridge(app)
-    wanted, busy = _wanted(plan, bridge, is_forced=force)
-    plan.left += busy
+    wanted = _wanted(plan)
+    plan.warnings += _of_adopting(plan)
     if aggregate:
         plan.warnings.insert(0, RENAMES)
     if not app.as_json:
@@ -125,11 +130,13 @@ def _say_done(app: App, done: list[Wanted]) -> None:
 
 
 def _bridge(app: App) -> Bridge:
-    """Return how clients start the bridge: with the socket, unless it is at the usual place."""
+    """Return how clients start the bridge: with the socket, if one is named that is not usual."""
     from mcpd.onboarding.adopting import Bridge
 
-    usual = paths.socket_path(None, {k: v for k, v in os.environ.items() if k != "MCPD_SOCKET"})
-    return Bridge(program=program(), socket=None if app.socket == usual else app.socket)
+    env = {key: value for key, value in os.environ.items() if key != "MCPD_SOCKET"}
+    named = app.socket_option or os.environ.get("MCPD_SOCKET")
+    path = paths.socket_path(named, env)
+    return Bridge(program=program(), socket=None if path == paths.socket_path(None, env) else path)
 
 
 def program() -> str:
@@ -141,35 +148,27 @@ def program() -> str:
     return os.path.abspath(found)
 
 
-def _wanted(plan: Plan, bridge: Bridge, *, is_forced: bool) -> tuple[list[Wanted], list[Left]]:
-    """Return the entries to rewrite, without those of clients that run and write their files."""
+def _wanted(plan: Plan) -> list[Wanted]:
+    """Return the entries to rewrite, with those that run an ``mcpctl`` which is gone."""
     from mcpd.onboarding.adopting import Wanted, is_gone
-    from mcpd.onboarding.plan import Left
-    from mcpd.onboarding.running import process_of
 
     found = [Wanted(file=m.file, found=m.found, server=m.server) for m in plan.moves]
     for file, entry in plan.bridges:
         if entry.connects is not None and is_gone(entry.connects.program):
             found.append(Wanted(file=file, found=entry, server=None))
-    if is_forced:
-        return found, []
-    running = {
-        client.id: pid
-        for client in {each.file.client.id: each.file.client for each in found}.values()
-        if (pid := process_of(client)) is not None
-    }
-    busy = [
-        Left(
-            client=each.file.client.id,
-            path=each.file.path,
-            name=each.found.name,
-            why=f"{each.file.client.title} runs (pid {running[each.file.client.id]}) and rewrites "
-            "this file: close it first, or say --force",
-        )
-        for each in found
-        if each.file.client.id in running
-    ]
-    return [each for each in found if each.file.client.id not in running], busy
+    return found
+
+
+def _of_adopting(plan: Plan) -> list[str]:
+    """Return what to know before entries are rewritten."""
+    told = []
+    for path in dict.fromkeys(m.file.path for m in plan.moves if m.file.scope == "project"):
+        told.append(f"{path} belongs to the project: others who use it get these entries too")
+    for move in plan.moves:
+        mine = plan.own.entries.get(move.server, {})
+        if not move.is_new and (mine.get("enabled") is False or mine.get("disabled") is True):
+            told.append(f"{move.server} is disabled in mcpd: mcpctl enable {move.server}")
+    return list(dict.fromkeys(told))
 
 
 def _show(
@@ -227,10 +226,9 @@ def _write(
 
 def _status(app: App) -> int:
     """Print what is adopted."""
-    from mcpd.config.files import trust
     from mcpd.onboarding import originals, releasing
 
-    rows = releasing.adopted(originals.in_force(originals.kept()), trust.read)
+    rows = releasing.adopted(originals.in_force(originals.kept()))
     if app.as_json:
         app.print_document(
             {

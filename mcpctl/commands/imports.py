@@ -13,7 +13,8 @@ from mcpd.errors import ConfigError
 
 if TYPE_CHECKING:
     from mcpctl.context import App
-    from mcpd.onboarding.plan import Plan
+    from mcpd.onboarding.clients.search import ClientFile
+    from mcpd.onboarding.plan import Left, Plan
 
 
 @options.command("import", starts=False)
@@ -38,7 +39,9 @@ def import_command(
     mcpctl import cursor codex --yes
     mcpctl import ~/src/shop/.mcp.json --server shop
     """
-    plan = planned(app, which, names)
+    files, missing = moving.files(which)
+    files = moving.answered(app, files, may_ask=not (yes or dry_run))
+    plan = planned(app, files, missing, names)
     if not app.as_json:
         show(app, plan)
         moving.show_rest(app, plan.left, plan.warnings)
@@ -60,12 +63,11 @@ def import_command(
     return moving.status(plan.left)
 
 
-def planned(app: App, which: tuple[str, ...], names: tuple[str, ...]) -> Plan:
-    """Return what an import of these clients and files would do."""
+def planned(app: App, files: list[ClientFile], missing: list[Left], names: tuple[str, ...]) -> Plan:
+    """Return what an import of these files would do; ``missing`` is added to what is left."""
     from mcpd.onboarding import own
     from mcpd.onboarding.plan import plan
 
-    files, missing = moving.files(which)
     try:
         made = plan(files, own.read(app.config), names)
     except ConfigError as error:
@@ -105,7 +107,16 @@ def write(app: App, plan: Plan) -> None:
 
     has_secrets = any(shown.secrets(entry) for entry in plan.new.values())
     try:
-        own.add(plan.own, plan.new, private=has_secrets)
+        own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))
     except ConfigError as error:
         raise failures.usage(error.message) from None
     applying.reload(app)
+
+
+def _comments(plan: Plan) -> list[str]:
+    """Return what the file says of the servers that were left out."""
+    return [
+        moving.masked(f"{each.name} of {each.client} was left out: {each.why}")
+        for each in plan.left
+        if each.name and each.client and not each.is_broken
+    ]

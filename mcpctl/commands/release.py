@@ -100,7 +100,7 @@ def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Don
         client = BY_ID.get(name)
         pid = None if is_forced or client is None else process_of(client)
         if client is not None and pid is not None:
-            why = f"{client.title} runs (pid {pid}) and rewrites this file: close it, or --force"
+            why = moving.busy(client.title, pid)
             left.append(Left(client=name, path=path, name=None, why=why))
             continue
         try:

@@ -28,7 +28,7 @@ SAID = {"user": "", "local": " for {0}", "project": " of the project {0}"}
     help="Also the files of the project in DIR; can be given several times.",
 )
 def scan_command(app: App, projects: tuple[str, ...]) -> int:
-    """Show the MCP servers that clients on this machine have in their files.
+    """Show which MCP servers the clients on this machine have.
 
     Looks at the files of the user, of the current directory and its parents, and of the projects
     that Claude Code knows. Starts nothing and writes nothing.

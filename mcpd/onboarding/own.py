@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ from mcpd.errors import ConfigError
 from mcpd.onboarding.clients import reading
 from mcpd.onboarding.clients.entries import identity
 from mcpd.onboarding.clients.snippet import format_of
+
+if TYPE_CHECKING:
+    from mcpd.editing.file import File
 
 
 class Own(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +74,17 @@ def read(explicit: str | None, env: Mapping[str, str] = os.environ) -> Own:
     return Own(path=path, table=tables.get(path) or usual, entries=entries)
 
 
-def add(own: Own, entries: Mapping[str, Mapping[str, Any]], *, private: bool) -> bool:
-    """Add servers to the file of the configuration; return whether it changed.
+def add(
+    own: Own,
+    entries: Mapping[str, Mapping[str, Any]],
+    *,
+    private: bool,
+    comments: Sequence[str] = (),
+) -> bool:
+    """Add servers, and comments behind them, to the configuration; return whether it changed.
 
-    ``private`` keeps others from reading it. Raises ``ConfigError``, also for a name that another
-    server has got meanwhile.
+    ``private`` keeps others from reading the file. Raises ``ConfigError``, also for a name that
+    another server has got meanwhile.
     """
     from mcpd.editing import replace
     from mcpd.editing.edits import Put
@@ -94,6 +103,25 @@ def add(own: Own, entries: Mapping[str, Mapping[str, Any]], *, private: bool) ->
                 edits.append(Put((own.table, name), dict(entry)))
             elif identity(there) != identity(entry):
                 raise ConfigError(f"{own.path}: {name} was added meanwhile", hint="try again")
-        return file.edited(edits).encode() if edits else raw
+        if not edits:
+            return raw
+        return _with_comments(file.edited(edits), own.table, comments).encode()
 
     return replace.change(own.path, edit, private=private)
+
+
+def _with_comments(file: File, table: str, comments: Sequence[str]) -> File:
+    """Return the file with comments at the end of the table, those that are not there yet."""
+    from mcpd.editing.edits import PutSource
+
+    lines = [" ".join(each.split()) for each in comments]
+    lines = [each for each in dict.fromkeys(lines) if each not in file.text]
+    source = "" if file.format == "toml" else file.source((table,))
+    if not lines or "\n" not in source:  # nowhere to put them
+        return file
+    newline = "\r\n" if "\r\n" in source else "\n"
+    body, closing = source[:-1].rstrip(), source[len(source[:-1].rstrip()) :]
+    first = source.split("\n")[1]
+    indent = first[: len(first) - len(first.lstrip())]
+    added = "".join(f"{newline}{indent}// {each}" for each in lines)
+    return file.edited([PutSource((table,), body + added + closing)])

@@ -109,15 +109,26 @@ def _add(made: Plan, file: ClientFile, found: Found, known: dict[tuple[Any, ...]
 
 
 def _join(made: Plan, server: str, entry: dict[str, Any], who: str) -> None:
-    """Add what an equal server of another client has to a new one."""
+    """Add what an equal server of another client has to a new one.
+
+    It is on if it is on in one of them, and has the tools that one of them has.
+    """
     new = made.new[server]
     if entry.get("enabled") is not False:
-        new.pop("enabled", None)  # it is on in one of them
-    for key in ("tools", "call_timeout", "startup_timeout"):
+        new.pop("enabled", None)
+    mine, theirs = new.pop("tools", {}), entry.get("tools", {})
+    tools: dict[str, list[str]] = {}
+    if "allow" in mine and "allow" in theirs:
+        tools["allow"] = list(dict.fromkeys([*mine["allow"], *theirs["allow"]]))
+    if both := [name for name in mine.get("deny", ()) if name in theirs.get("deny", ())]:
+        tools["deny"] = both
+    if tools:
+        new["tools"] = tools
+    if mine != theirs:
+        made.warnings.append(f"{who}: mcpd shows the tools that one of the clients of {server} has")
+    for key in ("call_timeout", "startup_timeout"):
         if entry.get(key) != new.get(key):
-            made.warnings.append(
-                f"{who}: the same server as {server}, whose {key.replace('_', ' ')} count"
-            )
+            made.warnings.append(f"{who}: the {key} of {server} comes from another client")
 
 
 def _free(name: str, client: str, taken: Collection[str]) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from mcpd.config.files import trust
 from mcpd.editing import replace
 from mcpd.editing.edits import Drop, Edit, PutSource
 from mcpd.editing.file import File, parse
+from mcpd.errors import ConfigError
 from mcpd.onboarding import originals
 from mcpd.onboarding.adopting import places, value
 from mcpd.onboarding.originals import Change, Changed, Original
@@ -35,19 +36,24 @@ def by_path(opened: Open) -> dict[str, Open]:
     return found
 
 
-def adopted(opened: Open, read: Callable[[str], bytes | None]) -> list[tuple[Original, Changed]]:
-    """Return the entries that run the bridge, each with the change that made it do so first."""
+def adopted(opened: Open) -> list[tuple[Original, Changed]]:
+    """Return the entries that run the bridge, each with the change that made it do so first.
+
+    Those of a file that cannot be read now are among them.
+    """
     rows: list[tuple[Original, Changed]] = []
     for path, changes in by_path(opened).items():
-        raw = read(path)
-        if raw is None:
-            continue
-        data = parse(raw, changes[0][0].change.format).data
+        try:
+            raw = trust.read(path, limit=replace.SIZE_LIMIT)
+            data = None if raw is None else parse(raw, changes[0][0].change.format).data
+            is_read = True
+        except ConfigError:
+            data, is_read = None, False
         seen: set[tuple[Any, ...]] = set()
         for original, entries in changes:
             for each in entries:
                 ident = (*each.path[:-1], each.name)
-                if ident not in seen and _is_ours(data, original.change, each):
+                if ident not in seen and (not is_read or _is_ours(data, original.change, each)):
                     seen.add(ident)
                     rows.append((original, each))
     return rows

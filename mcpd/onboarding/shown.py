@@ -10,7 +10,7 @@ from mcpd.config.interpolate import Piece, joined
 from mcpd.config.secrets import is_secret_name, show, show_arguments
 from mcpd.redact import MASK
 
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)[^{}]*\}|\$([A-Za-z_]\w*)")
+_VARIABLE: Final = re.compile(r"\$\{((?:env:)?[A-Za-z_]\w*(?::-)?)\}|\$([A-Za-z_]\w*)", re.ASCII)
 _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token)?\s*", re.IGNORECASE)
 _TEXTS: Final = ("env", "headers", "http_headers", "environment", "envs")
 

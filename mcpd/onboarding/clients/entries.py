@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mcpd.onboarding.clients.client import Client, Part
-from mcpd.onboarding.clients.variables import Unmovable, normal, translated
+from mcpd.onboarding.clients.variables import NOTHING, Unmovable, normal, translated
 
 KeyPath = tuple[str | int, ...]
 
@@ -73,6 +73,9 @@ class Connects(msgspec.Struct, frozen=True):
     server: str | None
     """``None`` for all servers as one."""
 
+    socket: str | None = None
+    """The daemon's socket, if the entry names it."""
+
 
 def is_server(content: Any) -> bool:
     """Return whether an element of a client's table is a server, and no extension of its own."""
@@ -91,12 +94,17 @@ def read(
     *,
     directory: str | None = None,
     is_off: bool = False,
+    answers: Mapping[str, str] = NOTHING,
 ) -> Found:
-    """Read one entry. ``directory`` is that of the project it belongs to."""
+    """Read one entry.
+
+    ``directory`` is that of the project it belongs to; ``answers`` are those to what only a person
+    knows, by ``${input:ID}``.
+    """
     found = Found(name=name, path=path, content=content)
     if isinstance(content, dict) and (connects := bridge(content)) is not None:
         return msgspec.structs.replace(found, connects=connects)
-    reading = _Reading(client, directory)
+    reading = _Reading(client, directory, answers)
     try:
         entry = reading.run(content)
     except Unmovable as why:
@@ -116,16 +124,18 @@ def bridge(content: Mapping[str, Any]) -> Connects | None:
     if not words or os.path.basename(words[0]) != "mcpctl":
         return None
     rest: list[str] = []
-    at = 1
-    while at < len(words):
-        if words[at] in ("--socket", "--config"):
-            at += 1
-        elif not words[at].startswith(("--socket=", "--config=")):
-            rest.append(words[at])
-        at += 1
+    socket: str | None = None
+    waiting = iter(words[1:])
+    for word in waiting:
+        option, equals, value = word.partition("=")
+        if option in ("--socket", "--config"):
+            value = value if equals else next(waiting, "")
+            socket = value if option == "--socket" else socket
+        else:
+            rest.append(word)
     if rest[:1] != ["connect"] or "--" in rest:
         return None
-    return Connects(words[0], rest[1] if len(rest) > 1 else None)
+    return Connects(words[0], rest[1] if len(rest) > 1 else None, socket)
 
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -187,9 +197,10 @@ def _launch(content: Mapping[str, Any]) -> list[str]:
 class _Reading:
     """The reading of one entry."""
 
-    def __init__(self, client: Client, directory: str | None) -> None:
+    def __init__(self, client: Client, directory: str | None, answers: Mapping[str, str]) -> None:
         self._client = client
         self._directory = directory
+        self._answers = answers
         self.notes: list[str] = []
 
     def run(self, written: Any) -> dict[str, Any]:
@@ -389,7 +400,7 @@ class _Reading:
                 f"{where} begins with ~, which {self._client.title} takes as it stands and mcpd "
                 "as the home directory"
             )
-        return translated(text, self._client.variables, part)
+        return translated(text, self._client.variables, part, self._answers)
 
 
 def is_relative(command: str) -> bool:

@@ -48,6 +48,9 @@ class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be read; ``line`` is in its details."""
 
     others_can_read: bool = False
+    inputs: dict[str, str] = {}
+    """What VS Code asks its user for, in words, by ``${input:ID}``."""
+
     servers: tuple[Found, ...] = ()
 
 
@@ -207,6 +210,8 @@ def parts(file: ClientFile, content: Any) -> list[ClientFile]:
     """Return a file with its servers, and those that it has for single projects."""
     client = file.client
     off = _switched_off(client, file.path, content)
+    if inputs := _inputs(content):
+        file = msgspec.structs.replace(file, inputs=inputs)
     if client.id == "opencode" and isinstance(_value(content, (*file.key, "servers")), dict):
         file = msgspec.structs.replace(file, key=(*file.key, "servers"))  # of opencode 2
     files = [_with_servers(file, content, off)]
@@ -266,6 +271,33 @@ def _value(content: Any, key: KeyPath) -> Any:
     for part in key:
         content = content.get(part) if isinstance(content, dict) else None
     return content
+
+
+def _inputs(content: Any) -> dict[str, str]:
+    inputs = _value(content, ("inputs",))
+    return {
+        f"${{input:{each['id']}}}": str(each.get("description") or each["id"])
+        for each in (inputs if isinstance(inputs, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("id"), str)
+    }
+
+
+def answered(file: ClientFile, answers: Mapping[str, str]) -> ClientFile:
+    """Return a file whose entries that lack only ``answers`` can be moved."""
+    servers = tuple(
+        read(
+            each.name,
+            each.content,
+            file.client,
+            each.path,
+            directory=file.project,
+            answers=answers,
+        )
+        if each.why_not is not None and any(asked in each.why_not for asked in answers)
+        else each
+        for each in file.servers
+    )
+    return msgspec.structs.replace(file, servers=servers)
 
 
 def _switched_off(client: Client, path: str, content: Any) -> list[tuple[bool, list[Any]]]:

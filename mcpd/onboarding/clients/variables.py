@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from mcpd.onboarding.clients.client import Part, Variables
@@ -25,13 +26,19 @@ ANY_OTHER: Final = "${"
 """In ``Variables.own``: every form in braces that is not one of ``forms``."""
 
 
+NOTHING: Final[Mapping[str, str]] = {}
+
+
 class Unmovable(Exception):
     """An entry that stays with its client. The message says why, without a secret."""
 
 
-def translated(text: str, variables: Variables, part: Part) -> str:
+def translated(
+    text: str, variables: Variables, part: Part, answers: Mapping[str, str] = NOTHING
+) -> str:
     """Return what mcpd reads as the client reads ``text``.
 
+    ``answers`` are the values of what VS Code asks its user for, by ``${input:ID}``.
     Raises ``Unmovable`` for what only the client can resolve.
     """
     forms: frozenset[str] = frozenset()
@@ -45,7 +52,8 @@ def translated(text: str, variables: Variables, part: Part) -> str:
     at = 0
     for token in _TOKEN.finditer(text):
         out.append(_literal(text[at : token.start()]))
-        out.append(_replaced(token, forms, own, default))
+        answer = answers.get(token[0]) if own else None
+        out.append(_replaced(token, forms, own, default) if answer is None else _literal(answer))
         at = token.end()
     out.append(_literal(text[at:]))
     return "".join(out)
