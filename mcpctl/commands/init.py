@@ -80,10 +80,10 @@ class _Steps:
     def look(self) -> None:
         """Show what clients have."""
         if not self._is_json:
-            from mcpctl.commands.scan import scan_command
+            from mcpctl.commands import scan
 
             self._head("What clients have on this machine")
-            self._context.invoke(scan_command)
+            scan.show(self._app, is_alone=False)
 
     def take_servers(self, wanted: bool | None, presets: tuple[str, ...]) -> None:
         """Import the servers of clients, and add known ones."""
