@@ -37,18 +37,24 @@ def reload(app: App) -> Applied:
     return Applied(result["errors"])
 
 
-def note(app: App, file: str, names: Collection[str] = ()) -> None:
+def note(app: App, file: str, names: Collection[str] = ()) -> set[str]:
     """Note on stderr what keeps the running daemon from using what was changed.
 
-    That is a file that it does not read, and errors in the entries of ``names``.
+    That is a file that it does not read, and errors in the entries of ``names``. Returns those
+    names.
     """
     try:
         with app.connect(start=False) as control:
             entries: Entries = control.request("mcpd/list", {})
     except DaemonUnavailable:
-        return
+        return set()
     if file not in entries["files"]:
         app.note(f"the daemon that runs does not read {file}, but {', '.join(entries['files'])}")
-    for entry in entries["servers"]:
-        if entry["name"] in names and entry["error"] is not None:
-            app.note(app.with_socket(entry["error"]))
+    wrong = {
+        entry["name"]: entry["error"]
+        for entry in entries["servers"]
+        if entry["name"] in names and entry["error"] is not None
+    }
+    for error in wrong.values():
+        app.note(app.with_socket(error))
+    return set(wrong)

@@ -161,7 +161,7 @@ def add_command(app: App, words: tuple[str, ...], **given: Any) -> int:
     mcpctl add --preset filesystem notes -- ~/notes
     mcpctl add --from README-snippet.json
     """
-    line = _Line(words, given)
+    line = Line(words, given)
     wants_test = given["wants_test"]
     if given["source"] is not None and given["preset"] is not None:
         raise click.UsageError("--from and --preset both say what to add: leave one of them out.")
@@ -192,11 +192,11 @@ def add_json_command(
     \b
     mcpctl add-json files '{"command": "uvx", "args": ["mcp-server-git"]}'
     """
-    entries = _Line((name,), {"disabled": disabled}).from_text(app, entry)
+    entries = Line((name,), {"disabled": disabled}).from_text(app, entry)
     return _add(app, entries, scope, wants_test=wants_test)
 
 
-class _Line:
+class Line:
     """What the command line says of the servers to add."""
 
     def __init__(self, words: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -366,12 +366,13 @@ def _needed(
             raise click.UsageError(
                 f"{name} needs {need}: {what}. For example: mcpctl add --preset {name} {how}"
             )
+        app.note(f"{name} needs {need}: {what}")
         if is_argument:
-            values[need] = questions.answer(f"{need}, {what}")
-        else:
-            later = f"{need}, {what} (empty: ${{{need}}}, which you set later)"
-            if typed := questions.answer(later, is_secret=True, default=""):
-                values[need] = typed.replace("$", "$$")
+            values[need] = questions.answer(need)
+        elif typed := questions.answer(
+            f"{need} (not shown; Enter: taken from the environment)", is_secret=True, default=""
+        ):
+            values[need] = typed.replace("$", "$$")
     for need in PATHS:
         if need in values:
             values[need] = _absolute(values[need])
@@ -418,19 +419,9 @@ def _add(
             if problem.severity == "error":
                 raise ConfigError(told)
             app.note(told)
-        for variable in changes.variables(entry):
-            if variable not in os.environ:
-                app.note(
-                    f"{name}: {variable} is not set here; what counts is the environment of the"
-                    " daemon, and that of your login shell"
-                )
     is_project = scope == "project"
     project = os.getcwd() if is_project else None
     file = changes.Scope(app.config, project).add(entries)
-    for name, entry in entries.items():
-        if clear := shown.secrets(entry):
-            where = ", ".join(clear)
-            app.note(f"{name} has a secret in the clear ({where}): nobody else can read {file}")
     names = list(entries)
     applied = applying.reload(app)
     if app.as_json:
@@ -444,21 +435,23 @@ def _add(
         )
         return exits.DONE
     app.print_line(f"added {', '.join(names)} to {file}")
+    for name, entry in entries.items():
+        if clear := shown.secrets(entry):
+            where = ", ".join(clear)
+            app.note(f"{name} has a secret in the clear ({where}): nobody else can read {file}")
     if is_project:
         app.note("it runs here once you have trusted this directory", "mcpctl trust")
         return exits.DONE
-    if applied.is_applied:
-        applying.note(app, file, names)
-    return _then(app, entries, wants_test)
-
-
-def _then(app: App, entries: Mapping[str, Mapping[str, Any]], wants_test: bool | None) -> int:
-    """Test the servers that were added, or say how."""
     testable = [
         name
         for name, entry in entries.items()
         if entry.get("enabled", True) and not entry.get("disabled")
     ]
+    if applied.is_applied:
+        unusable = applying.note(app, file, names)
+        testable = [name for name in testable if name not in unusable]
+    else:
+        _note_unset(app, entries)
     if wants_test is None:
         wants_test = bool(testable) and questions.can_ask(app)
         wants_test = wants_test and questions.confirmed(f"Test {', '.join(testable)} now?")
@@ -467,3 +460,16 @@ def _then(app: App, entries: Mapping[str, Mapping[str, Any]], wants_test: bool |
         with app.connect() as control:
             status = status or test.report(app, control, name)
     return status
+
+
+def _note_unset(app: App, entries: Mapping[str, Mapping[str, Any]]) -> None:
+    """Note which variables a daemon that is started here would not find."""
+    from mcpd.onboarding import changes
+
+    for name, entry in entries.items():
+        for variable in changes.variables(entry):
+            if variable not in os.environ:
+                app.note(
+                    f"{name}: {variable} is not set here; what counts is the environment of the"
+                    " daemon, and that of your login shell"
+                )

@@ -94,7 +94,7 @@ def _run_editor(path: str) -> None:
         try:
             command = shlex.split(chosen)
         except ValueError as error:
-            raise _EditorFailed(f"the editor {chosen!r} cannot be read: {error}") from None
+            raise _EditorFailed(f"{chosen!r} is no command: {error}") from None
     # An interrupt is for the editor. A handler, unlike SIG_IGN, is not inherited.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

@@ -13,6 +13,7 @@ from mcpd.config.entry import build
 from mcpd.config.files import trust
 from mcpd.config.files.candidates import SERVER_TABLES, candidates
 from mcpd.config.findings import Findings
+from mcpd.config.interpolate import Unresolved, resolve
 from mcpd.config.names import name_fault
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import Surroundings
@@ -27,6 +28,9 @@ from mcpd.onboarding.own import Own
 
 PROJECT_FILE: Final = ".mcp.json"
 PROJECT_TABLE: Final = "mcpServers"
+
+UNSET: Final = "/unset"
+"""Stands for a variable, also where a directory is expected."""
 
 
 class Place(NamedTuple):
@@ -201,6 +205,19 @@ def entries_of(file: str, raw: bytes) -> dict[tuple[str, str], Any]:
     }
 
 
+def _variables(text: str) -> list[str]:
+    known: dict[str, str] = {}
+    while True:
+        try:
+            resolve(text, known)
+        except Unresolved as error:
+            if error.variable is None or error.variable in known:
+                return list(known)
+            known[error.variable] = UNSET
+        else:
+            return list(known)
+
+
 def _taken(name: str, file: str) -> ConfigError:
     return ConfigError(
         f"there is a server {name!r} already, in {file}",
@@ -213,7 +230,7 @@ def faults(name: str, entry: Mapping[str, Any], env: Mapping[str, str]) -> list[
 
     A variable that is not set is no error: what counts is the environment of the daemon.
     """
-    known = {**dict.fromkeys(variables(entry), "/unset"), **env}
+    known = {**dict.fromkeys(variables(entry), UNSET), **env}
     around = Surroundings(env=known, cwd=paths.home(env))
     found = build(dict(entry), ("servers", name), name, Findings("", None), around)
     return sorted(found.problems, key=lambda each: each.severity != "error")
@@ -223,8 +240,7 @@ def variables(value: Any) -> list[str]:
     """Return the variables in the texts of an entry that have no default there."""
     match value:
         case str():
-            found = [piece.variable for piece in shown.pieces(value)]
-            return [name for name in found if name is not None]
+            return _variables(value)
         case list() | tuple():
             return [name for each in value for name in variables(each)]
         case dict():
