@@ -271,6 +271,8 @@ class Line:
         found = snippet.read(text)
         if len(self._words) > 1:
             raise click.UsageError(f"{self._words[1]}: the text has the whole entry.")
+        if not any(isinstance(one.content, dict) for one in found):
+            raise ConfigError("there is no server in the text: neither a command nor an address")
         named = self._words[0] if self._words else ""
         if named and len(found) > 1:
             raise click.UsageError(f"There are {len(found)} servers, and only one can be {named}.")
@@ -286,8 +288,8 @@ class Line:
             for note in one.notes:
                 app.note(f"{name}: {note}")
             entries[name] = self._with_options(dict(one.entry))
-        if left or not entries:
-            raise ConfigError("; ".join(left) or "there is no server in the text")
+        if left:
+            raise ConfigError("; ".join(left))
         return entries
 
     # -- options -----------------------------------------------------------------------------------
