@@ -69,12 +69,13 @@ def spliced(text: str, splices: list[Splice]) -> str:
 def get(data: Any, path: KeyPath) -> Any:
     """Return the value at a path; raise ``LookupError`` if there is none."""
     for part in path:
-        if isinstance(part, int) and isinstance(data, list) and 0 <= part < len(data):
-            data = data[part]
-        elif isinstance(part, str) and isinstance(data, dict):
-            data = data[part]
+        if isinstance(part, int):
+            is_right = isinstance(data, list) and 0 <= part < len(data)
         else:
+            is_right = isinstance(data, dict)
+        if not is_right:
             raise LookupError(part)
+        data = data[part]
     return data
 
 
@@ -100,6 +101,8 @@ def put(data: Any, path: KeyPath, value: Any) -> Any:
             put(data[part] if part < len(data) else {}, rest, value),
             *data[part + 1 :],
         ]
+    if data is None:  # a file or a table of YAML that nothing has been written into
+        data = {}
     if not isinstance(data, dict):
         raise ConfigError(f"{part}: expected a table to put it into")
     return {**data, part: put(data.get(part, {}), rest, value)}

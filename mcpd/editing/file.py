@@ -11,7 +11,7 @@ from mcpd.editing.edits import Drop, Edit, Put, PutSource, Splice, Steps
 from mcpd.errors import ConfigError
 from mcpd.formats.document import Document, KeyPath, decode
 
-Format = Literal["json", "json with comments", "jsonc", "toml"]
+Format = Literal["json", "json with comments", "jsonc", "toml", "yaml"]
 """``json`` is strict; ``json with comments`` has no trailing commas, ``jsonc`` may have both."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -187,6 +187,10 @@ def _syntax(format: Format) -> Syntax:
             from mcpd.editing.toml import TomlSyntax
 
             return TomlSyntax()
+        case "yaml":
+            from mcpd.editing.yaml import YamlSyntax
+
+            return YamlSyntax()
         case _:
             from mcpd.editing.json import JsonSyntax
 

@@ -229,6 +229,8 @@ class _Editor:
         if holder in self._document.ends:
             return self._added_inline(holder, rest, value)
         is_table = isinstance(value, dict) and bool(value)
+        if len(rest) > 1 and not is_table and not self._is_inline(holder):
+            return self._added(path[:-1], {rest[-1]: value})
         if is_list or (is_table and not self._is_inline(holder)):
             header = f"[[{_key(path)}]]" if is_list else f"[{_key(path)}]"
             lines = [header, *(self._pair((name,), each) for name, each in value.items())]

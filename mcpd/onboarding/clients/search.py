@@ -15,10 +15,12 @@ import msgspec
 from mcpd import paths
 from mcpd.config.files import trust
 from mcpd.config.names import name_fault
+from mcpd.editing.file import Format
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding.clients import reading
-from mcpd.onboarding.clients.client import Client, Format, Place
-from mcpd.onboarding.clients.entries import Found, KeyPath, is_server, read
+from mcpd.onboarding.clients.client import Client, Place
+from mcpd.onboarding.clients.entries import Found, is_server, read
 from mcpd.onboarding.clients.table import CLIENTS, MCPD
 
 SIZE_LIMIT: Final = 64 * 1024 * 1024
