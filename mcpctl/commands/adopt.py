@@ -201,6 +201,7 @@ def _write(
 ) -> list[Wanted]:
     """Rewrite the files, one after the other; what fails is added to what is left."""
     from mcpd.onboarding.adopting import adopt
+    from mcpd.onboarding.clients.reading import placed
     from mcpd.onboarding.plan import Left
 
     groups: dict[Any, list[Wanted]] = {}
@@ -216,7 +217,7 @@ def _write(
             done += result.done
             left = [(each, "it was changed meanwhile") for each in result.changed_since]
         except ConfigError as error:
-            left = [(each, error.message) for each in own]
+            left = [(each, placed(file.path, error)) for each in own]
         plan.left += [
             Left(client=file.client.id, path=file.path, name=each.found.name, why=why)
             for each, why in left

@@ -88,6 +88,7 @@ def _is_meant(which: tuple[str, ...], opened: Open) -> bool:
 
 def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Done, list[Left]]:
     """Release each file, or only look what that would do."""
+    from mcpd.onboarding.clients.reading import placed
     from mcpd.onboarding.clients.table import BY_ID
     from mcpd.onboarding.plan import Left
     from mcpd.onboarding.releasing import release
@@ -108,7 +109,13 @@ def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Don
         except ConfigError as error:
             is_broken = "line" in error.details
             left.append(
-                Left(client=name, path=path, name=None, why=error.message, is_broken=is_broken)
+                Left(
+                    client=name,
+                    path=path,
+                    name=None,
+                    why=placed(path, error),
+                    is_broken=is_broken,
+                )
             )
             continue
         done += [(path, name, each) for each in result.done]

@@ -28,10 +28,34 @@ def test_every_client_is_found_by_its_file(home: Home) -> None:
 
 
 def test_the_ids_are_those_that_the_command_line_knows() -> None:
-    assert (
-        list(BY_ID)
-        == ["claude-code", "claude-desktop", "cursor", "vscode", "windsurf", "cline", "cline-cli", "roo-code", "zed", "codex", "gemini-cli", "opencode", "goose", "continue", "lm-studio", "copilot-cli", "crush", "qwen-code", "kiro", "amazon-q", "junie", "mcporter", "droid", "amp", "kimi-code", "antigravity"]
-    )
+    assert list(BY_ID) == [
+        "claude-code",
+        "claude-desktop",
+        "cursor",
+        "vscode",
+        "windsurf",
+        "cline",
+        "cline-cli",
+        "roo-code",
+        "zed",
+        "codex",
+        "gemini-cli",
+        "opencode",
+        "goose",
+        "continue",
+        "lm-studio",
+        "copilot-cli",
+        "crush",
+        "qwen-code",
+        "kiro",
+        "amazon-q",
+        "junie",
+        "mcporter",
+        "droid",
+        "amp",
+        "kimi-code",
+        "antigravity",
+    ]
 
 
 @pytest.mark.parametrize("client", WRITTEN)
