@@ -50,7 +50,7 @@ def release_command(
     if not app.as_json:
         for path in dict.fromkeys(path for path, _, _ in done):
             own = [each for where, _, each in done if where == path]
-            moving.show_difference(app, path, _lines(own))
+            moving.show_difference(app, path, _lines(app, own))
         moving.show_rest(app, left, ())
     if done and not dry_run:
         may = moving.may_go_on(app, "Write this?", is_yes=yes)
@@ -123,8 +123,8 @@ def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Don
     return done, left
 
 
-def _lines(changed: list[Changed]) -> Iterator[str]:
+def _lines(app: App, changed: list[Changed]) -> Iterator[str]:
     for each in changed:
         if each.ours is not None:
-            yield from moving.lines(each.ours, each.name, moving.REMOVED)
-        yield from moving.lines(each.content, each.name, moving.ADDED)
+            yield from moving.lines(app, each.ours, each.name, moving.REMOVED)
+        yield from moving.lines(app, each.content, each.name, moving.ADDED)

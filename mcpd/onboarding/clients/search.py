@@ -31,6 +31,13 @@ Scope = Literal["user", "project", "local"]
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::((?:[^{}]|\{\w+\})*))?\}")
 
 
+class Input(msgspec.Struct, frozen=True):
+    """A question of VS Code."""
+
+    about: str
+    is_password: bool
+
+
 class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file of a client, or the part of it that belongs to one project."""
 
@@ -50,8 +57,8 @@ class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be read; ``line`` is in its details."""
 
     others_can_read: bool = False
-    inputs: dict[str, str] = {}
-    """What VS Code asks its user for, in words, by ``${input:ID}``."""
+    inputs: dict[str, Input] = {}
+    """What VS Code asks its user for, by ``${input:ID}``."""
 
     servers: tuple[Found, ...] = ()
 
@@ -275,10 +282,12 @@ def _value(content: Any, key: KeyPath) -> Any:
     return content
 
 
-def _inputs(content: Any) -> dict[str, str]:
+def _inputs(content: Any) -> dict[str, Input]:
     inputs = _value(content, ("inputs",))
     return {
-        f"${{input:{each['id']}}}": str(each.get("description") or each["id"])
+        f"${{input:{each['id']}}}": Input(
+            str(each.get("description") or each["id"]), each.get("password") is True
+        )
         for each in (inputs if isinstance(inputs, list) else ())
         if isinstance(each, dict) and isinstance(each.get("id"), str)
     }

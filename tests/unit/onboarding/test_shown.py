@@ -55,3 +55,13 @@ def test_no_secret_is_shown(one: dict[str, Any]) -> None:
 def test_what_is_no_secret_is_shown_as_it_is() -> None:
     one = entry("uvx", "x", "${input:api-key}", env={"LEVEL": "info", "TOKEN": "${TOKEN}"}, n=1.5)
     assert shown.masked(one) == one
+
+
+def test_a_dollar_sign_is_no_variable() -> None:
+    assert shown.masked({"A": "a$$b$c"}) == {"A": "a$$b${c}"}
+
+
+def test_what_is_hidden_is_masked_whole() -> None:
+    one = entry("uvx", "--x=pass", env={"K": "pass", "L": "other"})
+    found = shown.masked(one, hidden={"pass"})
+    assert (found["args"], found["env"]) == (["***"], {"K": "***", "L": "other"})

@@ -329,7 +329,7 @@ def test_what_vs_code_asks_for_can_be_answered(home: Home) -> None:
     asked = {"id": "key", "type": "promptString", "description": "The key"}
     home.client("vscode", {"x": entry("uvx", env={"K": "${input:key}"})}, inputs=[asked])
     (file,) = home.users("vscode")
-    assert file.inputs == {"${input:key}": "The key"}
+    assert file.inputs == {"${input:key}": search.Input("The key", False)}
     answered = search.answered(file, {"${input:key}": "v$1"})
     assert answered.servers[0].entry["env"] == {"K": "v$$1"}
     assert search.answered(file, {}) == file
