@@ -9,13 +9,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcpd.editing.edits import Drop, Edit, Put, Splice, Steps, get, has
-from mcpd.editing.group import HASHES, Group, begins_line, indentation, line_before, newline
+from mcpd.editing.group import (
+    HASHES,
+    Group,
+    begins_line,
+    indentation,
+    line_after,
+    lines_before,
+    newline,
+)
+from mcpd.editing.leftovers import grown
 from mcpd.errors import ConfigError
 from mcpd.formats import yaml
 from mcpd.formats.document import Document, KeyPath
 from mcpd.formats.yaml import YamlDocument
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*")
+_INDENT = re.compile(r"\n([ ]*)(?=[^ #\r\n])")
+"""The indentation of a line that is not the first one, nor a comment."""
+
 _NOT_TEXT = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
 )
@@ -42,7 +54,8 @@ class YamlSyntax:
     def source(self, document: Document, text: str, path: KeyPath) -> str:
         """Return the text of the value at ``path``, which exists."""
         _check_place(document, path)
-        return text[document.values[path] : document.ends[path]]
+        assert isinstance(document, YamlDocument)
+        return _Editor(document, text).source(path)
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
         """Return the path of the smallest value inside which the edit changes the text."""
@@ -70,6 +83,11 @@ class _Editor:
         self._newline = newline(text)
 
     # -- reading -------------------------------------------------------------------------------
+
+    def source(self, path: KeyPath) -> str:
+        end = self._document.ends[path]
+        end = self._line_end(end) if path and self._is_block(path) else end
+        return self._text[self._document.values[path] : end]
 
     def _is_block(self, path: KeyPath) -> bool:
         """Return whether a value is a table or list that has lines of its own."""
@@ -257,23 +275,20 @@ class _Editor:
         items = self._items(holder)
         start, end = items[index]
         end = self._line_end(end)
-        if not begins_line(self._text, start):
-            follower = items[index + 1][0]
-            if self._text[end:follower].strip():
-                raise ConfigError(f"a comment stands behind {path[-1]}: edit the file yourself")
-            return [Splice(start, follower, "")]
-        if self._text.rfind("\n", 0, start) < 0:
-            return [Splice(0, items[index + 1][0] - self._column(items[index + 1][0]), "")]
-        return [Splice(line_before(self._text, start), end, "")]
+        if index > 0:
+            return [Splice(lines_before(self._text, start), end, "")]
+        if begins_line(self._text, start):
+            return [Splice(start - self._column(start), line_after(self._text, end), "")]
+        follower = items[index + 1][0]
+        if self._text[end:follower].strip():
+            raise ConfigError(f"a comment stands behind {path[-1]}: edit the file yourself")
+        return [Splice(start, follower, "")]
 
     # -- putting texts -------------------------------------------------------------------------
 
     def put_source(self, path: KeyPath, text: str) -> Steps:
         document = self._document
-        column = min(
-            (len(each) - len(each.lstrip(" ")) for each in text.split("\n")[1:] if each.strip()),
-            default=0,
-        )
+        column = min(map(len, _INDENT.findall(text)), default=0)
         parsed = yaml.parse(" " * column + text, is_part=True)
         is_block = isinstance(parsed.data, (dict, list)) and () not in parsed.flow
         if path not in document.values:
@@ -284,14 +299,21 @@ class _Editor:
             return [
                 Splice(start - len(self._text[:start]) + len(self._text[:start].rstrip()), end, "")
             ]
-        if is_block and not (
-            self._is_block(path) and ("\n" not in text or column == self._column(start))
-        ):
+        if not is_block:
+            return [Splice(start, end, text)]
+        has_room = begins_line(self._text, start) or self._is_block(path)
+        has_room = has_room or (isinstance(path[-1], int) and not self._is_in_flow(path))
+        if not has_room or ("\n" in text and column != self._column(start)):
             if parsed.references:
                 raise ConfigError(
                     f"{path[-1]} has another layout now, and aliases: edit it yourself"
                 )
             return [Put(path, parsed.data)]
+        first, end = start - self._column(start), self._line_end(end)
+        if begins_line(self._text, start):
+            grown_from, end = grown(self._text, first, end, text)
+            if grown_from < first:
+                return [Splice(grown_from, end, self._text[first:start] + text)]
         return [Splice(start, end, text)]
 
 
