@@ -8,7 +8,19 @@ import math
 import re
 from typing import Any, Final, NamedTuple
 
-from mcpd.editing.edits import Drop, Edit, Put, Splice, Steps, drop, get, has, same
+from mcpd.editing.edits import (
+    Drop,
+    Edit,
+    Put,
+    PutSource,
+    Splice,
+    Steps,
+    drop,
+    get,
+    has,
+    innermost,
+    same,
+)
 from mcpd.editing.group import HASHES, Group, indentation, line_after, lines_before, newline
 from mcpd.editing.leftovers import grown
 from mcpd.errors import ConfigError
@@ -54,9 +66,12 @@ class TomlSyntax:
         return _Editor(document, text).source(path)
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
-        """Return the path of the smallest value inside which the edit changes the text."""
-        is_value = edit.path in document.ends and not isinstance(edit, Drop)
-        return edit.path if is_value else ()
+        """Return the path of a value inside which the edit changes the text, and no other does."""
+        if isinstance(edit, Drop):
+            return innermost(document.data, edit.path[:-1])
+        if isinstance(edit, PutSource) and edit.path not in document.ends:
+            return ()  # a part of it may go back to a place among other tables
+        return innermost(document.data, edit.path)
 
     def splices(self, document: Document, text: str, edit: Edit) -> Steps:
         """Return how the text changes, or simpler edits that do the same."""
@@ -205,9 +220,7 @@ class _Editor:
         return edits
 
     def _added(self, path: KeyPath, value: Any) -> Steps:
-        holder = path[:-1]
-        while not has(self._data, holder):
-            holder = holder[:-1]
+        holder = innermost(self._data, path[:-1])
         rest = path[len(holder) :]
         is_list = isinstance(get(self._data, holder), list)
         if not isinstance(get(self._data, holder), (dict, list)) or is_list != isinstance(
@@ -302,9 +315,7 @@ class _Editor:
         if not has(self._data, path):
             if value is not None:
                 return self._added(path, _Source(text))
-            holder = path[:-1]
-            while not has(self._data, holder):
-                holder = holder[:-1]
+            holder = innermost(self._data, path[:-1])
             is_header = text.lstrip().startswith("[")
             if is_header and _CUT not in text and holder not in document.ends:
                 return [self._section(holder, text)]
