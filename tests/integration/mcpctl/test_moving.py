@@ -186,7 +186,7 @@ def test_import_needs_a_yes(home: Home) -> None:
 
 @pytest.mark.parametrize("command", ["import", "adopt", "release"])
 def test_a_client_that_does_not_exist(home: Home, command: str) -> None:
-    shown = ran(home, command, "curser", "--yes", status=2)
+    shown = ran(home, command, "kursor", "--yes", status=2)
     assert "Did you mean cursor" in shown
     assert "no such file" in ran(home, "import", "./nope.json", status=2)
 
