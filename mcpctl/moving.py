@@ -189,7 +189,7 @@ def may_go_on(app: App, question: str, *, is_yes: bool) -> bool | None:
     if app.as_json or not sys.stdin.isatty():
         app.note("nothing was written: without a terminal, say --yes")
         return None
-    return click.confirm(question, default=False)
+    return click.confirm(question, default=app.agrees_by_default)
 
 
 def document(
@@ -225,14 +225,3 @@ def status(left: Iterable[Left]) -> int:
     if any(each.is_broken for each in left):
         return exits.USAGE
     return exits.FAILED if left else exits.DONE
-
-
-def reload(app: App) -> None:
-    """Have a daemon that runs read its configuration."""
-    from mcpd.errors import DaemonUnavailable, RequestFailed
-
-    try:
-        with app.connect(start=False) as control:
-            control.request("mcpd/reload", {})
-    except (DaemonUnavailable, RequestFailed):
-        return

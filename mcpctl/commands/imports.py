@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import failures, moving, options, render
+from mcpctl import applying, failures, moving, options, render
 from mcpd import exits
 from mcpd.errors import ConfigError
 
@@ -110,7 +110,7 @@ def write(app: App, plan: Plan) -> None:
         own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))
     except ConfigError as error:
         raise failures.usage(error.message) from None
-    moving.reload(app)
+    applying.reload(app)
 
 
 def _comments(plan: Plan) -> list[str]:

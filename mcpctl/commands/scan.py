@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,6 +38,12 @@ def scan_command(app: App, projects: tuple[str, ...]) -> int:
     mcpctl scan
     mcpctl scan --project ~/src/shop --json
     """
+    show(app, projects)
+    return exits.DONE
+
+
+def show(app: App, projects: Sequence[str] = (), *, is_alone: bool = True) -> None:
+    """Print the servers of clients, and what to do with them if nothing else says that."""
     from mcpd.onboarding import own, scan
     from mcpd.onboarding.clients import search
 
@@ -47,10 +54,11 @@ def scan_command(app: App, projects: tuple[str, ...]) -> int:
         app.print_document({"files": [_plain(file, servers) for file, servers in rows]})
     elif not rows:
         app.print("no client with MCP servers was found on this machine")
-        app.note("to add a server by hand", "mcpctl add NAME -- COMMAND")
-    else:
-        _show(app, rows)
-    return exits.DONE
+        if is_alone:
+            app.note("to add a server by hand", "mcpctl add NAME -- COMMAND")
+    elif _show(app, rows) and is_alone:
+        app.print("")
+        app.print("to move them: mcpctl adopt --all    to copy them: mcpctl import")
 
 
 def _plain(file: ClientFile, servers: list[Seen]) -> dict[str, Any]:
@@ -78,7 +86,8 @@ def _plain(file: ClientFile, servers: list[Seen]) -> dict[str, Any]:
     }
 
 
-def _show(app: App, rows: list[tuple[ClientFile, list[Seen]]]) -> None:
+def _show(app: App, rows: list[tuple[ClientFile, list[Seen]]]) -> bool:
+    """Print the servers by file; return whether any can be moved."""
     from mcpd.onboarding.clients.reading import placed
 
     first: dict[str, str] = {}
@@ -98,9 +107,7 @@ def _show(app: App, rows: list[tuple[ClientFile, list[Seen]]]) -> None:
             first.setdefault(each.same, f"{name} of {file.client.title}")
             to_do += not each.adopted and each.found.why_not is None
             app.print_line(f"  {name}{' ' * (width - render.columns(name))}  {said}")
-    if to_do:
-        app.print("")
-        app.print("to move them: mcpctl adopt --all    to copy them: mcpctl import")
+    return to_do > 0
 
 
 def _said(each: Seen, first: dict[str, str]) -> str:

@@ -139,10 +139,14 @@ def bridge(content: Mapping[str, Any]) -> Connects | None:
 
 def flat(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry with its launch parameters beside its other keys."""
-    inner = content.get("transport")
-    if not isinstance(inner, dict):
-        return dict(content)
-    return {key: value for key, value in content.items() if key != "transport"} | inner
+    found = dict(content)
+    if isinstance(content.get("transport"), dict):
+        found |= found.pop("transport")
+    command = found.get("command")
+    if isinstance(command, dict):  # an older form of Zed
+        found |= {"command": command.get("path")}
+        found |= {key: command[key] for key in ("args", "env") if key in command}
+    return found
 
 
 def identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -180,8 +184,6 @@ def _launch(content: Mapping[str, Any]) -> list[str]:
     """Return the program and its arguments, as the client writes them; empty without one."""
     command = next((content[key] for key in COMMANDS if content.get(key)), None)
     args = content.get("args")
-    if isinstance(command, dict):  # an older form of Zed
-        args, command = command.get("args"), command.get("path")
     if command is None:
         return []
     words = command if isinstance(command, list) else [command]
