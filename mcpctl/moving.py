@@ -100,15 +100,17 @@ def answered(app: App, files: list[ClientFile], *, may_ask: bool) -> list[Client
         answers: dict[str, str] = {}
         for asked, about in file.inputs.items():
             if any(asked in why for why in reasons):
-                app.print_line(f"{file.client.title} asks for {asked}: {about}")
+                app.print_line(f"{file.client.title} asks for {asked}: {about.about}")
                 answer = click.prompt(
                     "Its value (nothing: the server stays with the client)",
                     default="",
                     show_default=False,
-                    hide_input=True,
+                    hide_input=about.is_password,
                 )
                 if answer:
                     answers[asked] = answer
+                if answer and about.is_password:
+                    app.hidden |= {answer, answer.replace("$", "$$")}
         found.append(search.answered(file, answers) if answers else file)
     return found
 
@@ -141,11 +143,11 @@ def busy(title: str, pid: int) -> str:
     )
 
 
-def lines(entry: Any, name: str, sign: str) -> Iterator[str]:
+def lines(app: App, entry: Any, name: str, sign: str) -> Iterator[str]:
     """Yield an entry as lines of a difference, its secrets masked."""
     from mcpd.onboarding import shown
 
-    text = json.dumps(shown.masked(entry), ensure_ascii=False, indent=2)
+    text = json.dumps(shown.masked(entry, hidden=app.hidden), ensure_ascii=False, indent=2)
     for line in f"{json.dumps(name, ensure_ascii=False)}: {text}".splitlines():
         yield f"{sign}   {line}"
 

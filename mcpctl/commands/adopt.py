@@ -179,21 +179,21 @@ def _show(
     imports.show(app, plan)
     for path in dict.fromkeys(each.file.path for each in wanted):
         own = [each for each in wanted if each.file.path == path]
-        moving.show_difference(app, path, _lines(own, bridge, is_aggregate=is_aggregate))
+        moving.show_difference(app, path, _lines(app, own, bridge, is_aggregate=is_aggregate))
 
 
-def _lines(wanted: list[Wanted], bridge: Bridge, *, is_aggregate: bool) -> Iterator[str]:
+def _lines(app: App, wanted: list[Wanted], bridge: Bridge, *, is_aggregate: bool) -> Iterator[str]:
     from mcpd.onboarding.adopting import AGGREGATE, applied, changes_of, for_all
 
     for each in wanted:
         content, name = each.found.content, each.found.name
-        yield from moving.lines(content, name, moving.REMOVED)
+        yield from moving.lines(app, content, name, moving.REMOVED)
         if not is_aggregate or each.server is None:
             after = applied(content, changes_of(each, bridge))
-            yield from moving.lines(after, name, moving.ADDED)
+            yield from moving.lines(app, after, name, moving.ADDED)
     if is_aggregate:
         entry = for_all(wanted[0].file.client, bridge.words(None), AGGREGATE)
-        yield from moving.lines(entry, AGGREGATE, moving.ADDED)
+        yield from moving.lines(app, entry, AGGREGATE, moving.ADDED)
 
 
 def _write(
@@ -201,6 +201,7 @@ def _write(
 ) -> list[Wanted]:
     """Rewrite the files, one after the other; what fails is added to what is left."""
     from mcpd.onboarding.adopting import adopt
+    from mcpd.onboarding.clients.reading import placed
     from mcpd.onboarding.plan import Left
 
     groups: dict[Any, list[Wanted]] = {}
@@ -216,7 +217,7 @@ def _write(
             done += result.done
             left = [(each, "it was changed meanwhile") for each in result.changed_since]
         except ConfigError as error:
-            left = [(each, error.message) for each in own]
+            left = [(each, placed(file.path, error)) for each in own]
         plan.left += [
             Left(client=file.client.id, path=file.path, name=each.found.name, why=why)
             for each, why in left

@@ -87,12 +87,12 @@ def show(app: App, plan: Plan) -> None:
     app.print_table(["CLIENT", "NAME", "IN MCPD", ""], rows)
     app.print("")
     if plan.new:
-        moving.show_difference(app, plan.own.path, _lines(plan))
+        moving.show_difference(app, plan.own.path, _lines(app, plan))
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(app: App, plan: Plan) -> Iterator[str]:
     for name, entry in plan.new.items():
-        yield from moving.lines(entry, name, moving.ADDED)
+        yield from moving.lines(app, entry, name, moving.ADDED)
 
 
 def _said(plan: Plan, server: str, is_new: bool) -> str:
@@ -105,7 +105,7 @@ def write(app: App, plan: Plan) -> None:
     """Add the new servers to the configuration."""
     from mcpd.onboarding import own, shown
 
-    has_secrets = any(shown.secrets(entry) for entry in plan.new.values())
+    has_secrets = bool(app.hidden) or any(map(shown.secrets, plan.new.values()))
     try:
         own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))
     except ConfigError as error:

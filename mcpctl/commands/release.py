@@ -50,7 +50,7 @@ def release_command(
     if not app.as_json:
         for path in dict.fromkeys(path for path, _, _ in done):
             own = [each for where, _, each in done if where == path]
-            moving.show_difference(app, path, _lines(own))
+            moving.show_difference(app, path, _lines(app, own))
         moving.show_rest(app, left, ())
     if done and not dry_run:
         may = moving.may_go_on(app, "Write this?", is_yes=yes)
@@ -88,6 +88,7 @@ def _is_meant(which: tuple[str, ...], opened: Open) -> bool:
 
 def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Done, list[Left]]:
     """Release each file, or only look what that would do."""
+    from mcpd.onboarding.clients.reading import placed
     from mcpd.onboarding.clients.table import BY_ID
     from mcpd.onboarding.plan import Left
     from mcpd.onboarding.releasing import release
@@ -108,7 +109,13 @@ def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Don
         except ConfigError as error:
             is_broken = "line" in error.details
             left.append(
-                Left(client=name, path=path, name=None, why=error.message, is_broken=is_broken)
+                Left(
+                    client=name,
+                    path=path,
+                    name=None,
+                    why=placed(path, error),
+                    is_broken=is_broken,
+                )
             )
             continue
         done += [(path, name, each) for each in result.done]
@@ -116,8 +123,8 @@ def _run(opened: dict[str, Open], *, is_dry: bool, is_forced: bool) -> tuple[Don
     return done, left
 
 
-def _lines(changed: list[Changed]) -> Iterator[str]:
+def _lines(app: App, changed: list[Changed]) -> Iterator[str]:
     for each in changed:
         if each.ours is not None:
-            yield from moving.lines(each.ours, each.name, moving.REMOVED)
-        yield from moving.lines(each.content, each.name, moving.ADDED)
+            yield from moving.lines(app, each.ours, each.name, moving.REMOVED)
+        yield from moving.lines(app, each.content, each.name, moving.ADDED)

@@ -55,10 +55,16 @@ Steps = Sequence[Splice] | Sequence[Edit]
 
 
 def spliced(text: str, splices: list[Splice]) -> str:
-    """Return the text with all splices made; those at one offset keep their order."""
+    """Return the text with all splices made.
+
+    At one offset an insertion comes before what is removed there.
+
+    Raises:
+        ConfigError: they overlap.
+    """
     parts: list[str] = []
     at = 0
-    for splice in sorted(splices, key=lambda splice: splice.start):
+    for splice in sorted(splices, key=lambda splice: (splice.start, splice.end)):
         if splice.start < at:
             raise ConfigError("two edits of one place: edit the file yourself")
         parts += text[at : splice.start], splice.text
@@ -77,6 +83,13 @@ def get(data: Any, path: KeyPath) -> Any:
             raise LookupError(part)
         data = data[part]
     return data
+
+
+def innermost(data: Any, path: KeyPath) -> KeyPath:
+    """Return the path, or the longest beginning of it, that has a value."""
+    while not has(data, path):
+        path = path[:-1]
+    return path
 
 
 def has(data: Any, path: KeyPath) -> bool:

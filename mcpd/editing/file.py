@@ -30,7 +30,7 @@ class Syntax(Protocol):
         """Return the text of the value at ``path``, which exists."""
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
-        """Return the path of the smallest value inside which the edit changes the text."""
+        """Return the path of a value inside which the edit changes the text, and no other does."""
 
     def splices(self, document: Document, text: str, edit: Edit) -> Steps:
         """Return how the text changes, or simpler edits that do the same."""

@@ -23,6 +23,7 @@ SLASHES = Comments(
 HASHES = Comments(re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*"), re.compile(r"[ \t]*(?:#[^\r\n]*)?"))
 
 _NEWLINE = re.compile(r"\r?\n")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 _SPACES = re.compile(r"[ \t]*")
 
 
@@ -128,6 +129,27 @@ def line_before(text: str, at: int) -> int:
     """Return the offset of the newline before the line of ``at``."""
     end = text.rfind("\n", 0, at)
     return end - 1 if text.startswith("\r", max(end - 1, 0)) and end > 0 else max(end, 0)
+
+
+def lines_before(text: str, at: int) -> int:
+    """Return the offset of the newline before the line of ``at`` and the blank lines above it."""
+    start = line_before(text, at)
+    while start > 0:
+        above = line_before(text, start)
+        if text[above:start].strip():
+            break
+        start = above
+    return start
+
+
+def line_after(text: str, at: int) -> int:
+    """Return where the line that follows the line of ``at`` begins, blank lines not counted."""
+    newline = text.find("\n", at)
+    if newline < 0:
+        return len(text)
+    found = _BLANK_LINES.match(text, newline + 1)
+    assert found is not None  # the pattern matches the empty string too
+    return found.end()
 
 
 def _spaces(text: str, at: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
 
-from mcpd.editing.edits import Drop, Edit, Put, Splice, get, has
+from mcpd.editing.edits import Drop, Edit, Put, Splice, get, has, innermost
 from mcpd.editing.group import SLASHES, Group, begins_line, indentation, newline
 from mcpd.errors import ConfigError
 from mcpd.formats import jsonc
@@ -46,10 +46,8 @@ class JsonSyntax:
         return text[document.values[path] : document.ends[path]]
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
-        """Return the path of the smallest value inside which the edit changes the text."""
-        if has(document.data, edit.path):
-            return edit.path[:-1] if isinstance(edit, Drop) else edit.path
-        return _container(document, edit.path)
+        """Return the path of a value inside which the edit changes the text, and no other does."""
+        return innermost(document.data, edit.path[:-1] if isinstance(edit, Drop) else edit.path)
 
     def splices(self, document: Document, text: str, edit: Edit) -> list[Splice]:
         """Return how the text changes."""
@@ -91,9 +89,7 @@ def _added(document: Document, text: str, path: KeyPath, value: Any) -> list[Spl
 
 def _container(document: Document, path: KeyPath) -> KeyPath:
     """Return the path of the innermost table or list that an added value goes into."""
-    inner = path[:-1]
-    while not has(document.data, inner):
-        inner = inner[:-1]
+    inner = innermost(document.data, path[:-1])
     found, part = get(document.data, inner), path[len(inner)]
     if isinstance(part, int):
         is_right = isinstance(found, list) and part == len(found)

@@ -159,20 +159,26 @@ def _placed(temporary: str, target: str, old: bytes | None, new: bytes) -> bool:
 
 def _rename(source: str, target: str, flags: int) -> bool:
     """Rename with flags of ``renameat2``; return ``False`` after a plain one, without them."""
-    import ctypes  # only what writes pays for it
-
-    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if rename is not None:
-        names = os.fsencode(source), os.fsencode(target)
-        if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], flags) == 0:
-            return True
-        number = ctypes.get_errno()
-        if number not in (errno.ENOSYS, errno.EINVAL):
-            raise OSError(number, os.strerror(number), target)
+    number = _renameat2(source, target, flags)
+    if number == 0:
+        return True
+    if number not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(number, os.strerror(number), target)
     if flags == _NO_REPLACE and os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
     os.rename(source, target)
     return False
+
+
+def _renameat2(source: str, target: str, flags: int) -> int:
+    """Call the function of Linux; return 0 or the number of the error."""
+    import ctypes  # only what writes pays for it
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        return errno.ENOSYS
+    failed = function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags)
+    return ctypes.get_errno() if failed else 0
 
 
 @contextlib.contextmanager
@@ -213,9 +219,12 @@ def _prefix(target: str) -> str:
 
 
 def _copy_owner(fd: int, status: os.stat_result) -> None:
-    own = os.fstat(fd)
-    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+    if not _is_same_owner(os.fstat(fd), status):
         os.fchown(fd, status.st_uid, status.st_gid)
+
+
+def _is_same_owner(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_uid, one.st_gid) == (other.st_uid, other.st_gid)
 
 
 @contextlib.contextmanager

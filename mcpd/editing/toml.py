@@ -8,8 +8,21 @@ import math
 import re
 from typing import Any, Final, NamedTuple
 
-from mcpd.editing.edits import Drop, Edit, Put, Splice, Steps, drop, get, has, same
-from mcpd.editing.group import HASHES, Group, indentation, line_before, newline
+from mcpd.editing.edits import (
+    Drop,
+    Edit,
+    Put,
+    PutSource,
+    Splice,
+    Steps,
+    drop,
+    get,
+    has,
+    innermost,
+    same,
+)
+from mcpd.editing.group import HASHES, Group, indentation, line_after, lines_before, newline
+from mcpd.editing.leftovers import grown
 from mcpd.errors import ConfigError
 from mcpd.formats import toml
 from mcpd.formats.document import Document, KeyPath
@@ -18,7 +31,6 @@ from mcpd.formats.toml import TomlDocument
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _EQUALS = re.compile(r"[ \t]*[A-Za-z0-9_.-]+([ \t]*=[ \t]*)")
 _TITLE = re.compile(r"(?:[ \t]*#[^\n]*\n)+(?:[ \t]*\r?\n)+")
-_BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)*")
 
 _CUT: Final = "\f"
 """Stands between the parts of a source that is of several places; TOML itself cannot hold it."""
@@ -54,9 +66,12 @@ class TomlSyntax:
         return _Editor(document, text).source(path)
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
-        """Return the path of the smallest value inside which the edit changes the text."""
-        is_value = edit.path in document.ends and not isinstance(edit, Drop)
-        return edit.path if is_value else ()
+        """Return the path of a value inside which the edit changes the text, and no other does."""
+        if isinstance(edit, Drop):
+            return innermost(document.data, edit.path[:-1])
+        if isinstance(edit, PutSource) and edit.path not in document.ends:
+            return ()  # a part of it may go back to a place among other tables
+        return innermost(document.data, edit.path)
 
     def splices(self, document: Document, text: str, edit: Edit) -> Steps:
         """Return how the text changes, or simpler edits that do the same."""
@@ -177,22 +192,12 @@ class _Editor:
         return group.dropped(starts.index(at))
 
     def _cut(self, run: list[_Statement], path: KeyPath) -> Splice:
-        """Remove statements, with the blank lines before them, or behind where they come first."""
+        """Remove statements, with the blank lines before them, or behind the first ones."""
         start, end = run[0].start, run[-1].end
         above = next(each for each in self._runs(path[:-1]) if run[0] in each)
         if start == 0 or (above[0] is run[0] and above[-1] is not run[-1]):
-            rest = self._text.find("\n", end) + 1
-            if rest == 0:
-                return Splice(start, len(self._text), "")
-            blank = _BLANK_LINES.match(self._text, rest)
-            return Splice(start, blank.end() if blank and run[0].is_header else rest, "")
-        start = line_before(self._text, start)
-        while run[0].is_header and start > 0:
-            before = line_before(self._text, start)
-            if self._text[before:start].strip():
-                break
-            start = before
-        return Splice(start, end, "")
+            return Splice(start, line_after(self._text, end), "")
+        return Splice(lines_before(self._text, start), end, "")
 
     # -- putting values ------------------------------------------------------------------------
 
@@ -215,9 +220,7 @@ class _Editor:
         return edits
 
     def _added(self, path: KeyPath, value: Any) -> Steps:
-        holder = path[:-1]
-        while not has(self._data, holder):
-            holder = holder[:-1]
+        holder = innermost(self._data, path[:-1])
         rest = path[len(holder) :]
         is_list = isinstance(get(self._data, holder), list)
         if not isinstance(get(self._data, holder), (dict, list)) or is_list != isinstance(
@@ -312,9 +315,7 @@ class _Editor:
         if not has(self._data, path):
             if value is not None:
                 return self._added(path, _Source(text))
-            holder = path[:-1]
-            while not has(self._data, holder):
-                holder = holder[:-1]
+            holder = innermost(self._data, path[:-1])
             is_header = text.lstrip().startswith("[")
             if is_header and _CUT not in text and holder not in document.ends:
                 return [self._section(holder, text)]
@@ -330,14 +331,16 @@ class _Editor:
         runs = self._runs(path)
         texts, anchors = parts[::2], parts[1::2]
         if len(runs) == len(texts):
-            return [
-                Splice(run[0].start, run[-1].end, text)
-                for run, text in zip(runs, texts, strict=True)
-            ]
-        splices = [Splice(runs[0][0].start, runs[0][-1].end, texts[0])]
+            pairs = zip(runs, texts, strict=True)
+            return [self._replaced(run, text) for run, text in pairs]
+        splices = [self._replaced(runs[0], texts[0])]
         for text, anchor in zip(texts[1:], anchors, strict=True):
             splices.append(self._back(text, anchor, runs[0][-1].end))
         return splices + [self._cut(run, path) for run in runs[1:]]
+
+    def _replaced(self, run: list[_Statement], text: str) -> Splice:
+        start, end = grown(self._text, run[0].start, run[-1].end, text)
+        return Splice(start, end, text)
 
     def _anchor(self, first: _Statement) -> str:
         """Return where a statement stands: behind which one, and what is between them."""
@@ -351,7 +354,8 @@ class _Editor:
             at = each.end + len(kept)
             is_it = each.is_header == is_header and each.path == tuple(path)
             if is_it and self._text.startswith(kept, each.end):
-                return Splice(at, at, gap[len(kept) :] + text)
+                start, end = grown(self._text, at, at, text)
+                return Splice(start, end, gap[len(kept) :] + text)
         return Splice(otherwise, otherwise, self._newline * 2 + text)
 
 

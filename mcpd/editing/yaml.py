@@ -9,13 +9,25 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcpd.editing.edits import Drop, Edit, Put, Splice, Steps, get, has
-from mcpd.editing.group import HASHES, Group, begins_line, indentation, line_before, newline
+from mcpd.editing.group import (
+    HASHES,
+    Group,
+    begins_line,
+    indentation,
+    line_after,
+    lines_before,
+    newline,
+)
+from mcpd.editing.leftovers import grown
 from mcpd.errors import ConfigError
 from mcpd.formats import yaml
 from mcpd.formats.document import Document, KeyPath
 from mcpd.formats.yaml import YamlDocument
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*")
+_INDENT = re.compile(r"\n([ ]*)(?=[^ #\r\n])")
+"""The indentation of a line that is not the first one, nor a comment."""
+
 _NOT_TEXT = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
 )
@@ -42,11 +54,15 @@ class YamlSyntax:
     def source(self, document: Document, text: str, path: KeyPath) -> str:
         """Return the text of the value at ``path``, which exists."""
         _check_place(document, path)
-        return text[document.values[path] : document.ends[path]]
+        assert isinstance(document, YamlDocument)
+        return _Editor(document, text).source(path)
 
     def touched(self, document: Document, edit: Edit) -> KeyPath:
-        """Return the path of the smallest value inside which the edit changes the text."""
-        return edit.path if edit.path in document.values and not isinstance(edit, Drop) else ()
+        """Return the path of a value inside which the edit changes the text, and no other does."""
+        path = edit.path[:-1] if isinstance(edit, Drop) else edit.path
+        while path not in document.values:
+            path = path[:-1]
+        return path
 
     def splices(self, document: Document, text: str, edit: Edit) -> Steps:
         """Return how the text changes, or simpler edits that do the same."""
@@ -70,6 +86,11 @@ class _Editor:
         self._newline = newline(text)
 
     # -- reading -------------------------------------------------------------------------------
+
+    def source(self, path: KeyPath) -> str:
+        end = self._document.ends[path]
+        end = self._line_end(end) if path and self._is_block(path) else end
+        return self._text[self._document.values[path] : end]
 
     def _is_block(self, path: KeyPath) -> bool:
         """Return whether a value is a table or list that has lines of its own."""
@@ -150,8 +171,8 @@ class _Editor:
             return [self._filled(path, value)]
         style = _Style(self, path)
         if self._is_block(path) and value and isinstance(value, (dict, list)):
-            first = self._items(path)[0][0]
-            return [Splice(start, end, style.block(value, self._column(first)))]
+            first = self._items(path)[0][0]  # behind an anchor
+            return [Splice(first, end, style.block(value, self._column(first)))]
         return [Splice(start, end, style.flow(value))]
 
     def _filled(self, path: KeyPath, value: Any) -> Splice:
@@ -196,8 +217,10 @@ class _Editor:
         end = self._document.ends[holder]
         self._guard(holder, (end, end))
         style = _Style(self, holder)
-        if not found and holder and not self._is_in_flow(holder):
-            return [self._opened(holder, {part: value} if isinstance(found, dict) else [value])]
+        start = self._document.values[holder]
+        if not found and begins_line(self._text, start):  # what was left when a last member went
+            value = {part: value} if isinstance(found, dict) else [value]
+            return [Splice(start, end, style.block(value, self._column(start)))]
         if not self._is_block(holder):
             member = style.flow(value)
             if isinstance(found, dict):
@@ -212,19 +235,6 @@ class _Editor:
         )
         at = self._line_end(end)
         return [Splice(at, at, self._newline + " " * column + text)]
-
-    def _opened(self, holder: KeyPath, value: Any) -> Splice:
-        """Put the first member into empty brackets, which become lines of their own."""
-        start, end = self._document.values[holder], self._document.ends[holder]
-        style = _Style(self, holder)
-        if begins_line(self._text, start):
-            return Splice(start, end, style.block(value, self._column(start)))
-        if isinstance(holder[-1], int):
-            return Splice(start, end, style.block(value, self._column(start)))
-        column = self._column(self._document.keys[holder]) + style.unit
-        while self._text[start - 1] == " ":
-            start -= 1
-        return Splice(start, end, self._newline + " " * column + style.block(value, column))
 
     def _added_in_brackets(self, holder: KeyPath, member: str) -> list[Splice]:
         group = self._group(holder)
@@ -257,54 +267,66 @@ class _Editor:
         items = self._items(holder)
         start, end = items[index]
         end = self._line_end(end)
-        if not begins_line(self._text, start):
-            follower = items[index + 1][0]
-            if self._text[end:follower].strip():
-                raise ConfigError(f"a comment stands behind {path[-1]}: edit the file yourself")
-            return [Splice(start, follower, "")]
-        if self._text.rfind("\n", 0, start) < 0:
-            return [Splice(0, items[index + 1][0] - self._column(items[index + 1][0]), "")]
-        return [Splice(line_before(self._text, start), end, "")]
+        if index > 0:
+            return [Splice(lines_before(self._text, start), end, "")]
+        if begins_line(self._text, start):
+            return [Splice(start - self._column(start), line_after(self._text, end), "")]
+        follower = items[index + 1][0]
+        if self._text[end:follower].strip():
+            raise ConfigError(f"a comment stands behind {path[-1]}: edit the file yourself")
+        return [Splice(start, follower, "")]
 
     # -- putting texts -------------------------------------------------------------------------
 
     def put_source(self, path: KeyPath, text: str) -> Steps:
         document = self._document
-        column = min(
-            (len(each) - len(each.lstrip(" ")) for each in text.split("\n")[1:] if each.strip()),
-            default=0,
-        )
-        parsed = yaml.parse(" " * column + text, is_part=True)
-        is_block = isinstance(parsed.data, (dict, list)) and () not in parsed.flow
         if path not in document.values:
-            return self._added(path, _Source(text, column if is_block else -1, parsed.data))
+            return self._added(path, _Source(text, None))
         start, end = document.values[path], document.ends[path]
+        column = self._column(start)
+        source = _Source(text, column)
         self._guard(path, (start, end))
         if not text:
-            return [
-                Splice(start - len(self._text[:start]) + len(self._text[:start].rstrip()), end, "")
-            ]
-        if is_block and not (
-            self._is_block(path) and ("\n" not in text or column == self._column(start))
-        ):
-            if parsed.references:
-                raise ConfigError(
-                    f"{path[-1]} has another layout now, and aliases: edit it yourself"
-                )
-            return [Put(path, parsed.data)]
+            return [Splice(len(self._text[:start].rstrip()), end, "")]
+        if not source.is_block:
+            return [Splice(start, end, text)]
+        has_room = begins_line(self._text, start) or self._is_block(path)
+        has_room = has_room or (isinstance(path[-1], int) and not self._is_in_flow(path))
+        has_room = has_room and source.column in (None, column)
+        if not has_room and text[0] not in "&!":
+            if source.has_aliases:
+                message = f"{path[-1]} has another layout now, and aliases: edit the file yourself"
+                raise ConfigError(message, line=document.place(start)[0])
+            return [Put(path, source.data)]
+        first, end = start - column, self._line_end(end)
+        if begins_line(self._text, start):
+            grown_from, end = grown(self._text, first, end, text)
+            if grown_from < first:
+                return [Splice(grown_from, end, self._text[first:start] + text)]
         return [Splice(start, end, text)]
 
 
 class _Source:
     """The text of a value, which is written as it is where its indentation fits.
 
-    ``column`` is that of its lines, 0 if it has one, and -1 if it is no block.
+    ``column`` is that of the lines of a block, ``None`` where it can be any.
     """
 
-    def __init__(self, text: str, column: int, data: Any) -> None:
+    def __init__(self, text: str, near: int | None) -> None:
+        """Find the column of the lines, which may be ``near``: the first one does not show it."""
         self.text = text
-        self.column = column
-        self.data = data
+        least = min(map(len, _INDENT.findall(text)), default=None)
+        self.column = least
+        try:
+            parsed = yaml.parse(" " * (least or 0) + text, is_part=True)
+        except ConfigError:  # of one member, whose value has deeper lines
+            if not least:
+                raise
+            self.column = least - 1 if near is None else min(near, least - 1)
+            parsed = yaml.parse(" " * self.column + text, is_part=True)
+        self.data = parsed.data
+        self.is_block = isinstance(parsed.data, (dict, list)) and () not in parsed.flow
+        self.has_aliases = bool(parsed.references)
 
 
 class _Style:
@@ -339,8 +361,8 @@ class _Style:
     def member(self, name: str | int, value: Any, column: int) -> str:
         """Return ``name: value``, in lines whose first one begins at a column."""
         key = f"{self.key(str(name))}:"
-        if isinstance(value, _Source) and value.column >= 0:
-            inner = value.column or column + self.unit
+        if isinstance(value, _Source) and value.is_block:
+            inner = column + self.unit if value.column is None else value.column
             if inner > column:
                 return f"{key}{self._newline}{' ' * inner}{value.text}"
             value = value.data
@@ -355,7 +377,7 @@ class _Style:
     def item(self, value: Any, column: int) -> str:
         """Return ``- value``, in lines whose first one begins at a column."""
         if isinstance(value, _Source):
-            if value.column in (-1, 0, column + 2):
+            if not value.is_block or value.column in (None, column + 2):
                 return f"- {value.text}"
             value = value.data
         if isinstance(value, dict) and value and not self._has_flow_tables:
@@ -365,7 +387,7 @@ class _Style:
     def flow(self, value: Any) -> str:
         """Return the text of a value in one line."""
         if isinstance(value, _Source):
-            if value.column < 0:
+            if not value.is_block:
                 return value.text
             value = value.data
         if isinstance(value, dict):

@@ -11,9 +11,10 @@ import msgspec
 from mcpd.editing import replace
 from mcpd.editing.edits import Drop, Edit, Put
 from mcpd.editing.file import File, parse
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding import originals
 from mcpd.onboarding.clients.client import Client
-from mcpd.onboarding.clients.entries import COMMANDS, LAUNCH, TYPES, Found, KeyPath
+from mcpd.onboarding.clients.entries import COMMANDS, LAUNCH, TYPES, Found
 from mcpd.onboarding.clients.entries import bridge as bridge_of
 from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.originals import Change, Changed

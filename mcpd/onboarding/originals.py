@@ -16,13 +16,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from mcpd import paths, privatefiles
+from mcpd.editing.file import Format
 from mcpd.errors import ConfigError
-from mcpd.onboarding.clients.client import Format
 
 DIRECTORY: Final = "adopted"
 SIZE_LIMIT: Final = 64 * 1024 * 1024
-
-KeyPath = tuple[str | int, ...]
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

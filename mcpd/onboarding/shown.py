@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from mcpd.config.interpolate import Piece, joined
 from mcpd.config.secrets import is_secret_name, show, show_arguments
 from mcpd.redact import MASK
 
-_VARIABLE: Final = re.compile(r"\$\{((?:env:)?[A-Za-z_]\w*(?::-)?)\}|\$([A-Za-z_]\w*)", re.ASCII)
+_VARIABLE: Final = re.compile(
+    r"\$\$|\$\{((?:env:)?[A-Za-z_]\w*(?::-)?)\}|\$([A-Za-z_]\w*)", re.ASCII
+)
+"""A variable, or a dollar sign, which is written twice."""
+
 _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token)?\s*", re.IGNORECASE)
 _TEXTS: Final = ("env", "headers", "http_headers", "environment", "envs")
 
@@ -39,18 +43,27 @@ def secrets(entry: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def masked(value: Any, name: str = "") -> Any:
-    """Return data, such as an entry in any spelling, with its secrets masked."""
+def masked(value: Any, name: str = "", *, hidden: Collection[str] = ()) -> Any:
+    """Return data, such as an entry in any spelling, with its secrets masked.
+
+    A text that has one of the texts in ``hidden`` in it is masked as a whole.
+    """
     match value:
+        case str() if any(each in value for each in hidden):
+            return MASK
         case str():
             is_secret = is_secret_name(name) and bool(value)
             return show(pieces(value), secret=is_secret, is_address="://" in value).text
         case list():
             if all(isinstance(each, str) for each in value):
-                return [each.text for each in show_arguments([pieces(each) for each in value])]
-            return [masked(each, name) for each in value]
+                texts = show_arguments([pieces(each) for each in value])
+                return [
+                    MASK if any(text in each for text in hidden) else shown.text
+                    for each, shown in zip(value, texts, strict=True)
+                ]
+            return [masked(each, name, hidden=hidden) for each in value]
         case dict():
-            return {key: masked(each, str(key)) for key, each in value.items()}
+            return {key: masked(each, str(key), hidden=hidden) for key, each in value.items()}
         case _:
             return value
 
@@ -60,6 +73,8 @@ def pieces(text: str) -> tuple[Piece, ...]:
     found: list[Piece] = []
     at = 0
     for variable in _VARIABLE.finditer(text):
+        if variable.lastindex is None:
+            continue
         found.append(Piece(text[at : variable.start()]))
         found.append(Piece(variable[0], variable[1] or variable[2]))
         at = variable.end()

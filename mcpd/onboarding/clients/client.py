@@ -7,8 +7,7 @@ from typing import Literal
 
 import msgspec
 
-Format = Literal["json", "json with comments", "jsonc", "toml", "yaml"]
-"""``json`` is strict, ``jsonc`` has trailing commas too."""
+from mcpd.editing.file import Format
 
 Part = Literal["command", "args", "env", "cwd", "url", "headers"]
 

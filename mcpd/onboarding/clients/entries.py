@@ -10,10 +10,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding.clients.client import Client, Part
 from mcpd.onboarding.clients.variables import NOTHING, Unmovable, normal, translated
-
-KeyPath = tuple[str | int, ...]
 
 COMMANDS: Final = ("command", "cmd")
 ENVS: Final = ("env", "environment", "envs")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Final
 
+from mcpd.editing.file import Format
 from mcpd.errors import ConfigError
-from mcpd.onboarding.clients.client import Format
+from mcpd.formats.document import KeyPath, decode
 
 _COMMENTS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*.*?\*/', re.DOTALL)
 _COMMAS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|,(?=\s*[}\]])', re.DOTALL)
@@ -24,8 +26,6 @@ def data(raw: bytes, form: Format) -> Any:
 
     Raises ``ConfigError`` with the line and the column in its details.
     """
-    from mcpd.formats.document import decode
-
     text = decode(raw)
     if form == "toml":
         return _toml(text)
@@ -72,17 +72,23 @@ def _toml(text: str) -> Any:
 
 
 def _yaml(text: str) -> Any:
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from mcpd.formats import yaml
 
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (1, 1) if mark is None else (mark.line + 1, mark.column + 1)
-        raise ConfigError(str(error.problem), line=line, column=column) from None
-    except (YAMLError, ValueError) as error:
-        raise ConfigError(str(error).splitlines()[0], line=1, column=1) from None
+    if not text.strip():
+        return None
+    document = yaml.parse(text)
+    return _marked(document.data, (), document.repeated) if document.repeated else document.data
+
+
+def _marked(value: Any, path: KeyPath, repeated: Sequence[KeyPath]) -> Any:
+    """Return data with the names that stand twice in its tables."""
+    if isinstance(value, list):
+        return [_marked(each, (*path, n), repeated) for n, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    table = Table({key: _marked(each, (*path, key), repeated) for key, each in value.items()})
+    table.repeated = frozenset(str(each[-1]) for each in repeated if each[:-1] == path)
+    return table
 
 
 def located(raw: bytes, form: Format, path: str) -> Any:

@@ -15,10 +15,12 @@ import msgspec
 from mcpd import paths
 from mcpd.config.files import trust
 from mcpd.config.names import name_fault
+from mcpd.editing.file import Format
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding.clients import reading
-from mcpd.onboarding.clients.client import Client, Format, Place
-from mcpd.onboarding.clients.entries import Found, KeyPath, is_server, read
+from mcpd.onboarding.clients.client import Client, Place
+from mcpd.onboarding.clients.entries import Found, is_server, read
 from mcpd.onboarding.clients.table import CLIENTS, MCPD
 
 SIZE_LIMIT: Final = 64 * 1024 * 1024
@@ -27,6 +29,13 @@ SIZE_LIMIT: Final = 64 * 1024 * 1024
 Scope = Literal["user", "project", "local"]
 
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::((?:[^{}]|\{\w+\})*))?\}")
+
+
+class Input(msgspec.Struct, frozen=True):
+    """A question of VS Code."""
+
+    about: str
+    is_password: bool
 
 
 class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +57,8 @@ class ClientFile(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be read; ``line`` is in its details."""
 
     others_can_read: bool = False
-    inputs: dict[str, str] = {}
-    """What VS Code asks its user for, in words, by ``${input:ID}``."""
+    inputs: dict[str, Input] = {}
+    """What VS Code asks its user for, by ``${input:ID}``."""
 
     servers: tuple[Found, ...] = ()
 
@@ -273,10 +282,12 @@ def _value(content: Any, key: KeyPath) -> Any:
     return content
 
 
-def _inputs(content: Any) -> dict[str, str]:
+def _inputs(content: Any) -> dict[str, Input]:
     inputs = _value(content, ("inputs",))
     return {
-        f"${{input:{each['id']}}}": str(each.get("description") or each["id"])
+        f"${{input:{each['id']}}}": Input(
+            str(each.get("description") or each["id"]), each.get("password") is True
+        )
         for each in (inputs if isinstance(inputs, list) else ())
         if isinstance(each, dict) and isinstance(each.get("id"), str)
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from mcpd.editing.file import Format
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding.clients import reading
-from mcpd.onboarding.clients.client import Client, Format
+from mcpd.onboarding.clients.client import Client
 from mcpd.onboarding.clients.entries import (
     COMMANDS,
     URLS,
     Found,
-    KeyPath,
     flat,
     is_server,
 )

@@ -82,6 +82,8 @@ def _replaced(
     if braced is not None:
         if whole in forms:  # ${userHome}, which mcpd knows
             return "/" if braced == "pathSeparator" else whole
+        if braced == "/" and "${pathSeparator}" in forms:
+            return "/"
         if _NAME.fullmatch(braced):
             name = braced if "${VAR}" in forms else None
         elif braced.startswith("env:"):
