@@ -28,6 +28,10 @@ class App:
         self.config = config
         self.as_json = False
         self.may_start = False
+        self.hidden: set[str] = set()
+        """Passwords that were typed, which are shown nowhere."""
+        self.agrees_by_default = False
+        """Whether Enter means yes where a command asks whether to write what it has shown."""
         self.status_line = render.StatusLine(sys.stderr)
 
     def connect(self, *, start: bool | None = None) -> Control:

@@ -247,6 +247,11 @@ def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
     return Launchd(setup, runner, os.path.join(paths.state_dir(), "mcpd.log")), runner
 
 
+def manager(app: App) -> Manager:
+    """Return the service manager of this system."""
+    return _manager(app, None)[0]
+
+
 def _refuse_edited(files: list[File], *, force: bool) -> None:
     for file in files:
         state = file.state()

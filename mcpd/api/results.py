@@ -62,6 +62,15 @@ class Progress(TypedDict):
     message: NotRequired[str]
 
 
+class Step(TypedDict):
+    """One step of a start."""
+
+    step: str
+    """``start`` (launched or connected), ``handshake`` or ``list`` (its tools are listed)."""
+    ok: bool
+    ms: float
+
+
 class Reached(TypedDict):
     """One server after ``mcpd/start``, ``mcpd/stop`` or ``mcpd/restart``."""
 
@@ -72,6 +81,8 @@ class Reached(TypedDict):
     """Servers with the same launch parameters that still use its process."""
     step: NotRequired[str]
     """The last step that a stop needed: ``eof``, ``term`` or ``kill``."""
+    steps: NotRequired[list[Step]]
+    """Those of its last start, of a server that is ready."""
     error: NotRequired[Any]
     """Why it is not ready, if it was one of several: a JSON-RPC error."""
 

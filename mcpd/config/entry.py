@@ -11,7 +11,6 @@ import msgspec
 from mcpd.config import commandline, tables, workspace
 from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
-from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.config.problems import Problem
@@ -26,9 +25,8 @@ from mcpd.config.secrets import (
     show_arguments,
 )
 from mcpd.errors import ConfigError
+from mcpd.formats.document import Document, KeyPath
 from mcpd.redact import Redactor
-
-NAME_LENGTH_MAX = 200
 
 _COMMAND_LINE = (
     "a whole command line: its first word is taken as the program and the others as its "
@@ -167,17 +165,6 @@ def build(
         unset=None if resolving is None else resolving.unset,
         off_by=tables.off_by(content),
     )
-
-
-def name_fault(name: str) -> str | None:
-    """Return what is wrong with a server's name, or ``None`` if it is valid."""
-    if not 1 <= len(name) <= NAME_LENGTH_MAX:
-        return f"expected a name of 1 to {NAME_LENGTH_MAX} characters"
-    if any(char < " " or "\x7f" <= char <= "\x9f" for char in name):
-        return "expected a name without control characters"
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        return "expected a name of whole characters (it has half of a surrogate pair)"
-    return None
 
 
 def _line(document: Document | None, path: KeyPath) -> int | None:

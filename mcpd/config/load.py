@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from mcpd import paths
 from mcpd.config import tables
-from mcpd.config.entry import ServerEntry, build, name_fault
-from mcpd.config.files import jsonc, toml, trust
-from mcpd.config.files.document import Document, decode
+from mcpd.config.entry import ServerEntry, build
+from mcpd.config.files import trust
+from mcpd.config.files.candidates import SERVER_TABLES, SYSTEM_DIRECTORY, candidates
 from mcpd.config.findings import Findings, Table
+from mcpd.config.names import name_fault
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import Surroundings
 from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.errors import ConfigError
+from mcpd.formats import jsonc, toml
+from mcpd.formats.document import Document, decode
 
-SYSTEM_DIRECTORY = "/etc/mcpd"
-FILE_NAMES = ("mcp.json", "config.toml")
-"""In one directory the entries of the later one win."""
-
-_SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
-_TOP = (*_SERVER_TABLES, "daemon", "http")
-_ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
+_TOP = (*SERVER_TABLES, "daemon", "http")
+_ENDINGS: Mapping[str, Callable[[str], Document]] = {
+    ".json": jsonc.parse,
+    ".jsonc": jsonc.parse,
+    ".toml": toml.parse,
+}
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,20 +63,6 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     def errors(self) -> tuple[Problem, ...]:
         """The problems that are errors."""
         return tuple(problem for problem in self.problems if problem.severity == "error")
-
-
-def candidates(
-    explicit: str | None, env: Mapping[str, str], *, system: str = SYSTEM_DIRECTORY
-) -> tuple[str, ...]:
-    """Return the absolute paths of the configuration files, the least important first.
-
-    ``explicit`` is ``--config``. Without it and without ``MCPD_CONFIG``, these are the files of the
-    system and of the user.
-    """
-    if alone := explicit or env.get("MCPD_CONFIG"):
-        return (os.path.abspath(alone),)
-    directories = (system, paths.config_home(env))
-    return tuple(os.path.join(place, name) for place in directories for name in FILE_NAMES)
 
 
 def load(
@@ -165,7 +153,7 @@ class _Merge:
                 read.append(Table(top.get(key, {}), (key,), findings, None))
             else:
                 whole.error(key, "expected a table")
-        for spelling in [key for key in top if key in _SERVER_TABLES]:
+        for spelling in [key for key in top if key in SERVER_TABLES]:
             if isinstance(top[spelling], dict):
                 for name, content in top[spelling].items():
                     self._put(spelling, name, content, findings)

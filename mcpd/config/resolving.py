@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd.config import workspace
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
+from mcpd.formats.document import KeyPath
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mcpd.config import remote_table
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
@@ -33,6 +32,7 @@ from mcpd.config.values import (
     text,
     texts,
 )
+from mcpd.formats.document import KeyPath
 
 MILLISECONDS_FROM: Final = 1000
 """A ``timeout`` number above this is in milliseconds: some clients use seconds, others do not."""

@@ -310,6 +310,9 @@ class ControlHandlers:
                 one["goes_on_for"] = self._operator.others_of(server)
             elif is_held and (step := seen.step(server)) is not None:
                 one["step"] = step
+            steps = self._operator.steps(server)
+            if found["state"] == "ready" and steps is not None:
+                one["steps"] = steps.report()
             if failure is not None:
                 one["error"] = Raw(codes.error_object(failure))
             reached.append(one)

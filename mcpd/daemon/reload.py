@@ -9,8 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from mcpd import tasks
 from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
+from mcpd.config.files.candidates import candidates
 from mcpd.config.files.watch import FileWatch
-from mcpd.config.load import Loaded, candidates, load
+from mcpd.config.load import Loaded, load
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners

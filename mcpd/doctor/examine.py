@@ -10,11 +10,12 @@ import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, http, machine, servers, sign_ins
+from mcpd.doctor.check import catalog, clients, config, daemon, http, machine, servers, sign_ins
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.probe import place as places
+from mcpd.doctor.probe.clients import clients as probe_clients
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
@@ -76,6 +77,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the configuration": lambda: files(
                 chosen, around, is_daemons=theirs is not None, path=path_of_servers
             ),
+            "the files of clients": lambda: probe_clients(chosen, env),
             "the daemon's process": lambda: None if pid is None else places.daemon(pid),
         }
     )
@@ -89,6 +91,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         ledgers=probes.get("the ledgers"),
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
+        clients=probes.get("the files of clients"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -116,6 +119,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
     yield from sign_ins.check(facts.sign_ins)
+    yield from clients.check(facts.clients)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
 

@@ -180,6 +180,34 @@ class SignIns(msgspec.Struct, frozen=True, kw_only=True):
     """How to fix that."""
 
 
+class ClientEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry in a file of an MCP client."""
+
+    client: str
+    """As in ``mcpctl adopt CLIENT``."""
+
+    title: str
+    path: str
+    name: str
+    program: str | None
+    """The ``mcpctl`` that it runs; ``None`` if it runs a server itself."""
+
+    is_gone: bool = False
+    """Whether that program is not there."""
+
+    server: str | None = None
+    """The server of mcpd that it connects to, or is a copy of; ``None`` for all of them."""
+
+    is_missing: bool = False
+    """Whether mcpd does not have that server."""
+
+
+class Clients(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of clients that mcpd has to do with."""
+
+    entries: tuple[ClientEntry, ...] = ()
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -194,5 +222,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ledgers: tuple[Ledger, ...] | None
     tokens: Tokens | None = None
     sign_ins: SignIns | None = None
+    clients: Clients | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

@@ -70,7 +70,7 @@ FAILURES: Final = {
 _QUIET: Final = {
     "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-named",
     "session-closed",
-    "frame-rejected", "catalog-changed", "probing",
+    "frame-rejected", "catalog-changed", "probing", "introduced",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
 from mcpd.ids import SlotId
 from mcpd.schemas.suggest import nearest
+from mcpd.upstreams.steps import Steps
 from mcpd.upstreams.supervisor import Supervisor
 
 CONTROL_KEYS = (None, "control")
@@ -55,6 +56,11 @@ class ServerControl:
             and other.backend is not None
             and other.entry.launch == server.entry.launch
         ]
+
+    def steps(self, server: Server) -> Steps | None:
+        """Return the steps of the last start of a server's own process or connection."""
+        slots = map(self._supervisor.get, self._own_slots(server))
+        return next((slot.steps for slot in slots if slot is not None), None)
 
     def find(self, names: Iterable[str]) -> list[Server] | Failure:
         """Return servers by their names, or the failure for one that does not exist."""

@@ -12,7 +12,8 @@ import pytest
 
 from mcpd.config.entry import masked
 from mcpd.config.explain import report
-from mcpd.config.load import candidates, load
+from mcpd.config.files.candidates import candidates
+from mcpd.config.load import load
 
 if TYPE_CHECKING:
     from tests.unit.config.conftest import Place
