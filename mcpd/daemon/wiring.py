@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcpd import __version__, tasks
+from mcpd import __version__, daemon_process, paths, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
@@ -35,8 +35,10 @@ from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.manager_status import ManagerStatus
+from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon.upkeep.problems import problems
 from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
+from mcpd.daemon_start.place import Place
 from mcpd.listeners.control import ControlServer
 from mcpd.listeners.requests import ControlRequests
 from mcpd.logfiles.daemonlog import DaemonLog
@@ -283,6 +285,17 @@ class Daemon:
             lost=self.ending.request,
             refused=lambda refusal: self.notices.socket_refused(self.path, refusal),
         )
+        self.place_keeper = PlaceKeeper(
+            Place(
+                socket=self.path,
+                state_dir=self.state_dir,
+                config=self._config_file,
+                config_home=paths.config_home(),
+                pid=os.getpid(),
+                start_time=daemon_process.start_time(os.getpid()) or "",
+            ),
+            self.notices.place_trouble,
+        )
 
     def _build_control(self) -> None:
         """Build what answers control requests and tells the service manager."""
@@ -302,7 +315,7 @@ class Daemon:
         self.reloader.settle = self.http.apply
         self.handlers = ControlHandlers(
             socket=self.path,
-            config=options.config or os.environ.get("MCPD_CONFIG") or None,
+            config=self._config_file,
             registry=self.registry,
             mux=self.mux,
             supervisor=self.supervisor,
@@ -318,8 +331,14 @@ class Daemon:
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
             problems=lambda: problems(
-                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+                self.socket_keeper,
+                self.place_keeper,
+                self.ledger,
+                self.cache,
+                self.registry,
+                self.http,
             ),
+            others=self.place_keeper.others,
             http=lambda: self.http.addresses,
         )
         self.control_server = ControlServer(
@@ -352,6 +371,11 @@ class Daemon:
         facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())
         facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
+
+    @property
+    def _config_file(self) -> str | None:
+        """The only file that is read, where one was named."""
+        return self.start.options.config or os.environ.get("MCPD_CONFIG") or None
 
     # -- called back by parts that are built before what they need ---------------------------------
 
