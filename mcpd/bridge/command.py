@@ -72,7 +72,7 @@ def _search(
     from mcpd.daemon_start.reach import reach
 
     first = paths.socket_path(arguments.socket)
-    path, variables = (first, {})
+    path, variables = first, dict[str, str]()
     if can_start(failure):
         path, variables = locate(arguments.socket, arguments.config)
     found = reach(
