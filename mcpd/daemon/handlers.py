@@ -34,7 +34,7 @@ from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.observe.pipeline import Pipeline
 from mcpd.redact import MASK
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.supervisor import Supervisor
 
@@ -58,7 +58,7 @@ class ControlHandlers:
         mux: Mux,
         supervisor: Supervisor,
         reaper: Reaper,
-        login: LoginPath,
+        login: LoginShell,
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,

@@ -148,6 +148,7 @@ async def _allow_servers(daemon: Daemon) -> None:
         daemon.notices.swept(report, redactor.excerpt(left, LEFT_LENGTH))
     daemon.supervisor.allow_starts()
     daemon.applier.start_eager()
+    daemon.reloader.ask_for_variables(daemon.loaded)
 
 
 def _take_signals(daemon: Daemon) -> None:
