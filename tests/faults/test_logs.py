@@ -222,7 +222,7 @@ def test_a_log_that_nobody_reads_stops_nobody(box: Box):
             later.extend(drain(reading))
             return b"lines are missing here]" in later
 
-        wait_until(says_so, what=lambda: later.decode())
+        wait_until(says_so, what=later.decode)
     finally:
         os.close(reading)
 
