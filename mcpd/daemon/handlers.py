@@ -28,7 +28,7 @@ from mcpd.daemon.servers.control import Reached, ServerControl
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
-from mcpd.listeners.workspace import workspace_of
+from mcpd.projects.workspace import workspace_of
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.observe.pipeline import Pipeline

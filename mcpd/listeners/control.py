@@ -15,7 +15,7 @@ from mcpd.core.interface.commands import Control
 from mcpd.core.interface.events import Attach, ControlDone
 from mcpd.ids import SessionId
 from mcpd.listeners.requests import Answer, ControlRequests, ForMux, Json, Request, read
-from mcpd.listeners.workspace import workspace_of
+from mcpd.projects.workspace import workspace_of
 
 ATTACH: Final = "mcpd/attach"
 """Makes the connection a session on a server, so only a transport with connections has it."""

@@ -1,0 +1,1 @@
+"""Project files of a workspace, and what a person has trusted."""
