@@ -15,15 +15,15 @@ from mcpd.config.files.document import Document, decode
 from mcpd.config.findings import Findings, Table
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import Surroundings
-from mcpd.config.schema import DaemonConfig, HttpConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig, TrustConfig
 from mcpd.errors import ConfigError
 
 SYSTEM_DIRECTORY = "/etc/mcpd"
 FILE_NAMES = ("mcp.json", "config.toml")
 """In one directory the entries of the later one win."""
 
-_SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
-_TOP = (*_SERVER_TABLES, "daemon", "http")
+SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
+_TOP = (*SERVER_TABLES, "daemon", "http", "trust")
 _ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
 
 
@@ -47,6 +47,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonConfig = DaemonConfig()
     http: HttpConfig = HttpConfig()
+    trust: TrustConfig = TrustConfig()
     entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
@@ -101,7 +102,7 @@ class _Merge:
         self._around = around
         self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
-        self._tables: dict[str, list[Table]] = {"daemon": [], "http": []}
+        self._tables: dict[str, list[Table]] = {"daemon": [], "http": [], "trust": []}
         self._findings: list[Findings] = []
         self._found: list[str] = []
         self._replaced: list[Replaced] = []
@@ -129,9 +130,10 @@ class _Merge:
 
     def result(self) -> Loaded:
         return Loaded(
-            # the findings of these two are among the problems below
+            # the findings of these three are among the problems below
             daemon=tables.daemon(self._tables["daemon"]),
             http=tables.http(self._tables["http"]),
+            trust=tables.trust(self._tables["trust"]),
             entries=self._entries,
             problems=self._problems(),
             files=tuple(self._files),
@@ -165,7 +167,7 @@ class _Merge:
                 read.append(Table(top.get(key, {}), (key,), findings, None))
             else:
                 whole.error(key, "expected a table")
-        for spelling in [key for key in top if key in _SERVER_TABLES]:
+        for spelling in [key for key in top if key in SERVER_TABLES]:
             if isinstance(top[spelling], dict):
                 for name, content in top[spelling].items():
                     self._put(spelling, name, content, findings)
