@@ -178,11 +178,14 @@ class Initialize:
 def _of_waiting(workspace: str, waiting: list[Entry]) -> str:
     """Say to a model which servers it lacks, and what its user can do about it."""
     names = ", ".join(sorted(entry.shown_name for entry in waiting))
-    return (
+    said = (
         f"mcpd: the project in {workspace} has MCP servers that a person has not trusted yet, so "
-        f"they do not run: {names}. Your user can look at them and trust them in a terminal of "
-        f"their own: mcpctl trust {workspace}"
+        f"they do not run: {names}."
     )
+    why = waiting[0].unavailable
+    if why is None or why.hint is None:
+        return said
+    return f"{said} Your user can look at them, and trust them, in a terminal: {why.hint}"
 
 
 def aggregate_info(state: MuxState) -> bytes:
