@@ -38,6 +38,8 @@ COMMANDS = {
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
+    "trust": "mcpctl.commands.trust",
+    "untrust": "mcpctl.commands.trust",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",
