@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
+import termios
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -181,9 +183,11 @@ def _agreed(app: App, seen: Look, names: list[str]) -> bool:
     what = "it" if len(names) == 1 else f"these {len(names)}"
     try:
         with open("/dev/tty", "r+b", buffering=0) as terminal:
+            sys.stdout.flush()
+            termios.tcflush(terminal, termios.TCIFLUSH)  # typed before anything was shown
             terminal.write(f"Trust {what}? Type yes or no: ".encode())
             answer = terminal.readline().strip().lower()
-    except OSError:
+    except (OSError, termios.error):
         typed = _typed(app, seen, "--hash", seen.project.hash)
         raise click.UsageError(
             f"there is no terminal to answer in; if you have looked at it: {typed}"

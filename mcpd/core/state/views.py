@@ -8,7 +8,7 @@ from mcpd.core.interface.entries import Entry
 
 
 class Views:
-    """The entries as they are for each workspace. Made anew when they change."""
+    """The entries as they are for each workspace. Never changed: other entries make another one."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._users: dict[str, Entry] = {}

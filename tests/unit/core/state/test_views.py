@@ -5,6 +5,8 @@ from __future__ import annotations
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.state.views import Views
+from mcpd.principal import EVERYTHING
+from tests.unit.core.mux.world import World
 
 WAITS = Failure("denied", "it waits")
 VIEWS = Views(
@@ -49,3 +51,14 @@ def test_a_workspace_without_a_server_of_its_own_has_no_view_of_its_own():
     assert VIEWS.key("/a") == "/a"
     assert VIEWS.key("/b") is None
     assert VIEWS.key(None) is None
+
+
+def test_over_http_there_are_no_projects():
+    world = World()
+    world.run("!! server git", "!! server own@/a")
+    assert world.mux.refusal("git", EVERYTHING) is None
+    for name in ("own", "own@/a"):
+        refusal = world.mux.refusal(name, EVERYTHING)
+        assert refusal is not None
+        assert refusal.kind == "server_not_found"
+        assert world.mux.tool_schema(name, "echo", EVERYTHING) is None
