@@ -51,6 +51,8 @@ COMMANDS = {
     "enable": "mcpctl.commands.entries",
     "disable": "mcpctl.commands.entries",
     "edit": "mcpctl.commands.edit",
+    "trust": "mcpctl.commands.trust",
+    "untrust": "mcpctl.commands.trust",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",

@@ -156,6 +156,8 @@ class Entry(TypedDict):
     config: dict[str, Any] | None
     """Effective values, secrets masked; ``None`` for an entry without valid ones."""
     error: str | None
+    project: NotRequired[str]
+    """The workspace of whose project it is: then ``name`` is ``NAME@DIRECTORY``."""
 
 
 class Entries(TypedDict):
@@ -167,6 +169,39 @@ class Entries(TypedDict):
     """Which ``PATH`` servers get, and from where. Missing from a daemon of an earlier version."""
     servers: list[Entry]
     errors: list[str]
+
+
+class ProjectEntry(TypedDict):
+    """A server that a project offers."""
+
+    name: str
+    state: Literal["trusted", "untrusted", "changed", "never"]
+    file: str
+    hash: str
+
+
+class Project(TypedDict):
+    """What the files of a workspace offer."""
+
+    dir: str
+    hash: str
+    """Of all entries together."""
+    entries: list[ProjectEntry]
+    problems: list[str]
+
+
+class Projects(TypedDict):
+    """The result of ``mcpd/projects``."""
+
+    projects: list[Project]
+
+
+class Trusted(TypedDict):
+    """The result of ``mcpd/trust``."""
+
+    dir: str
+    trusted: list[str]
+    """The servers that are trusted now, of those that were named."""
 
 
 class LogLine(TypedDict):

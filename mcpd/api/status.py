@@ -14,6 +14,7 @@ State = Literal[
     "stopping",
     "disabled",
     "misconfigured",
+    "untrusted",
 ]
 
 
@@ -126,6 +127,9 @@ class ServerStatus(TypedDict):
     """One configured or ad-hoc server."""
 
     name: str
+    """Of a project's server: ``NAME@DIRECTORY``."""
+    project: NotRequired[str]
+    """The workspace whose sessions alone know it."""
     state: State
     held: bool
     """Stopped by a person, until ``start``, ``restart`` or a change of its entry."""

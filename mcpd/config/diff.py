@@ -33,6 +33,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     http: bool = False
     """Whether the ``[http]`` table differs."""
 
+    trust: bool = False
+    """Whether the ``[trust]`` table differs."""
+
 
 def diff(old: Loaded, new: Loaded) -> Change:
     """Compare the active configuration with a new one.
@@ -57,6 +60,7 @@ def diff(old: Loaded, new: Loaded) -> Change:
         reordered=staying != [name for name in new.entries if name in old.entries],
         daemon=old.daemon != new.daemon,
         http=old.http != new.http,
+        trust=old.trust != new.trust,
         **{key: tuple(names) for key, names in lists.items()},
     )
 

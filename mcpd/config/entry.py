@@ -300,7 +300,7 @@ class _Command(Resolving):
         path = joined(pieces)
         if not self.is_whole or path.startswith(("/", workspace.FOLDER)):
             return pieces
-        if self._around.is_ad_hoc:
+        if self._around.is_ad_hoc or self._around.workspace is not None:
             return (Piece(os.path.join(self._around.cwd, "")), *pieces)
         self.fault(("cwd",), 'expected a directory that begins with "/" or "~/"')
         return pieces

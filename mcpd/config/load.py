@@ -16,12 +16,12 @@ from mcpd.config.findings import Findings, Table
 from mcpd.config.names import name_fault
 from mcpd.config.problems import Problem
 from mcpd.config.resolving import NO_LOGIN, Login, Surroundings
-from mcpd.config.schema import DaemonConfig, HttpConfig
+from mcpd.config.schema import DaemonConfig, HttpConfig, TrustConfig
 from mcpd.errors import ConfigError
 from mcpd.formats import jsonc, toml
 from mcpd.formats.document import Document, KeyPath, decode
 
-_TOP = (*SERVER_TABLES, "daemon", "http")
+_TOP = (*SERVER_TABLES, "daemon", "http", "trust")
 _ENDINGS: Mapping[str, Callable[[str], Document]] = {
     ".json": jsonc.parse,
     ".jsonc": jsonc.parse,
@@ -49,6 +49,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     daemon: DaemonConfig = DaemonConfig()
     http: HttpConfig = HttpConfig()
+    trust: TrustConfig = TrustConfig()
     entries: dict[str, ServerEntry] = {}
     problems: tuple[Problem, ...] = ()
     files: tuple[str, ...] = ()
@@ -96,7 +97,7 @@ class _Merge:
         """Path, name and content of each entry, which are built once all settings are known."""
         self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
-        self._tables: dict[str, list[Table]] = {"daemon": [], "http": []}
+        self._tables: dict[str, list[Table]] = {"daemon": [], "http": [], "trust": []}
         self._findings: list[Findings] = []
         self._found: list[str] = []
         self._replaced: list[Replaced] = []
@@ -123,12 +124,13 @@ class _Merge:
         self._take(document, findings)
 
     def result(self) -> Loaded:
-        # the findings of these two are among the problems below
+        # the findings of these three are among the problems below
         daemon = tables.daemon(self._tables["daemon"])
         self._build(self._around(daemon))
         return Loaded(
             daemon=daemon,
             http=tables.http(self._tables["http"]),
+            trust=tables.trust(self._tables["trust"]),
             entries=self._entries,
             problems=self._problems(),
             files=tuple(self._files),

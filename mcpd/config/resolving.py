@@ -43,6 +43,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     literal: bool = False
     """Whether texts are used as they are, because a shell has expanded them already."""
 
+    workspace: str | None = None
+    """The workspace, where the entry is of its project and so of no other."""
+
     is_ad_hoc: bool = False
     """Whether the entry comes from a client; its ``cwd`` is then relative to the client's."""
 
@@ -86,13 +89,17 @@ class Resolving:
         if self._around.literal:
             return (Piece(template),) if template else ()
         try:
-            return resolve(template, self._around.env)
+            pieces = resolve(template, self._around.env)
         except Unresolved as wrong:
             hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
             if self.is_whole:  # the first error is the one that is reported
                 self.unset = wrong.variable
             self.fault(key, f"{wrong}{hint}")
             return None
+        root = self._around.workspace
+        if root is None:
+            return pieces
+        return tuple(Piece(workspace.placed(each.text, root), each.variable) for each in pieces)
 
     def file(self, key: KeyPath, template: str) -> str | None:
         """Return the absolute path of a file that an entry names, ``None`` for none.

@@ -180,6 +180,9 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     shell_env: bool = True
     """Whether variables that the daemon lacks are looked up in the user's login shell."""
 
+    projects: bool = True
+    """Whether sessions in a project have the servers that its own files name."""
+
     ignore_env: tuple[str, ...] = ()
     """Additional variables that do not distinguish ad-hoc servers."""
 
@@ -196,6 +199,16 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     def outbox_bytes(self) -> int:
         """The limit of one outbox in bytes."""
         return self.max_outbox_bytes or 2 * self.max_message_bytes
+
+
+class TrustConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The ``[trust]`` table."""
+
+    trusted_projects: tuple[str, ...] = ()
+    """Directories whose projects are trusted without a question, whatever their files say.
+
+    Each has all that is below it; ``*`` stands for any text within one part of the path.
+    """
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,10 +11,18 @@ from mcpd.config import remote_table
 from mcpd.config.findings import Findings, Table
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
-from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.schema import (
+    DaemonConfig,
+    HttpConfig,
+    RestartConfig,
+    ServerConfig,
+    ToolsConfig,
+    TrustConfig,
+)
 from mcpd.config.values import (
     Reader,
     count,
+    directories,
     environment,
     extensions,
     filled,
@@ -88,11 +96,13 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "drain_timeout": seconds,
     "watch": flag,
     "shell_env": flag,
+    "projects": flag,
     "ignore_env": texts,
     "log_max_bytes": size_from(1024),
     "log_backups": count,
     "logs_max_bytes": size,
 }
+TRUST: Final[Mapping[str, Reader]] = {"trusted_projects": directories}
 HTTP: Final[Mapping[str, Reader]] = {
     "listen": listen,
     "auth": one_of("token", "none"),
@@ -190,6 +200,15 @@ def daemon(tables: list[Table]) -> DaemonConfig:
         found |= table.read_all(DAEMON)
         table.warn_of_unknown(DAEMON)
     return DaemonConfig(**_known(found))
+
+
+def trust(tables: list[Table]) -> TrustConfig:
+    """Read the ``trust`` tables and merge them key by key; later values win."""
+    found: dict[str, object] = {}
+    for table in tables:
+        found |= table.read_all(TRUST)
+        table.warn_of_unknown(TRUST)
+    return TrustConfig(**_known(found))
 
 
 def http(tables: list[Table]) -> HttpConfig:

@@ -18,6 +18,7 @@ from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
@@ -62,6 +63,8 @@ class Reloader:
         """Asks the login shell for the variables that entries await."""
         self.settle: Callable[[], Awaitable[list[str]]] = _nothing
         """Applies what takes time, and returns what is wrong with it."""
+        self.look_at_projects: Callable[[], None] = lambda: None
+        """Reads the files of workspaces again."""
 
     def read(self) -> Loaded:
         """Read the files. Blocks; never raises for what they hold."""
@@ -81,6 +84,7 @@ class Reloader:
             if is_change(change):
                 self._applied(change)
             self.ask_for_variables(new)
+            self.look_at_projects()
             errors += await self.settle()
             self.watch()
             return {
@@ -150,6 +154,7 @@ def is_change(change: Change) -> bool:
         or change.reordered
         or change.daemon
         or change.http
+        or change.trust
         or change.broken
     )
 
@@ -170,6 +175,7 @@ class ConfigApplier:
         control: ServerControl,
         memory_watch: MemoryWatch,
         listeners: Listeners,
+        projects: Projects,
     ) -> None:
         """``log_level`` is that of the command line, which counts more than the configuration."""
         self._log_level = log_level
@@ -182,12 +188,15 @@ class ConfigApplier:
         self._control = control
         self._memory_watch = memory_watch
         self._listeners = listeners
+        self._projects = projects
 
     def apply(self, change: Change) -> None:
         """Apply a change of the configuration."""
         for name in (*change.changed, *change.removed):
             self._control.release(name)
         self.apply_entries()
+        if change.trust or change.daemon:
+            self._projects.configured()
         self.apply_log_limits()
         self.forget_logs()
         at_once = starts_at_once(self._registry.daemon.max_concurrent_starts)

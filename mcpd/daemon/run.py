@@ -185,6 +185,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     await daemon.place_keeper.close()
     daemon.reloader.close()
     daemon.ad_hoc.close()
+    daemon.projects.close()
     daemon.memory_watch.close()
     stopped = await daemon.drain.run(timeout)
     daemon.control_server.close()

@@ -148,6 +148,8 @@ class Snapshot:
             "last_error_at": error.at,
             "last_error_kind": error.kind,
         }
+        if server.entry.workspace is not None:
+            status["project"] = server.entry.workspace
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s
             status["url"] = _public_url(server)
@@ -199,6 +201,8 @@ class Snapshot:
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
         if not server.configured.enabled:
             return "disabled"
+        if server.entry.is_untrusted:
+            return "untrusted"
         if server.backend is None:
             return "misconfigured"
         states = {_state_of(slot) for slot in slots}

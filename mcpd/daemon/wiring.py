@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcpd import __version__, daemon_process, paths, tasks
+from mcpd.api.requests import AttachParams
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.resolving import NO_LOGIN, Login
@@ -20,6 +21,7 @@ from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
+from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
@@ -33,6 +35,7 @@ from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.unresolved import UnresolvedHost, UnresolvedSpec
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
@@ -41,6 +44,7 @@ from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon.upkeep.problems import problems
 from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
 from mcpd.daemon_start.place import Place
+from mcpd.ids import SessionId
 from mcpd.listeners.control import ControlServer
 from mcpd.listeners.requests import ControlRequests
 from mcpd.logfiles.daemonlog import DaemonLog
@@ -161,9 +165,10 @@ class Daemon:
         )
         self.lines.on_growth = self.log_quota.grew
         self.pipeline.mask = self.registry.mask
+        self.since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
         self.reloader = Reloader(
             start.options.config,
-            datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
+            self.since,
             registry=self.registry,
             applied=self._apply,
             login=self._login_variables,
@@ -254,6 +259,15 @@ class Daemon:
             self.registry, self.mux, self.supervisor, dispatch, self.unresolved.wait
         )
         self.ad_hoc = AdHoc(self.registry, self.mux, self._apply_entries)
+        self.projects = Projects(
+            self.registry,
+            self.state_dir,
+            self.since,
+            changed=self._apply_entries,
+            log=self.log,
+            journal=self.journal,
+        )
+        self.clients = ClientProcesses(self.mux)
         self.memory_watch = MemoryWatch(
             self.registry.memory_max,
             supervisor=self.supervisor,
@@ -274,6 +288,8 @@ class Daemon:
             sessions=self.sessions,
             dispatch=self.dispatcher.dispatch,
             settings=self._settings,
+            connected=self.clients.connected,
+            closed=self._closed,
             refused=self.notices.connection_refused,
             broken=self.notices.connection_broken,
         )
@@ -324,8 +340,10 @@ class Daemon:
             control=self.control,
             memory_watch=self.memory_watch,
             listeners=self.listeners,
+            projects=self.projects,
         )
         self.reloader.settle = self.http.apply
+        self.reloader.look_at_projects = self.projects.look
         self.handlers = ControlHandlers(
             socket=self.path,
             config=self._config_file,
@@ -337,6 +355,8 @@ class Daemon:
             operator=self.control,
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
+            projects=self.projects,
+            clients=self.clients,
             logins=self._logins,
             auth=self._auth,
             log=self.pipeline,
@@ -357,6 +377,7 @@ class Daemon:
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),
             server_of_command=self.ad_hoc.bring,
+            attaching=self._attaching,
             dispatch=self.dispatcher.dispatch,
             notify=self.sessions.notify,
         )
@@ -419,6 +440,14 @@ class Daemon:
 
     def _apply_entries(self) -> None:
         self.applier.apply_entries()
+
+    def _attaching(self, session: SessionId, params: AttachParams, workspace: str | None) -> None:
+        self.clients.attached(session, params)
+        self.projects.enter(session, workspace, is_session=True)
+
+    def _closed(self, session: SessionId) -> None:
+        self.clients.closed(session)
+        self.projects.leave(session)
 
     @cached_property
     def signins(self) -> SignIns:

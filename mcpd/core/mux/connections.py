@@ -115,12 +115,18 @@ class Connections:
             why = "this connection is a session already: attach comes first, and once"
             request.refuse(Failure("invalid_message", why))
             return
+        name = None
         if event.server is not None:
-            entry = self._state.entry(event.server)
+            found = self._state.views.named(event.server, event.workspace)
+            if found is None:
+                request.refuse(self._state.not_found(event.server, workspace=event.workspace))
+                return
+            name = found.name
+            entry = self._state.entry(name)
             if isinstance(entry, Failure) and entry.kind != "server_stopped":
                 request.refuse(entry)
                 return
-        session.server = event.server
+        session.server = name
         session.client, session.client_pid = event.client, event.client_pid
         session.workspace = event.workspace
         session.roots = event.roots
@@ -128,10 +134,10 @@ class Connections:
             session.principal = session.principal.without(Right.CONTROL)
         session.wants_farewell = event.wants_farewell
         self._state.open_session(session)
-        entry_now = self._state.entries.get(event.server or "")
+        entry_now = self._state.entries.get(name or "")
         if entry_now is not None and entry_now.unavailable is None:
             self._slots.upstream_for(session, entry_now)
-        server = b"null" if event.server is None else envelope.quote(event.server)
+        server = b"null" if name is None else envelope.quote(name)
         request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
 
     def _join(self, session: Session, event: events.Join) -> None:

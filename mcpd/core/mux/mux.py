@@ -247,7 +247,7 @@ class Mux:
 
     def refusal(self, server: str, scope: Scope) -> Failure | None:
         """Return why an endpoint is none for a principal, or ``None`` where it is one."""
-        if server in self._state.entries and scope.has(server):
+        if self._state.views.named(server, None) is not None and scope.has(server):
             return None
         return self._state.not_found(server, scope)
 
@@ -259,7 +259,7 @@ class Mux:
             if route is None or not scope.has(route[0]):
                 return None
             server, tool = route
-        entry, item = state.entries.get(server), state.catalog_of(server).tool(tool)
+        entry, item = state.views.named(server, None), state.catalog_of(server).tool(tool)
         if entry is None or item is None:
             return None
         shown = entry.filter.narrowed(scope.tools, read_only=scope.read_only)
@@ -278,6 +278,16 @@ class Mux:
         """Tell whether a connection has requests that have no answer yet."""
         found = self._state.sessions.get(session)
         return found is not None and bool(found.requests)
+
+    def workspace_of(self, session: SessionId) -> str | None:
+        """Return the workspace that a connection is from, as far as it is known."""
+        found = self._state.sessions.get(session)
+        return None if found is None else found.workspace
+
+    def named(self, name: str, session: SessionId) -> str:
+        """Return the name of the server that a connection means; the same if there is none."""
+        found = self._state.views.named(name, self.workspace_of(session))
+        return name if found is None else found.name
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients have no answer from their servers yet."""

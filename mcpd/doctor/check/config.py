@@ -99,7 +99,8 @@ def _stale(files: Files, listed: Mapping[str, Any], *, is_watching: bool) -> Ite
     """Compare the files with what the daemon has read; secrets are masked on both sides."""
     if files.loaded.broken:
         return  # the daemon keeps what it has; the errors say so
-    has = {one["name"]: one for one in listed["servers"] if one.get("file")}
+    configured = [one for one in listed["servers"] if one.get("file") and "project" not in one]
+    has = {one["name"]: one for one in configured}
     now = files.loaded.entries
     changed = [
         name

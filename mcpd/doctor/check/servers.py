@@ -15,8 +15,8 @@ from mcpd.doctor.finding import Finding, error, fine, note, warning
 Server = Mapping[str, Any]
 
 SILENT_FROM_S = 30
-UNUSABLE = ("disabled", "misconfigured")
-"""States in which a server can be started only after a change of its entry."""
+UNUSABLE = ("disabled", "misconfigured", "untrusted")
+"""States in which a server can be started only after a change of its entry, or a person's word."""
 
 MANY_RESTARTS = 3
 """Unplanned restarts from which a server is reported."""
@@ -44,6 +44,21 @@ def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
         if not found and server["state"] == "ready":
             yield fine("server", "ready", name)
         yield from _notes(server)
+    yield from _projects(talk.status["servers"])
+
+
+def _projects(servers: Sequence[Server]) -> Iterator[Finding]:
+    """Yield what waits in projects until a person trusts it."""
+    waiting: dict[str, list[str]] = {}
+    for server in servers:
+        if server["state"] == "untrusted":
+            directory = server["project"]
+            local = server["name"].removesuffix(f"@{directory}")
+            waiting.setdefault(directory, []).append(local)
+    for directory, names in waiting.items():
+        what = f"servers of the project in {directory} wait until you trust them"
+        remedy = f"mcpctl trust {shlex.quote(directory)}"
+        yield note("project_untrusted", f"{what}: {', '.join(names)}", remedy)
 
 
 def _state(

@@ -73,6 +73,16 @@ def test_the_daemons_tables_are_merged_by_key(place: Place) -> None:
     assert (daemon.list_wait, daemon.watch) == (2.0, False)
 
 
+def test_the_tables_of_trust_are_merged_by_key(place: Place) -> None:
+    place.write("config.toml", '[trust]\ntrusted_projects = ["/a"]\n', of="system")
+    place.write("mcp.json", {"trust": {"unknown": 1}})
+    loaded = place.load()
+    assert loaded.trust.trusted_projects == ("/a",)
+    assert [problem.key for problem in loaded.problems] == ["trust.unknown"]
+    place.write("config.toml", "[trust]\ntrusted_projects = []\n")
+    assert place.load().trust.trusted_projects == ()
+
+
 @pytest.mark.parametrize(
     ("file", "text"),
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.listeners.workspace import MOST_PARENTS, ROOT_CHARACTERS, WORKSPACE_MARKS, workspace_of
+from mcpd.projects.workspace import MOST_PARENTS, ROOT_CHARACTERS, WORKSPACE_MARKS, workspace_of
 
 
 def test_the_first_root_is_the_workspace(tmp_path: Path) -> None:
