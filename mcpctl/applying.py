@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from mcpd.errors import DaemonUnavailable
+from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -33,6 +33,9 @@ def reload(app: App) -> Applied:
     except DaemonUnavailable as error:
         if error.details.get("why") not in ABSENT:
             app.note(f"{error.message}; it has not read the change yet")
+        return Applied(None)
+    except RequestFailed as error:
+        app.note(f"the daemon has not read the change: {error.message}")
         return Applied(None)
     return Applied(result["errors"])
 

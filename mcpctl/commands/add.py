@@ -202,6 +202,8 @@ class Line:
     def __init__(self, words: Sequence[str], given: Mapping[str, Any]) -> None:
         self._words = list(words)
         self._given = given
+        self._used: set[str] = set()
+        """Variables of --env that stand elsewhere in the entry."""
 
     def typed(self) -> dict[str, dict[str, Any]]:
         """Return the server whose command or URL was typed."""
@@ -253,7 +255,14 @@ class Line:
             raise click.UsageError(
                 f"Write -- before the arguments: add --preset {name} [NAME] -- …"
             )
-        values = _needed(app, name, preset, more, self._variables())
+        variables = self._variables()
+        token = {}
+        if preset.bearer is not None and self._given["bearer"]:
+            token = {preset.bearer: self._given["bearer"]}
+        elif preset.bearer in variables:
+            token = {preset.bearer: variables[preset.bearer]}
+        values = token | _needed(app, name, preset, more, variables | token)
+        self._used = set(token)
         entry = preset.entry(values)
         further = more[len(preset.places) :]
         if further and preset.url is not None:
@@ -298,7 +307,8 @@ class Line:
         """Return an entry with what the options say."""
         given = self._given
         is_remote = "url" in entry
-        if env := self._variables():
+        env = {key: text for key, text in self._variables().items() if key not in self._used}
+        if env:
             if is_remote:
                 raise click.UsageError("--env is for a command; a URL has --header and --bearer.")
             entry["env"] = {**entry.get("env", {}), **env}
@@ -378,8 +388,6 @@ def _needed(
     for need in PATHS:
         if need in values:
             values[need] = _absolute(values[need])
-    if preset.bearer is not None and preset.bearer in variables:
-        values[preset.bearer] = variables[preset.bearer]
     return values
 
 

@@ -236,15 +236,19 @@ def faults(name: str, entry: Mapping[str, Any], env: Mapping[str, str]) -> list[
     return sorted(found.problems, key=lambda each: each.severity != "error")
 
 
-def variables(value: Any) -> list[str]:
+def variables(entry: Any) -> list[str]:
     """Return the variables in the texts of an entry that have no default there."""
+    return list(dict.fromkeys(_variables_in(entry)))
+
+
+def _variables_in(value: Any) -> list[str]:
     match value:
         case str():
             return _variables(value)
         case list() | tuple():
-            return [name for each in value for name in variables(each)]
+            return [name for each in value for name in _variables_in(each)]
         case dict():
-            return [name for each in value.values() for name in variables(each)]
+            return [name for each in value.values() for name in _variables_in(each)]
     return []
 
 

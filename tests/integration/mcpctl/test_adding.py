@@ -91,10 +91,13 @@ def test_a_preset_takes_what_it_needs_from_the_command_line(home: Box) -> None:
         ["--preset", "filesystem", "docs", "--", "/srv/docs", "/srv/more"],
         ["--preset", "slack", "--env", "SLACK_MCP_XOXP_TOKEN"],
         ["--preset", "github", "--env", "GITHUB_PERSONAL_ACCESS_TOKEN=x", "--disabled"],
+        ["--preset", "github", "hub", "--bearer", "${HUB}"],
     ):
         done = home.ctl("add", *args)
-        assert (done.returncode == exits.DONE) == ("github" not in args), done.stderr
+        assert done.returncode == exits.DONE, done.stderr
     found = entries(home)
+    assert found["github"]["headers"] == {"Authorization": "Bearer x"}
+    assert found["github"]["enabled"] is False
     assert found["docs"]["args"][2:] == ["/srv/docs", "/srv/more"]
     assert found["slack"]["env"] == {"SLACK_MCP_XOXP_TOKEN": "${SLACK_MCP_XOXP_TOKEN}"}
 
