@@ -99,12 +99,12 @@ class _Steps:
             return
         self._app.note("mcpd has no servers yet; known ones, and by hand:")
         self._app.note("mcpctl presets", "mcpctl add NAME -- COMMAND")
-        while (
-            questions.can_ask(self._app)
-            and not self._is_yes
-            and questions.confirmed("Add a known server now?", default=False)
-        ):
+        if self._is_yes or not questions.can_ask(self._app):
+            return
+        question = "Add a known server now?"
+        while questions.confirmed(question, default=False):
             self._add(questions.answer("Which one? (time, fetch, git, github, …)"))
+            question = "Add another one?"
 
     def adopt(self, wanted: bool | None) -> None:
         """Have the clients use mcpd."""

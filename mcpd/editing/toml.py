@@ -108,6 +108,8 @@ class _Editor:
             return self._text[self._document.values[path] : self._document.ends[path]]
         if not path:
             return self._text
+        if not self._of(path):
+            raise ConfigError(f"{path[-1]} stands in several places of one line")
         parts: list[str] = []
         for run in self._runs(path):
             if parts:
@@ -229,8 +231,11 @@ class _Editor:
             name = ".".join(map(str, holder)) or "the file"
             line, column = self._document.place_of_value(holder)
             raise ConfigError(f"{name} cannot have a member {rest[0]}", line=line, column=column)
-        if holder in self._document.ends:
-            return self._added_inline(holder, rest, value)
+        inline = next(
+            (path[:n] for n in range(len(holder), -1, -1) if path[:n] in self._document.ends), None
+        )
+        if inline is not None:
+            return self._added_inline(inline, path[len(inline) :], len(holder) - len(inline), value)
         is_table = isinstance(value, dict) and bool(value)
         if len(rest) > 1 and not is_table and not self._is_inline(holder):
             return self._added(path[:-1], {rest[-1]: value})
@@ -240,8 +245,9 @@ class _Editor:
             return [self._section(holder, self._newline.join(lines))]
         return [self._line(holder, rest, value)]
 
-    def _added_inline(self, holder: KeyPath, rest: KeyPath, value: Any) -> list[Splice]:
-        for part in reversed(rest[1:]):
+    def _added_inline(self, holder: KeyPath, rest: KeyPath, named: int, value: Any) -> list[Splice]:
+        """Add a member in brackets, behind as many names as there are already (`a.b = 1`)."""
+        for part in reversed(rest[named + 1 :]):
             value = {part: value}
         group = self._group(holder)
         if isinstance(rest[0], int):
@@ -253,7 +259,7 @@ class _Editor:
                 closing=None,
             )
         space = "" if group.members or self._text[group.close - 1] != "{" else " "
-        member = f"{_key(rest[:1])} = {_text(value)}"
+        member = f"{_key(rest[: named + 1])} = {_text(value)}"
         return group.added(f"{space}{member}{space}", line=" ", gap=" ", closing=None)
 
     def _is_inline(self, holder: KeyPath) -> bool:
@@ -319,7 +325,7 @@ class _Editor:
             is_header = text.lstrip().startswith("[")
             if is_header and _CUT not in text and holder not in document.ends:
                 return [self._section(holder, text)]
-        elif path not in document.ends and table is not None:
+        elif path not in document.ends and table is not None and self._of(path):
             return self._put_parts(path, text.split(_CUT))
         found = table if value is None else value
         if found is None:

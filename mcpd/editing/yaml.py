@@ -15,6 +15,7 @@ from mcpd.editing.group import (
     begins_line,
     indentation,
     line_after,
+    line_before,
     lines_before,
     newline,
 )
@@ -27,6 +28,8 @@ from mcpd.formats.yaml import YamlDocument
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*")
 _INDENT = re.compile(r"\n([ ]*)(?=[^ #\r\n])")
 """The indentation of a line that is not the first one, nor a comment."""
+
+_FIRST_DASH = re.compile(r"(?:[&!]\S*[ \t]*)*(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ ]*-")
 
 _NOT_TEXT = frozenset(
     ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf")
@@ -115,21 +118,27 @@ class _Editor:
         members = self._members(path)
         if isinstance(get(self._data, path), dict):
             return members
-        column = self._column(self._text.index("-", self._document.values[path]))
+        sign = _FIRST_DASH.match(self._text, self._document.values[path])
+        if sign is None:
+            raise ConfigError(f"{path[-1]} is written in a way that is not edited")
+        column = self._column(sign.end() - 1)
         dash = re.compile(rf"^[ ]{{{column}}}(-)(?=\s|$)", re.MULTILINE)
         items: list[tuple[int, int]] = []
         for start, end in members:
             after = items[-1][1] if items else self._text.rfind("\n", 0, start) + 1
             found = dash.search(self._text, after, max(start, after + column + 1))
-            first = found.start(1) if found else self._text.index("-", self._document.values[path])
+            first = found.start(1) if found else sign.end() - 1
             items.append((first, end))
         return items
 
     def _group(self, path: KeyPath) -> Group:
         start = self._document.values[path]
         bracket = "{" if isinstance(get(self._data, path), dict) else "["
-        start = self._text.index(bracket, start)  # behind an anchor
-        return Group(self._text, start, self._document.ends[path] - 1, self._members(path), HASHES)
+        end = self._document.ends[path]
+        start = self._text.find(bracket, start, end)  # behind an anchor
+        if start < 0:  # `[a: 1]`, of which the table has no brackets
+            raise ConfigError(f"{path[-1]} has no braces: edit the file yourself")
+        return Group(self._text, start, end - 1, self._members(path), HASHES)
 
     def _column(self, at: int) -> int:
         return at - self._text.rfind("\n", 0, at) - 1
@@ -286,8 +295,9 @@ class _Editor:
         column = self._column(start)
         source = _Source(text, column)
         self._guard(path, (start, end))
-        if not text:
-            return [Splice(len(self._text[:start].rstrip()), end, "")]
+        if not text:  # as before something was put behind the colon, or below it
+            is_below = begins_line(self._text, start)
+            return [Splice(line_before(self._text, start) if is_below else start - 1, end, "")]
         if not source.is_block:
             return [Splice(start, end, text)]
         has_room = begins_line(self._text, start) or self._is_block(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from mcpd.editing.edits import Drop, Edit, Put, PutSource, drop, put, same
 from mcpd.editing.file import File, Format, parse
+from mcpd.errors import ConfigError
 from mcpd.formats.document import KeyPath
 
 names = st.sampled_from(["files", "a.b", "x y", "é", "z", "n-1", "on", "#", "<<", "-", "1", 'q"q'])
@@ -317,3 +319,61 @@ def test_members_come_and_go(
     check(before, edits, after)
     for comment in re.findall(r"# \d+: .*", before.text):
         assert comment in after.text
+
+
+PIECES = {
+    "jsonc": ['{"a": ', "[", "]", "}", ",", '"b"', ":", "1", "//\n", "/**/", "\n", " ", "null"],
+    "toml": ["[a]\n", "[a.b]\n", "[[l]]\n", "a", ".", "b", " = ", "1", "'x'", "{", "}", "[", "]", ",", "#\n", "\n", "c = {d.e = 1}\n"],
+    "yaml": ["a", "b", ": ", "- ", "\n", "  ", "#", "{", "}", "[", "]", ", ", "&x ", "*x", "<<: ", "? ", "|", "'q'", "!t ", "---", "\n  "],
+}  # fmt: skip
+STARTS = {
+    "jsonc": ["", '{"a": {"b": 1}, "c": [1, {"d": 2}]', '{"a":\n{"b":1,"b":2}'],
+    "toml": ["", "[a]\nb = 1\n[a.c]\nd = [1, {e = 2}]\n", "a.b = 1\na.c.d = 2\n"],
+    "yaml": [
+        "",
+        "a: &x\n  b: 1\nc: *x\nd:\n  - e: 1\n    f: [1]\n  - 2\n",
+        "a:\n- - b\n  - c: {d: 1}\n",
+    ],
+}
+
+
+@pytest.mark.parametrize("format", PIECES)
+@given(data=st.data())
+def test_any_text_is_edited_or_refused(format: Format, data: st.DataObject) -> None:
+    """
+    Whatever stands in a file: nothing but a ``ConfigError`` is raised, and no other value changes.
+    """
+    pieces = st.lists(st.sampled_from(PIECES[format]), max_size=8).map("".join)
+    text = data.draw(st.sampled_from(STARTS[format])) + data.draw(pieces)
+    try:
+        before = parse(text.encode(), format)
+    except ConfigError as error:
+        place = error.details
+        assert place["line"] >= 1 and place["column"] >= 1
+        return
+    path = data.draw(st.sampled_from(list(all_paths(before.data))))
+    value = data.draw(st.sampled_from([1, "x", {}, [], {"n": {"m": [1]}}, [{"n": 1}]]))
+    edit = data.draw(st.sampled_from([Put(path, value), Put((*path, "new"), value), Drop(path)]))
+    if not path:
+        return
+    try:
+        source = before.source(path)
+        after = before.edited([edit])
+    except ConfigError:
+        return
+    if isinstance(edit, Put):
+        check(before, [edit], after)
+        try:
+            back = after.edited([PutSource(path, source)])
+        except ConfigError:
+            return
+        assert same(back.data, before.data)
+        has_kept_its_form = format != "toml" or path != edit.path
+        assert back.text == before.text or not has_kept_its_form
+
+
+def all_paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+    yield path
+    if isinstance(value, (dict, list)):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from all_paths(each, (*path, key))

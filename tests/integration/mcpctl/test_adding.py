@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import pty
-import select
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcpd import exits
-from tests.support.daemon import Box, binary
-from tests.support.waiting import scaled
+from tests.support.daemon import Box
+from tests.support.terminal import typed
 
 GOOD = '{\n  // kept\n  "mcpServers": {"files": {"command": "uvx", "args": ["x"]}}\n}\n'
-
-
-@pytest.fixture
-def home(box: Box) -> Box:
-    """A box whose configuration is the user's own: nothing names another."""
-    box.env = {k: v for k, v in box.env.items() if k not in ("MCPD_CONFIG", "XDG_CONFIG_HOME")}
-    box.env["HOME"] = str(box.root / "home")
-    return box
 
 
 def own(home: Box) -> Path:
@@ -35,33 +24,6 @@ def own(home: Box) -> Path:
 def entries(home: Box) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(own(home).read_text())["mcpServers"]
     return found
-
-
-def typed(home: Box, *args: str, answers: dict[str, str]) -> tuple[int, str]:
-    """Run mcpctl on a terminal, and type each answer when its question stands there."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execve(binary("mcpctl"), ["mcpctl", *args], {**home.env, "TERM": "dumb"})
-    written, left = "", dict(answers)
-    until = time.monotonic() + scaled(20)
-    while time.monotonic() < until:
-        if not select.select([terminal], [], [], 0.1)[0]:
-            continue
-        try:
-            chunk = os.read(terminal, 1 << 16)
-        except OSError:
-            break
-        if not chunk:
-            break
-        written += chunk.decode()
-        for question, answer in list(left.items()):
-            if question in written.rpartition("\n")[2]:
-                del left[question]
-                os.write(terminal, answer.encode() + b"\n")
-                break
-    os.close(terminal)
-    assert not left, f"never asked: {left}\n{written}"
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), written.replace("\r\n", "\n")
 
 
 def test_a_running_daemon_has_each_change_when_the_command_ends(box: Box) -> None:

@@ -19,6 +19,7 @@ from mcpd.errors import ConfigError
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MCPD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr(replace, "PAUSE", 0.001)
+    monkeypatch.setattr(os, "fsync", lambda fd: None)  # a busy disk takes seconds
     return tmp_path / "state"
 
 

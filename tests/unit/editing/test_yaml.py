@@ -198,3 +198,28 @@ def test_scalars_have_the_types_of_yaml_1_2() -> None:
     assert parse(text.encode(), "yaml").data == [
         "yes", 12, 12, 31, 1000.0, float("inf"), None, "2026-01-01", "1", "1", "1", "1:20",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "edit", "expected"),
+    [
+        (
+            "l: &a-b # - x\n  - a\n  - b\n",
+            Put(("l", 2), "c"),
+            "l: &a-b # - x\n  - a\n  - b\n  - c\n",
+        ),
+        ("l: &a-b\n  # - x\n  - a\n  - b\n", Drop(("l", 1)), "l: &a-b\n  # - x\n  - a\n"),
+        ("l: !x [a]\n", Put(("l", 1), "b"), "l: !x [a, b]\n"),
+        ("m: &a {x: 1}\n", Put(("m", "z"), 2), "m: &a {x: 1, z: 2}\n"),
+        ("? a\n: b\nc: 1\n", Put(("a",), "x"), "? a\n: x\nc: 1\n"),
+        ("a: - b\n", Put(("a",), "x"), None),
+        ("l: [a: 1]\n", Put(("l", 0, "b"), 2), None),
+        ("? a\n: b\nc: 1\n", Drop(("a",)), None),
+    ],
+)
+def test_odd_forms_are_edited_or_refused(text: str, edit: Edit, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(ConfigError):
+            edited(text, edit)
+    else:
+        assert edited(text, edit) == expected

@@ -137,10 +137,10 @@ def test_a_name_that_no_server_can_have_is_refused(put: Place, name: str) -> Non
 def test_an_unknown_name_changes_nothing_and_near_ones_are_named(put: Place) -> None:
     path = put("mcp.json", JSON)
     for change in (
-        lambda: Scope(None).remove(["first", "secnd"]),
-        lambda: Scope(None).switch(["first", "secnd"], is_on=False),
+        lambda: Scope(None).remove(["first", "sekond"]),
+        lambda: Scope(None).switch(["first", "sekond"], is_on=False),
     ):
-        with pytest.raises(ConfigError, match="secnd") as error:
+        with pytest.raises(ConfigError, match="sekond") as error:
             change()
         assert error.value.hint == "did you mean second?"
         assert path.read_text() == JSON
@@ -200,7 +200,7 @@ def test_a_file_that_the_command_line_names_counts_alone(put: Place, tmp_path: P
 
 def test_what_is_wrong_with_an_entry_is_found_before_it_is_added() -> None:
     found = changes.faults(
-        "x", {"command": "uvx", "args": [5], "comand": "y"}, {"HOME": "/home/me"}
+        "x", {"command": "uvx", "args": [5], "kommand": "y"}, {"HOME": "/home/me"}
     )
     assert [each.severity for each in found] == ["error", "warning"]
     unset = changes.faults("x", {"command": "uvx", "cwd": "${NOWHERE}"}, {"HOME": "/home/me"})
