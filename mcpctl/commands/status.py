@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections import Counter
@@ -103,6 +104,12 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
         app.print_line(f"HTTP on {', '.join(daemon['http'])}")
     for problem in daemon.get("problems", ()):
         app.note(f"{problem}; {app.with_socket('mcpctl doctor')}")
+    for other in daemon.get("others", ()):
+        where = shlex.quote(other["socket"])
+        app.note(
+            f"another mcpd of yours runs, pid {other['pid']}, on {other['socket']}, with servers "
+            f"of its own; if that is not meant: mcpctl --socket {where} down"
+        )
     if not found["servers"]:
         app.print(app.with_socket("no servers; to see which files are read: mcpctl list"))
         return

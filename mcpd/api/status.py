@@ -38,6 +38,13 @@ class SessionStatus(TypedDict):
     """The name its client gave, with the pid of the process behind it, or its token."""
 
 
+class OtherDaemon(TypedDict):
+    """A daemon on another socket."""
+
+    pid: int
+    socket: str
+
+
 class DaemonStatus(TypedDict):
     """The daemon itself."""
 
@@ -55,6 +62,8 @@ class DaemonStatus(TypedDict):
     """Missing from a daemon of an earlier version."""
     problems: NotRequired[list[str]]
     """What the daemon cannot write or use, a sentence each."""
+    others: NotRequired[list[OtherDaemon]]
+    """Other daemons of this home directory that run."""
     http: NotRequired[list[str]]
     """The addresses on which it listens for HTTP."""
 

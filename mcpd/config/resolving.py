@@ -13,6 +13,18 @@ from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.formats.document import KeyPath
 
 
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of the user's login shell, for variables that the daemon lacks."""
+
+    variables: Mapping[str, str] = {}
+    told: str = ""
+    """What a message about a variable that is not set says of the shell."""
+
+
+NO_LOGIN = Login()
+"""No login shell, or none that is asked."""
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """The environment and directories with which an entry is resolved."""
 
@@ -24,6 +36,9 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     since: str | None = None
     """Since when the daemon has had ``env``, for messages; ``None``: it is this command's own."""
+
+    login: Login | None = NO_LOGIN
+    """What the login shell has; ``None`` if it was not asked yet."""
 
     literal: bool = False
     """Whether texts are used as they are, because a shell has expanded them already."""
@@ -115,4 +130,6 @@ class Resolving:
             whose = "What counts is the environment that mcpd is started with"
         else:
             whose = f"What counts is the daemon's environment, as it has been since {since}"
+        if self._around.login is not None:
+            whose += self._around.login.told
         return f"{whose}: {remedy_of_unset(variable)}"

@@ -177,6 +177,9 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     watch: bool = True
     """Whether changes of the configuration files are applied automatically."""
 
+    shell_env: bool = True
+    """Whether variables that the daemon lacks are looked up in the user's login shell."""
+
     ignore_env: tuple[str, ...] = ()
     """Additional variables that do not distinguish ad-hoc servers."""
 

@@ -87,6 +87,7 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "list_wait": seconds,
     "drain_timeout": seconds,
     "watch": flag,
+    "shell_env": flag,
     "ignore_env": texts,
     "log_max_bytes": size_from(1024),
     "log_backups": count,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -27,13 +27,14 @@ from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.control import Reached, ServerControl
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
+from mcpd.daemon_start.place import Place
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
 from mcpd.listeners.workspace import workspace_of
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.observe.pipeline import Pipeline
 from mcpd.redact import MASK
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.supervisor import Supervisor
 
@@ -57,7 +58,7 @@ class ControlHandlers:
         mux: Mux,
         supervisor: Supervisor,
         reaper: Reaper,
-        login: LoginPath,
+        login: LoginShell,
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
@@ -68,6 +69,7 @@ class ControlHandlers:
         dispatch: Callable[[WorkspaceKnown], None],
         shutdown: Callable[[float | None], None],
         problems: Callable[[], list[str]],
+        others: Callable[[], Awaitable[list[Place]]],
         http: Callable[[], list[str]],
     ) -> None:
         """Take what the handlers ask.
@@ -75,7 +77,8 @@ class ControlHandlers:
         ``socket`` is the path of the socket and ``config`` the only configuration file, where the
         daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
         flight may take; ``problems`` returns what the daemon cannot write or use, a sentence
-        each, ``http`` the addresses on which it listens for HTTP. ``logins`` returns what handles
+        each, ``others`` other daemons of this home directory, ``http`` the addresses on which it
+        listens for HTTP. ``logins`` returns what handles
         sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
         """
         self._socket = socket
@@ -95,6 +98,7 @@ class ControlHandlers:
         self._dispatch = dispatch
         self._shutdown = shutdown
         self._problems = problems
+        self._others = others
         self._http = http
         self._started_at = asyncio.get_running_loop().time()
 
@@ -126,7 +130,13 @@ class ControlHandlers:
             return found
         seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
         return {
-            "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems(), self._http()),
+            "daemon": seen.daemon(
+                self._socket,
+                self.uptime_s(),
+                problems=self._problems(),
+                others=await self._others(),
+                http=self._http(),
+            ),
             "servers": [
                 seen.server(
                     server,

@@ -12,6 +12,7 @@ from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.candidates import candidates
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, load
+from mcpd.config.resolving import Login
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
@@ -38,28 +39,33 @@ class Reloader:
         *,
         registry: Registry,
         applied: Callable[[Change], None],
+        login: Callable[[], Login | None],
         log: Logger,
         journal: Journal,
     ) -> None:
         """``since`` is shown in errors: the time the daemon's environment is from.
 
-        ``applied`` is called after the registry has taken over a new configuration.
+        ``login`` returns what the login shell has, ``None`` until it was asked. ``applied`` is
+        called after the registry has taken over a new configuration.
         """
         self._explicit = explicit
         self._since = since
         self._registry = registry
         self._applied = applied
+        self._login = login
         self._log = log
         self._journal = journal
         self._turn = asyncio.Lock()  # two readings at a time could be applied the wrong way round
         self._watch: FileWatch | None = None
         self._is_closed = False
+        self.ask: Callable[[], None]
+        """Asks the login shell for the variables that entries await."""
         self.settle: Callable[[], Awaitable[list[str]]] = _nothing
         """Applies what takes time, and returns what is wrong with it."""
 
     def read(self) -> Loaded:
         """Read the files. Blocks; never raises for what they hold."""
-        return load(self._explicit, os.environ, since=self._since)
+        return load(self._explicit, os.environ, since=self._since, login=self._login())
 
     async def reload(self, reason: str) -> Reloaded:
         """Read the files and apply what is different; return the result of ``mcpd/reload``."""
@@ -74,6 +80,7 @@ class Reloader:
                 self._report(change, errors, reason)
             if is_change(change):
                 self._applied(change)
+            self.ask_for_variables(new)
             errors += await self.settle()
             self.watch()
             return {
@@ -84,6 +91,11 @@ class Reloader:
                 "errors": errors,
                 "applied": not new.broken,
             }
+
+    def ask_for_variables(self, loaded: Loaded) -> None:
+        """Ask the login shell if an entry awaits variables."""
+        if any(entry.awaits for entry in loaded.entries.values()):
+            self.ask()
 
     def watch(self) -> None:
         """Watch the files, if the configuration says so.
@@ -187,7 +199,11 @@ class ConfigApplier:
 
     def apply_entries(self) -> None:
         """Let the mux know which servers there are."""
-        self._dispatcher.dispatch(EntriesChanged(self._registry.entries()))
+        loaded = self._registry.loaded
+        sources = f"read: {', '.join(loaded.found)}"
+        if not loaded.found:
+            sources = f"there is none of {', '.join(loaded.files)}"
+        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), sources))
 
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""

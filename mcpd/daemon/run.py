@@ -117,6 +117,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     daemon.applier.apply_listeners()
     daemon.http.start()
     daemon.socket_keeper.start()
+    daemon.place_keeper.start()
     daemon.manager_status.ready()
     lock.announce()
     daemon.log.info("daemon.started", pid=os.getpid(), version=__version__, socket=daemon.path)
@@ -147,6 +148,7 @@ async def _allow_servers(daemon: Daemon) -> None:
         daemon.notices.swept(report, redactor.excerpt(left, LEFT_LENGTH))
     daemon.supervisor.allow_starts()
     daemon.applier.start_eager()
+    daemon.reloader.ask_for_variables(daemon.loaded)
 
 
 def _take_signals(daemon: Daemon) -> None:
@@ -180,6 +182,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.journal.add("daemon.draining", reason=reason)
     daemon.manager_status.stopping(reason, timeout)
     daemon.socket_keeper.close()
+    await daemon.place_keeper.close()
     daemon.reloader.close()
     daemon.ad_hoc.close()
     daemon.memory_watch.close()

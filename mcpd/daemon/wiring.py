@@ -9,9 +9,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcpd import __version__, tasks
+from mcpd import __version__, daemon_process, paths, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
+from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
 from mcpd.core.interface import commands as cmd
@@ -33,10 +34,13 @@ from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.unresolved import UnresolvedHost, UnresolvedSpec
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.manager_status import ManagerStatus
+from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon.upkeep.problems import problems
 from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
+from mcpd.daemon_start.place import Place
 from mcpd.listeners.control import ControlServer
 from mcpd.listeners.requests import ControlRequests
 from mcpd.logfiles.daemonlog import DaemonLog
@@ -50,7 +54,8 @@ from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
 from mcpd.supervise.cleanup.ledger import new_daemon_id
 from mcpd.supervise.containers import Containers
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv import loginpath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import UpstreamHost
 from mcpd.upstreams.http.authorizer import Authorizer
@@ -161,6 +166,7 @@ class Daemon:
             datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
             registry=self.registry,
             applied=self._apply,
+            login=self._login_variables,
             log=log,
             journal=self.journal,
         )
@@ -196,10 +202,17 @@ class Daemon:
         self.reaper = Reaper(
             self.id, on_orphan=lambda stray: end_stray(stray, tell), on_escape=self.ledger.save
         )
-        self.login = LoginPath(
-            os.environ, reaper=self.reaper, daemon_id=self.id, on_result=self.notices.login_path
+        self.login = LoginShell(
+            os.environ,
+            reaper=self.reaper,
+            daemon_id=self.id,
+            on_result=self.notices.login_path,
+            on_variables=self._login_answered,
+            keeps_variables=lambda: self._settings().shell_env,
         )
-        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {}
+        self.unresolved = UnresolvedHost(self.login, self._reload_for_variables)
+        self.reloader.ask = self.unresolved.ask
+        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {UnresolvedSpec: self.unresolved}
         self.hosts[ProcessSpec] = StdioHost(
             daemon_id=self.id,
             reaper=self.reaper,
@@ -237,7 +250,9 @@ class Daemon:
     def _build_servers(self) -> None:
         """Build what brings, starts, stops and watches servers."""
         dispatch = self.dispatcher.dispatch
-        self.control = ServerControl(self.registry, self.mux, self.supervisor, dispatch)
+        self.control = ServerControl(
+            self.registry, self.mux, self.supervisor, dispatch, self.unresolved.wait
+        )
         self.ad_hoc = AdHoc(self.registry, self.mux, self._apply_entries)
         self.memory_watch = MemoryWatch(
             self.registry.memory_max,
@@ -283,6 +298,17 @@ class Daemon:
             lost=self.ending.request,
             refused=lambda refusal: self.notices.socket_refused(self.path, refusal),
         )
+        self.place_keeper = PlaceKeeper(
+            Place(
+                socket=self.path,
+                state_dir=self.state_dir,
+                config=self._config_file,
+                config_home=paths.config_home(),
+                pid=os.getpid(),
+                start_time=daemon_process.start_time(os.getpid()) or "",
+            ),
+            self.notices.place_trouble,
+        )
 
     def _build_control(self) -> None:
         """Build what answers control requests and tells the service manager."""
@@ -302,7 +328,7 @@ class Daemon:
         self.reloader.settle = self.http.apply
         self.handlers = ControlHandlers(
             socket=self.path,
-            config=options.config or os.environ.get("MCPD_CONFIG") or None,
+            config=self._config_file,
             registry=self.registry,
             mux=self.mux,
             supervisor=self.supervisor,
@@ -318,8 +344,14 @@ class Daemon:
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
             problems=lambda: problems(
-                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+                self.socket_keeper,
+                self.place_keeper,
+                self.ledger,
+                self.cache,
+                self.registry,
+                self.http,
             ),
+            others=self.place_keeper.others,
             http=lambda: self.http.addresses,
         )
         self.control_server = ControlServer(
@@ -353,11 +385,28 @@ class Daemon:
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())
         facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
 
+    @property
+    def _config_file(self) -> str | None:
+        """The only file that is read, where one was named."""
+        return self.start.options.config or os.environ.get("MCPD_CONFIG") or None
+
     # -- called back by parts that are built before what they need ---------------------------------
 
     def _jumped(self, seconds: float) -> None:
         self.notices.clock_jumped(seconds)
         self.remote_host.drop_idle()  # after a sleep the network is another one
+
+    def _login_variables(self) -> Login | None:
+        """Return what the login shell has, ``None`` if it was not asked yet."""
+        if "unresolved" in vars(self):
+            return self.unresolved.login
+        return None if loginpath.shell_of(os.environ) else NO_LOGIN
+
+    def _login_answered(self) -> None:
+        self.unresolved.answered()
+
+    async def _reload_for_variables(self) -> None:
+        await self.reloader.reload("the login shell has answered")
 
     def _settings(self) -> DaemonConfig:
         return self.registry.daemon

@@ -220,6 +220,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     files: Files | None
     machine: Machine | None
     ledgers: tuple[Ledger, ...] | None
+    others: tuple[tuple[int, str], ...] = ()
+    """Pid and socket of each other daemon of the home directory that runs."""
+
     tokens: Tokens | None = None
     sign_ins: SignIns | None = None
     clients: Clients | None = None

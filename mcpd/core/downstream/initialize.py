@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.facts import Failure
 from mcpd.core.mcp import codes, legacy, modern, translation
 from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES
@@ -164,7 +165,8 @@ class Initialize:
         for server in state.servers_of(session):
             introduction = state.introduction_of(server)
             known[server] = None if introduction is None else introduction.instructions
-        return state.aggregate.instructions(known)
+        found = nothing_to_offer.notice(state, session)
+        return state.aggregate.instructions(known) if found is None else envelope.quote(found)
 
 
 def aggregate_info(state: MuxState) -> bytes:

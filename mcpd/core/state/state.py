@@ -43,6 +43,8 @@ class MuxState:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.entries: dict[str, Entry] = {}
+        self.sources = ""
+        """Which files were read, for people."""
         self.held: dict[str, Failure] = {}
         self.sessions: dict[SessionId, Session] = {}
         self.upstreams: dict[SlotId, Upstream] = {}

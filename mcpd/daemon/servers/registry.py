@@ -197,7 +197,9 @@ class Registry:
 
     def _remembering(self, server: Server, before: Server | None) -> Server:
         """Return the server with what the cache knows of its last process."""
-        if server.backend is None or (before is not None and before.cache_key == server.cache_key):
+        if server.backend is None or not server.cache_key:
+            return server
+        if before is not None and before.cache_key == server.cache_key:
             return server  # the mux remembers for itself
         known = self._cache.load(server.name, server.cache_key)
         if known is None:

@@ -1,4 +1,4 @@
-"""What a login shell runs to say what its PATH is."""
+"""What a login shell runs to say what its environment is."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-from mcpd.supervise.loginenv import printpath
+from mcpd.supervise.loginenv import printenv
 
-ARGV = [sys.executable, "-I", "-S", os.path.abspath(printpath.__file__)]
-ENV = {"PATH": "/a b:/c"}
-SAID = b"fed/a b:/cfed"
+ARGV = [sys.executable, "-I", "-S", os.path.abspath(printenv.__file__)]
+ENV = {"PATH": "/a b:/c", "X": "1\n2", "LC_ALL": "C.UTF-8"}
+SAID = b"fedPATH=/a b:/c\0X=1\n2\0LC_ALL=C.UTF-8\0fed"
 
 
 def test_the_answer_goes_where_nothing_else_does() -> None:

@@ -1,6 +1,6 @@
-"""Prints ``PATH`` for the daemon: the command that the login shell is asked to run.
+"""Prints its environment for the daemon: the command that the login shell is asked to run.
 
-Run as a script, ``python -I -S printpath.py MARK FD``. Standard library only.
+Run as a script, ``python -I -S printenv.py MARK FD``. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ STDOUT = 1
 
 
 def main(mark: str, fd: int) -> None:
-    """Write ``PATH`` between two marks to the pipe ``fd``, or to stdout if that is closed here."""
-    path = os.environb.get(b"PATH", b"")
+    """Write ``NAME=VALUE`` between two marks to the pipe ``fd``, or to stdout if that is closed.
+
+    A NUL follows each variable, as in ``/proc/PID/environ``.
+    """
+    variables = b"".join(b"%b=%b\0" % variable for variable in os.environb.items())
     around = encoded(mark)
-    _write(fd if _is_pipe(fd) else STDOUT, b"%b%b%b" % (around, path, around))
+    _write(fd if _is_pipe(fd) else STDOUT, b"%b%b%b" % (around, variables, around))
 
 
 def encoded(mark: str) -> bytes:
