@@ -57,6 +57,8 @@ def import_command(
         app.print_document(moving.document(done, plan.left, plan.warnings))
     elif not plan.moves:
         app.print("there is nothing to import")
+    elif not plan.new:
+        app.print("mcpd has them already")
     elif not dry_run:
         count = len(plan.new)
         app.print(f"{plan.own.path}: {count} {'server' if count == 1 else 'servers'} added")

@@ -25,6 +25,8 @@ class Attached(TypedDict):
     session: int
     server: str | None
     """``None`` is the aggregate."""
+    notice: NotRequired[str]
+    """Why the aggregate has no server, where it has none."""
 
 
 class Tools(TypedDict):

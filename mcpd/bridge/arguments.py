@@ -21,7 +21,7 @@ Options:
                  server is ready (default 2). Unanswered requests are then cancelled,
                  and the exit status is 5.
   --no-start     Start no daemon: exit with 3 if none runs; later on, wait for one.
-  --socket PATH  The daemon's socket (default: MCPD_SOCKET, else the user's own).
+  --socket PATH  The daemon's socket (default: MCPD_SOCKET, else that of the user's daemon).
   --config FILE  The configuration for a daemon that is started.
   -h, --help     Show this and exit.
 """

@@ -144,6 +144,8 @@ class Attachment:
             return self.step()
         name = result.get("server")
         self.server = name if isinstance(name, str) else None
+        if isinstance(notice := result.get("notice"), str):
+            streams.report(notice)
         return True
 
 

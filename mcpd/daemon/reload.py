@@ -208,7 +208,11 @@ class ConfigApplier:
 
     def apply_entries(self) -> None:
         """Let the mux know which servers there are."""
-        self._dispatcher.dispatch(EntriesChanged(self._registry.entries()))
+        loaded = self._registry.loaded
+        sources = f"read: {', '.join(loaded.found)}"
+        if not loaded.found:
+            sources = f"there is none of {', '.join(loaded.files)}"
+        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), sources))
 
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""

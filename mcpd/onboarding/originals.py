@@ -94,12 +94,9 @@ def keep(change: Change, before: bytes) -> str:
     name = f"{stamp}-{change.client}-{change.what}-{os.getpid()}"
     place = directory()
     try:
-        fd = privatefiles.open_directory(place)
-        try:
-            content = _head(change) + b"\n" + before
-            privatefiles.replace_file(name, content, directory=fd)
-        finally:
-            os.close(fd)
+        os.close(privatefiles.open_directory(place))
+        content = _head(change) + b"\n" + before
+        privatefiles.replace_durably(os.path.join(place, name), content)
     except OSError as error:
         raise ConfigError(f"{place}: an original cannot be kept: {error.strerror}") from error
     return os.path.join(place, name)

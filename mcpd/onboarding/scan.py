@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from mcpd.onboarding import shown
-from mcpd.onboarding.clients.entries import Found, identity
+from mcpd.onboarding.clients.entries import Found, flat, identity
 from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.own import Own
 
@@ -66,4 +66,4 @@ def _is_table(entry: Any) -> bool:
 
 
 def _plain(content: Any) -> dict[str, Any]:
-    return content if isinstance(content, dict) else {}
+    return flat(content) if isinstance(content, dict) else {}

@@ -16,14 +16,15 @@ _VARIABLE: Final = re.compile(
 """A variable, or a dollar sign, which is written twice."""
 
 _SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token)?\s*", re.IGNORECASE)
-_TEXTS: Final = ("env", "headers", "http_headers", "environment", "envs")
+_TABLES: Final = ("env", "environment", "envs", "headers", "http_headers")
 
 
 def secrets(entry: Mapping[str, Any]) -> list[str]:
-    """Return where an entry of mcpd's has secrets in the clear: ``env.TOKEN``, ``args[1]``."""
+    """Return where an entry has secrets in the clear: ``env.TOKEN``, ``args[1]``."""
     found: list[str] = []
-    for table in ("env", "headers"):
-        for name, value in (entry.get(table) or {}).items():
+    for table in _TABLES:
+        values = entry.get(table)
+        for name, value in values.items() if isinstance(values, dict) else ():
             if isinstance(value, str) and _is_clear(value, is_secret_name(name)):
                 found.append(f"{table}.{name}")
     args = [value for value in entry.get("args") or () if isinstance(value, str)]

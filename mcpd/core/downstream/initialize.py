@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp import codes, legacy, modern, translation
@@ -166,7 +167,11 @@ class Initialize:
         for server in state.servers_of(session):
             introduction = state.introduction_of(server)
             known[server] = None if introduction is None else introduction.instructions
-        said = state.ours(session.workspace).instructions(known)
+        empty = nothing_to_offer.notice(state, session)
+        if empty is None:
+            said = state.ours(session.workspace).instructions(known)
+        else:
+            said = envelope.quote(empty)
         waiting = state.views.waiting(session.workspace)
         if not waiting:
             return said

@@ -105,9 +105,13 @@ class RequestFailed(msgspec.Struct, frozen=True):
 
 
 class EntriesChanged(msgspec.Struct, frozen=True):
-    """All servers, in the order of the configuration, those that clients brought included."""
+    """All servers, in the order of the configuration, those that clients brought included.
+
+    ``sources`` says for people which files were read.
+    """
 
     entries: tuple[Entry, ...]
+    sources: str = ""
 
 
 class UserStop(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec import Raw
 
+from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
 from mcpd.core.downstream.lingering import Lingering
 from mcpd.core.downstream.session_settings import SessionSettings
@@ -138,7 +139,11 @@ class Connections:
         if entry_now is not None and entry_now.unavailable is None:
             self._slots.upstream_for(session, entry_now)
         server = b"null" if name is None else envelope.quote(name)
-        request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
+        result = b'{"session":%d,"server":%b' % (session.id, server)
+        if name is None:
+            notice = nothing_to_offer.notice(self._state, session)
+            result += b"" if notice is None else b',"notice":%b' % envelope.quote(notice)
+        request.reply(result + b"}")
 
     def _join(self, session: Session, event: events.Join) -> None:
         """Make a connection a session, and take up again what it was before."""

@@ -165,6 +165,7 @@ class Mux:
             ):
                 self._of_process(event)
             case events.EntriesChanged():
+                self._state.sources = event.sources
                 self._reconfiguration.apply(event.entries)
             case events.UserStop():
                 self._hold(event)

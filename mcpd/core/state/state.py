@@ -47,6 +47,8 @@ class MuxState:
         self.entries: dict[str, Entry] = {}
         self.views = Views()
         """Which of the entries the sessions of a workspace know."""
+        self.sources = ""
+        """Which files were read, for people."""
         self.held: dict[str, Failure] = {}
         self.sessions: dict[SessionId, Session] = {}
         self.upstreams: dict[SlotId, Upstream] = {}

@@ -37,6 +37,16 @@ def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
             f"no servers are configured; files are looked for at {', '.join(loaded.files)}",
             'an entry is {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
         )
+    elif loaded.entries and not any(entry.enabled for entry in loaded.entries.values()):
+        count, names = len(loaded.entries), ", ".join(loaded.entries)
+        read = ", ".join(map(printable, loaded.found))
+        yield note(
+            "no_servers",
+            f"of {count} servers none is enabled: {names}; read: {read}"
+            if count > 1
+            else f"the only server is disabled: {names}; read: {read}",
+            "for one of them set enabled = true, and disabled = false where it is given",
+        )
     yield from _replaced(loaded)
     if talk is not None and talk.listed is not None and files.is_daemons:
         yield from _stale(files, talk.listed, is_watching=loaded.daemon.watch)

@@ -73,26 +73,19 @@ def found(
 
     ``projects`` are directories; those that Claude Code's own file names are added to them.
     """
-    files: list[ClientFile] = []
+    by_client = {client.id: users(client, env, platform=platform) for client in CLIENTS}
     directories = dict.fromkeys(map(os.path.abspath, projects))
-    for client in CLIENTS:
-        for each in users(client, env, platform=platform):
-            files.append(each)
-            if each.scope == "local" and each.project is not None:
-                directories.setdefault(each.project)
-    known = {os.path.realpath(each.path) for each in files}
-    own: dict[str, list[ClientFile]] = {client.id: [] for client in CLIENTS}
+    known: set[str] = set()
+    for files in by_client.values():
+        known |= {os.path.realpath(each.path) for each in files}
+        directories |= dict.fromkeys(each.project for each in files if each.project is not None)
     for directory in directories:
         for client, place, path in _of_project(directory):
             if os.path.realpath(path) not in known:
                 known.add(os.path.realpath(path))
-                own[client.id] += _read(client, place, path, "project", directory)
-    ordered = [*(each for each in files if each.servers or each.scope != "local")]
-    return [
-        each
-        for client in CLIENTS
-        for each in (*(file for file in ordered if file.client is client), *own[client.id])
-    ]
+                by_client[client.id] += _read(client, place, path, "project", directory)
+    every = [each for files in by_client.values() for each in files]
+    return [each for each in every if each.servers or each.scope != "local"]
 
 
 def here(directory: str) -> list[str]:
@@ -122,7 +115,8 @@ def users(
                 is_side = place.is_side or (client.first_wins and bool(names))
                 if file.servers or file.error is not None or not is_side:
                     files.append(file)
-                names |= {server.name: path for server in file.servers if path not in names}
+                for server in file.servers:
+                    names.setdefault(server.name, path)
     return files
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from mcpd.onboarding.clients.table import BY_ID
+from mcpd.onboarding.running import process_of
 from tests.support.clients import SECRET, Home, entry, tree
 from tests.support.waiting import scaled, wait_until
 
@@ -301,14 +303,12 @@ def claude(home: Home) -> Iterator[subprocess.Popen[bytes]]:
     program = home.path / "claude"
     program.symlink_to(Path(sleep).resolve())
     process = subprocess.Popen([program, "60"], env=home.env)
-    comm = Path(f"/proc/{process.pid}/comm")
-    wait_until(lambda: comm.read_text().strip() == "claude")
+    wait_until(lambda: process_of(BY_ID["claude-code"], home.env) == process.pid)
     yield process
     process.send_signal(signal.SIGKILL)
     process.wait()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_client_that_runs_and_rewrites_its_file_is_named(
     home: Home, claude: subprocess.Popen[bytes]
 ) -> None:

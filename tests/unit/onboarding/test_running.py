@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from mcpd.onboarding.clients.table import BY_ID
 from mcpd.onboarding.running import process_of
 from tests.support.clients import Home
 from tests.support.waiting import wait_until
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 @pytest.fixture
