@@ -75,7 +75,7 @@ def locate(
     if paths.is_place_named(socket, config, env):
         return path, {}
     noted = read(env)
-    if not noted or noted[0].socket == path or _has_daemon(path):
+    if not noted or _has_daemon(path):
         return path, {}
     found = next((place for place in noted if place.is_living), None)
     return (path, {}) if found is None else (found.socket, found.variables(env))

@@ -17,8 +17,8 @@ from mcpd.service import privatedir
 CHECK_EVERY_S = 60.0
 """Seconds between two checks whether the note is still there."""
 
-REMOVAL_TIMEOUT_S = 1.0
-"""Seconds for the removal, when the daemon ends; the file system may hang."""
+TIMEOUT_S = 1.0
+"""Seconds for the removal, when the daemon ends, and for a look; the file system may hang."""
 
 
 class PlaceKeeper:
@@ -34,6 +34,7 @@ class PlaceKeeper:
         self._own = own
         self._on_trouble = on_trouble
         self._keeping: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[list[Place]] | None = None
         self._turn = threading.Lock()  # a note must not be written once it was removed
         self._is_removed = False
         self.trouble: str | None = None
@@ -50,11 +51,16 @@ class PlaceKeeper:
         self._keeping.cancel()
         await asyncio.wait((self._keeping,))
         removal = tasks.spawn(asyncio.to_thread(self.remove), name="daemon.place")
-        await asyncio.wait((removal,), timeout=REMOVAL_TIMEOUT_S)
+        await asyncio.wait((removal,), timeout=TIMEOUT_S)
 
     async def others(self) -> list[Place]:
-        """Return the other daemons of this home directory that run."""
-        return await asyncio.to_thread(place.others, self._own.socket)
+        """Return the other daemons of this home directory that run; none if it hangs."""
+        if self._looking is None or self._looking.done():  # one hung thread is enough
+            look = asyncio.to_thread(place.others, self._own.socket)
+            self._looking = tasks.spawn(look, name="daemon.places")
+        looking = self._looking
+        await asyncio.wait((looking,), timeout=TIMEOUT_S)
+        return looking.result() if looking.done() else []
 
     def write(self) -> None:
         """Write the note unless it is there, without those of daemons that have ended."""

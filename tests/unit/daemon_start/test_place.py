@@ -137,6 +137,14 @@ def test_a_daemon_elsewhere_is_found(home: dict[str, str], living: set[str]) -> 
     assert place.locate(None, None, home) == (paths.socket_path(None, home), {})
 
 
+def test_a_dead_daemon_that_was_at_the_default_socket_hides_no_other(
+    home: dict[str, str], living: set[str]
+) -> None:
+    write(home, noted(1, socket=paths.socket_path(None, home)), noted(2))
+    living |= {"/s2/mcpd.sock"}
+    assert place.locate(None, None, home)[0] == "/s2/mcpd.sock"
+
+
 def test_a_daemon_at_the_default_socket_comes_first(home: dict[str, str], living: set[str]) -> None:
     write(home, noted(1))
     living |= {"/s1/mcpd.sock", paths.socket_path(None, home)}
