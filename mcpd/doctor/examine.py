@@ -10,7 +10,7 @@ import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, http, machine, servers, sign_ins
+from mcpd.doctor.check import catalog, config, daemon, http, machine, projects, servers, sign_ins
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
@@ -18,6 +18,7 @@ from mcpd.doctor.probe import place as places
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
+from mcpd.doctor.probe.project import project
 from mcpd.doctor.probe.runner import Probes
 from mcpd.doctor.probe.sign_ins import sign_ins as probe_sign_ins
 from mcpd.doctor.probe.talk import talk
@@ -76,6 +77,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the configuration": lambda: files(
                 chosen, around, is_daemons=theirs is not None, path=path_of_servers
             ),
+            "the project": lambda: project(state_dir, chosen, around),
             "the daemon's process": lambda: None if pid is None else places.daemon(pid),
         }
     )
@@ -89,6 +91,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         ledgers=probes.get("the ledgers"),
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
+        project=probes.get("the project"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -115,6 +118,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
+    yield from projects.check(facts.project, facts.talk)
     yield from sign_ins.check(facts.sign_ins)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
