@@ -42,7 +42,7 @@ class ClientProcesses:
             bridge = procfs.stat(peer)
             pids.add(None if bridge is None else bridge.ppid)
         found = (procfs.identify(pid) for pid in pids if pid is not None and pid > 1)
-        self._clients[session] = {each for each in found if each is not None}
+        self._clients.setdefault(session, set()).update(each for each in found if each is not None)
 
     def closed(self, session: SessionId) -> None:
         """Forget a connection."""

@@ -11,7 +11,17 @@ import msgspec
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
 from mcpd.daemon_start.place import locate, others
-from mcpd.doctor.check import catalog, clients, config, daemon, http, machine, servers, sign_ins
+from mcpd.doctor.check import (
+    catalog,
+    clients,
+    config,
+    daemon,
+    http,
+    machine,
+    projects,
+    servers,
+    sign_ins,
+)
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
@@ -20,6 +30,7 @@ from mcpd.doctor.probe.clients import clients as probe_clients
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
+from mcpd.doctor.probe.project import project
 from mcpd.doctor.probe.runner import Probes
 from mcpd.doctor.probe.sign_ins import sign_ins as probe_sign_ins
 from mcpd.doctor.probe.talk import talk
@@ -81,6 +92,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
                 chosen, around, is_daemons=theirs is not None, path=path_of_servers
             ),
             "the files of clients": lambda: probe_clients(chosen, env),
+            "the project": lambda: project(state_dir, chosen, around),
             "the daemon's process": lambda: None if pid is None else places.daemon(pid),
         }
     )
@@ -96,6 +108,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
         clients=probes.get("the files of clients"),
+        project=probes.get("the project"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -122,6 +135,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
+    yield from projects.check(facts.project, facts.talk)
     yield from sign_ins.check(facts.sign_ins)
     yield from clients.check(facts.clients)
     if facts.machine is not None:

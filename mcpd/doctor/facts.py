@@ -208,6 +208,24 @@ class Clients(msgspec.Struct, frozen=True, kw_only=True):
     entries: tuple[ClientEntry, ...] = ()
 
 
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """The project of the current directory, which has files that name servers."""
+
+    directory: str
+
+    waiting: tuple[str, ...] = ()
+    """Servers that nobody has trusted yet."""
+
+    problems: tuple[tuple[str, str], ...] = ()
+    """What is wrong with its files: severity and text."""
+
+    trouble: str | None = None
+    """Why nothing is trusted."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -226,5 +244,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Tokens | None = None
     sign_ins: SignIns | None = None
     clients: Clients | None = None
+    project: Project | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

@@ -79,6 +79,8 @@ def read(workspace: str, before: Project | None = None) -> Project:
     written is refused, as is one that is a link out of the workspace. The home directory is no
     project: what stands there are the files of clients.
     """
+    if not is_usable(workspace):
+        return Project(workspace=workspace, directory=workspace, home=workspace)
     directory = os.path.realpath(workspace)
     if directory in ("/", os.path.realpath(paths.home())):
         return Project(workspace=workspace, directory=directory, home=directory)
@@ -113,6 +115,15 @@ def read(workspace: str, before: Project | None = None) -> Project:
         problems=tuple(problems),
         contents=contents,
     )
+
+
+def is_usable(directory: str) -> bool:
+    """Tell whether a directory can be named in messages and files: it is UTF-8, without a NUL."""
+    try:
+        directory.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in directory
 
 
 def has_any(directory: str) -> bool:

@@ -117,7 +117,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("inherits the whole environment of the daemon")
         for program in self.programs(directory):
             lines.append(f"{program} is a file of this repository; its content is not pinned")
-        return lines
+        # JSON can have half of a surrogate pair, which no file and no message can.
+        return [line.encode("utf-8", "backslashreplace").decode() for line in lines]
 
     def entry(
         self, name: str, directory: str, env: Mapping[str, str], since: str | None

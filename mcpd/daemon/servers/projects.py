@@ -102,7 +102,7 @@ class Projects:
         """
         if self._of.get(connection) not in (None, workspace):
             self.leave(connection)
-        if workspace is None:
+        if workspace is None or not files.is_usable(workspace):
             return
         place = self._places.get(workspace)
         if place is None:

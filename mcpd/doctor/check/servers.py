@@ -44,21 +44,6 @@ def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
         if not found and server["state"] == "ready":
             yield fine("server", "ready", name)
         yield from _notes(server)
-    yield from _projects(talk.status["servers"])
-
-
-def _projects(servers: Sequence[Server]) -> Iterator[Finding]:
-    """Yield what waits in projects until a person trusts it."""
-    waiting: dict[str, list[str]] = {}
-    for server in servers:
-        if server["state"] == "untrusted":
-            directory = server["project"]
-            local = server["name"].removesuffix(f"@{directory}")
-            waiting.setdefault(directory, []).append(local)
-    for directory, names in waiting.items():
-        what = f"servers of the project in {directory} wait until you trust them"
-        remedy = f"mcpctl trust {shlex.quote(directory)}"
-        yield note("project_untrusted", f"{what}: {', '.join(names)}", remedy)
 
 
 def _state(

@@ -217,3 +217,8 @@ def test_a_mistake_is_a_problem_and_nothing_more(folder: Path, text: str, why: s
 def test_bytes_that_are_no_text_are_a_problem(folder: Path):
     (folder / ".mcp.json").write_bytes(b'{"a": "\xff"}')
     assert "UTF-8" in refusal(read(str(folder)))
+
+
+@pytest.mark.parametrize("directory", ["/a\0b", "/\ud800", "/" + "x" * 5000, "relative"])
+def test_a_directory_that_cannot_be_is_no_project(directory: str):
+    assert read(directory).is_empty

@@ -108,3 +108,9 @@ def test_it_becomes_an_entry_of_its_workspace(tmp_path: Path):
     below = offer(command="x", cwd="sub").entry("proj@/p", where, env, None)
     assert below.launch is not None
     assert below.launch.cwd == f"{where}/sub"
+
+
+def test_what_is_shown_can_be_written():
+    """JSON can have half of a surrogate pair."""
+    (line, *_) = offer(command="x", args=["\ud800"]).lines("/p")
+    assert line == "runs x '\\ud800'"

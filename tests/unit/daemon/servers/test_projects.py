@@ -226,3 +226,13 @@ async def test_workspaces_are_bounded(place: Place, monkeypatch: pytest.MonkeyPa
     place.projects.leave(ONE)
     place.projects.enter(TWO, str(other))
     assert place.known() == {}
+
+
+@pytest.mark.parametrize("workspace", ["/a\0b", "/\ud800", "/" + "x" * 5000, None])
+async def test_a_workspace_that_cannot_be_has_no_servers(
+    place: Place, workspace: str | None
+) -> None:
+    place.projects.enter(ONE, workspace, is_session=True)
+    place.projects.look()
+    assert place.known() == {}
+    place.projects.leave(ONE)
