@@ -14,11 +14,13 @@ from mcpd.principal import EVERYTHING, Scope
 def told(*entries: Entry, scope: Scope = EVERYTHING, kind: str = "local") -> str | None:
     usable = [each.name for each in entries if each.is_listed and each.unavailable is None]
     state = SimpleNamespace(
-        aggregate=SimpleNamespace(servers=lambda: usable),
-        entries={each.name: each for each in entries},
+        ours=lambda workspace: SimpleNamespace(servers=lambda: usable),
+        views=SimpleNamespace(of=lambda workspace: {each.name: each for each in entries}),
         sources="read: /home/ada/mcp.json",
     )
-    session = SimpleNamespace(principal=SimpleNamespace(scope=scope, kind=kind))
+    session = SimpleNamespace(
+        principal=SimpleNamespace(scope=scope, kind=kind), workspace="/home/ada/src"
+    )
     return notice(cast(Any, state), cast(Any, session))
 
 
