@@ -40,9 +40,9 @@ def change(path: str, edit: Edit, *, mode_of_new: int = 0o600, private: bool = F
     ``edit`` gets the content, or ``None`` where there is no file, and returns the new one; for
     ``None`` or the same content nothing is written. It is called several times: before and with the
     lock, and again when the file has changed meanwhile, also after it has raised. A link goes on
-    leading to the file that is replaced. Mode and owner stay; a ``private`` file gets the mode
-    0600, and a new one ``mode_of_new``. When this returns, a power cut does not undo the change. A
-    process that is killed meanwhile leaves the old file or the new one.
+    leading to the file that is replaced. Mode and owner stay; a ``private`` file that is written
+    gets the mode 0600, and a new one ``mode_of_new``. When this returns, a power cut does not undo
+    the change. A process that is killed meanwhile leaves the old file or the new one.
 
     Raises:
         ConfigError: by ``edit``; or the file cannot be read or written, or does not stop changing.
@@ -124,11 +124,12 @@ def _replaced(target: str, found: _Found, new: bytes, mode: int) -> bool:
         if _read(target).content != found.content:
             return False
         is_ours = _placed(temporary, target, found.content, new)
-    directory = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    with contextlib.suppress(OSError):  # not every file system can, and the file is there
+        directory = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
     return is_ours
 
 

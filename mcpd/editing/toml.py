@@ -236,14 +236,27 @@ class _Editor:
         )
         if inline is not None:
             return self._added_inline(inline, path[len(inline) :], len(holder) - len(inline), value)
+        if is_list:
+            for part in reversed(rest[1:]):
+                value = {part: value}
+            return [self._table_of_list(holder, value)]
         is_table = isinstance(value, dict) and bool(value)
         if len(rest) > 1 and not is_table and not self._is_inline(holder):
             return self._added(path[:-1], {rest[-1]: value})
-        if is_list or (is_table and not self._is_inline(holder)):
-            header = f"[[{_key(path)}]]" if is_list else f"[{_key(path)}]"
-            lines = [header, *(self._pair((name,), each) for name, each in value.items())]
-            return [self._section(holder, self._newline.join(lines))]
+        if is_table and not self._is_inline(holder):
+            return [self._section(holder, self._table(f"[{_key(path)}]", value))]
         return [self._line(holder, rest, value)]
+
+    def _table_of_list(self, holder: KeyPath, value: Any) -> Splice:
+        if not isinstance(value, dict):
+            line, column = self._document.place_of_value(holder)
+            message = f"{holder[-1]} is a list of tables: edit the file yourself"
+            raise ConfigError(message, line=line, column=column)
+        return self._section(holder, self._table(f"[[{_key(holder)}]]", value))
+
+    def _table(self, header: str, value: dict[str, Any]) -> str:
+        lines = [header, *(self._pair((name,), each) for name, each in value.items())]
+        return self._newline.join(lines)
 
     def _added_inline(self, holder: KeyPath, rest: KeyPath, named: int, value: Any) -> list[Splice]:
         """Add a member in brackets, behind as many names as there are already (`a.b = 1`)."""
@@ -316,6 +329,8 @@ class _Editor:
     def put_source(self, path: KeyPath, text: str) -> Steps:
         document = self._document
         value, table = _value_of(text), _table_of(text, path)
+        if value is not None and table is not None:  # `[1]`, of `1`
+            raise ConfigError(f"{text} may be a list or a table: edit the file yourself")
         if path in document.ends and value is not None:
             return [Splice(document.values[path], document.ends[path], text)]
         if not has(self._data, path):

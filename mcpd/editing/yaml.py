@@ -26,9 +26,6 @@ from mcpd.formats.document import Document, KeyPath
 from mcpd.formats.yaml import YamlDocument
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*")
-_INDENT = re.compile(r"\n([ ]*)(?=[^ #\r\n])")
-"""The indentation of a line that is not the first one, nor a comment."""
-
 _FIRST_DASH = re.compile(r"(?:[&!]\S*[ \t]*)*(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ ]*-")
 
 _NOT_TEXT = frozenset(
@@ -55,7 +52,11 @@ class YamlSyntax:
         return self._parsed[1]
 
     def source(self, document: Document, text: str, path: KeyPath) -> str:
-        """Return the text of the value at ``path``, which exists."""
+        """Return the text of the value at ``path``, which exists.
+
+        Before that of a block stand as many spaces as its lines are indented by, and behind it the
+        comment of its last line.
+        """
         _check_place(document, path)
         assert isinstance(document, YamlDocument)
         return _Editor(document, text).source(path)
@@ -91,9 +92,11 @@ class _Editor:
     # -- reading -------------------------------------------------------------------------------
 
     def source(self, path: KeyPath) -> str:
-        end = self._document.ends[path]
-        end = self._line_end(end) if path and self._is_block(path) else end
-        return self._text[self._document.values[path] : end]
+        start, end = self._document.values[path], self._document.ends[path]
+        if not path or not self._is_block(path):
+            return self._text[start:end]
+        indent = self._column(start) if start == self._items(path)[0][0] else 0
+        return " " * indent + self._text[start : self._line_end(end)]
 
     def _is_block(self, path: KeyPath) -> bool:
         """Return whether a value is a table or list that has lines of its own."""
@@ -289,53 +292,41 @@ class _Editor:
 
     def put_source(self, path: KeyPath, text: str) -> Steps:
         document = self._document
+        source = _Source(text)
         if path not in document.values:
-            return self._added(path, _Source(text, None))
+            return self._added(path, source)
         start, end = document.values[path], document.ends[path]
-        column = self._column(start)
-        source = _Source(text, column)
         self._guard(path, (start, end))
         if not text:  # as before something was put behind the colon, or below it
             is_below = begins_line(self._text, start)
             return [Splice(line_before(self._text, start) if is_below else start - 1, end, "")]
         if not source.is_block:
             return [Splice(start, end, text)]
-        has_room = begins_line(self._text, start) or self._is_block(path)
-        has_room = has_room or (isinstance(path[-1], int) and not self._is_in_flow(path))
-        has_room = has_room and source.column in (None, column)
-        if not has_room and text[0] not in "&!":
-            if source.has_aliases:
-                message = f"{path[-1]} has another layout now, and aliases: edit the file yourself"
-                raise ConfigError(message, line=document.place(start)[0])
-            return [Put(path, source.data)]
-        first, end = start - column, self._line_end(end)
-        if begins_line(self._text, start):
-            grown_from, end = grown(self._text, first, end, text)
+        column, is_line = self._column(start), begins_line(self._text, start)
+        is_item = path != () and isinstance(path[-1], int) and not self._is_in_flow(path)
+        if source.column == column and (is_line or is_item):
+            first, end = start - column, self._line_end(end)
+            grown_from, end = grown(self._text, first, end, text) if is_line else (first, end)
             if grown_from < first:
-                return [Splice(grown_from, end, self._text[first:start] + text)]
-        return [Splice(start, end, text)]
+                return [Splice(grown_from, end, text)]
+            return [Splice(start, end, text[column:])]
+        if text[0] in "&!" and not is_line:
+            return [Splice(start, self._line_end(end), text)]
+        if source.has_aliases:
+            message = f"{path[-1]} has another layout now, and aliases: edit the file yourself"
+            raise ConfigError(message, line=document.place(start)[0])
+        return [Put(path, source.data)]
 
 
 class _Source:
-    """The text of a value, which is written as it is where its indentation fits.
+    """The text of a value, which is written as it is where its indentation fits."""
 
-    ``column`` is that of the lines of a block, ``None`` where it can be any.
-    """
-
-    def __init__(self, text: str, near: int | None) -> None:
-        """Find the column of the lines, which may be ``near``: the first one does not show it."""
+    def __init__(self, text: str) -> None:
+        parsed = yaml.parse(text, is_part=True)
         self.text = text
-        least = min(map(len, _INDENT.findall(text)), default=None)
-        self.column = least
-        try:
-            parsed = yaml.parse(" " * (least or 0) + text, is_part=True)
-        except ConfigError:  # of one member, whose value has deeper lines
-            if not least:
-                raise
-            self.column = least - 1 if near is None else min(near, least - 1)
-            parsed = yaml.parse(" " * self.column + text, is_part=True)
         self.data = parsed.data
         self.is_block = isinstance(parsed.data, (dict, list)) and () not in parsed.flow
+        self.column = len(text) - len(text.lstrip(" "))
         self.has_aliases = bool(parsed.references)
 
 
@@ -372,9 +363,8 @@ class _Style:
         """Return ``name: value``, in lines whose first one begins at a column."""
         key = f"{self.key(str(name))}:"
         if isinstance(value, _Source) and value.is_block:
-            inner = column + self.unit if value.column is None else value.column
-            if inner > column:
-                return f"{key}{self._newline}{' ' * inner}{value.text}"
+            if value.column > column:
+                return f"{key}{self._newline}{value.text}"
             value = value.data
         if isinstance(value, dict) and value and not self._has_flow_tables:
             inner = column + self.unit
@@ -387,8 +377,8 @@ class _Style:
     def item(self, value: Any, column: int) -> str:
         """Return ``- value``, in lines whose first one begins at a column."""
         if isinstance(value, _Source):
-            if not value.is_block or value.column in (None, column + 2):
-                return f"- {value.text}"
+            if not value.is_block or value.column == column + 2:
+                return f"- {value.text.lstrip(' ')}"
             value = value.data
         if isinstance(value, dict) and value and not self._has_flow_tables:
             return "- " + self.block(value, column + 2)

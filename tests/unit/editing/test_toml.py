@@ -174,6 +174,20 @@ def test_a_text_that_would_change_more_is_refused(source: str) -> None:
         edited("a = 0\n", PutSource(("a",), source))
 
 
+def test_a_text_that_may_be_a_list_or_a_table_is_refused() -> None:
+    source = parse(b"[1]", "toml").source(("1",))
+    with pytest.raises(ConfigError, match="a list or a table"):
+        edited("1 = 2\n", PutSource(("1",), source))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [(("l", 0), 1), (("l", 1), 1), (("l", "x"), 1), (("l", 2), {})]
+)
+def test_a_list_of_tables_gets_tables_alone(path: tuple[str | int, ...], value: object) -> None:
+    with pytest.raises(ConfigError):
+        edited("[[l]]\na = 1\n", Put(path, value))
+
+
 @pytest.mark.parametrize("value", [None, {"a": None}, "\ud800"])
 def test_what_toml_cannot_hold_is_refused(value: object) -> None:
     with pytest.raises(ConfigError):

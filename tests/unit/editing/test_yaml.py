@@ -87,6 +87,7 @@ SOURCES = [
     "s:\n    a:\n        x: |\n            one\n            two\n        # y\n        y:\n        - 1\n",
     "s:\n  a: &n\n    x: 1\n    z: {k: v}\nt: 1\n",
     "s:\n  a:\n    x:\n      k: |-\n        one\n    y: 1\n",
+    "s:\n  a:\n    x: |\n          one\n",
 ]
 
 
@@ -115,6 +116,19 @@ def test_a_text_is_put_in_the_form_that_the_file_has_now() -> None:
     for other in ("extensions: {files: {cmd: x}}\n", "extensions:\n      files:\n        cmd: x\n"):
         after = parse(other.encode(), "yaml").edited([PutSource(("extensions", "files"), source)])
         assert after.data == {"extensions": {"files": wanted}}
+
+
+def test_lists_in_lists_come_back_as_they_were() -> None:
+    """
+    From its second line on, the text of ``a`` is that of a list of two as well.
+    """
+    text = "a:\n- - b\n  - c: 1\n"
+    before = parse(text.encode(), "yaml")
+    after = before.edited([Put(("a",), [{"x": 1}])])
+    assert after.text == "a:\n- x: 1\n"
+    assert after.edited([PutSource(("a",), before.source(("a",)))]).text == text
+    deeper = parse(b"a:\n    - x: 1\n", "yaml")
+    assert deeper.edited([PutSource(("a",), before.source(("a",)))]).data == before.data
 
 
 @pytest.mark.parametrize(
