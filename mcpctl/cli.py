@@ -17,6 +17,7 @@ from mcpd import __version__, exits
 from mcpd.errors import McpdError
 
 COMMANDS = {
+    "init": "mcpctl.commands.init",
     "status": "mcpctl.commands.status",
     "list": "mcpctl.commands.config",
     "tools": "mcpctl.commands.catalog",
@@ -29,21 +30,36 @@ COMMANDS = {
     "start": "mcpctl.commands.servers",
     "stop": "mcpctl.commands.servers",
     "restart": "mcpctl.commands.servers",
+    "test": "mcpctl.commands.test",
     "up": "mcpctl.commands.daemon",
     "down": "mcpctl.commands.daemon",
     "reload": "mcpctl.commands.config",
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
+    "scan": "mcpctl.commands.scan",
+    "import": "mcpctl.commands.imports",
+    "adopt": "mcpctl.commands.adopt",
+    "release": "mcpctl.commands.release",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
     "token": "mcpctl.commands.token",
+    "add": "mcpctl.commands.add",
+    "add-json": "mcpctl.commands.add",
+    "presets": "mcpctl.commands.presets",
+    "remove": "mcpctl.commands.entries",
+    "enable": "mcpctl.commands.entries",
+    "disable": "mcpctl.commands.entries",
+    "edit": "mcpctl.commands.edit",
+    "trust": "mcpctl.commands.trust",
+    "untrust": "mcpctl.commands.trust",
     "login": "mcpctl.commands.login",
     "logout": "mcpctl.commands.login",
     "service": "mcpctl.commands.service",
     "completion": "mcpctl.commands.shell",
 }
-"""The module of each command, in which its function is called ``COMMAND_command``."""
+"""The module of each command, in which its function is called ``COMMAND_command``, with ``_`` for
+``-``."""
 
 ON_COMMANDS = ("--json", "--no-start")
 """Options of every command, but not of ``mcpctl`` itself."""
@@ -64,7 +80,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name])
-        found: click.Command = getattr(module, f"{cmd_name}_command")
+        found: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return found
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mcpd import paths
+from mcpd.daemon_start.place import locate
 from mcpd.errors import McpdError
 
 TIMEOUT_S = 0.5
@@ -64,8 +64,10 @@ def _ask(
 ) -> list[dict[str, Any]]:
     from mcpd.client.control import Control
 
+    named = context.find_root().params
+    path, _ = locate(named.get("socket"), named.get("config"))
     try:
-        with Control.open(paths.socket_path(context.find_root().params.get("socket"))) as control:
+        with Control.open(path) as control:
             found: list[dict[str, Any]] = control.request(method, params, timeout=TIMEOUT_S)[member]
             return found
     except McpdError:  # an error message would disturb the command line

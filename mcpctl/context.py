@@ -7,11 +7,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mcpctl import render
 from mcpd import paths
 from mcpd.daemon_start.hints import with_socket
+from mcpd.daemon_start.place import locate
 
 if TYPE_CHECKING:
     from mcpd.client.control import Control
@@ -22,13 +24,35 @@ class App:
 
     def __init__(self, socket: str | None, config: str | None) -> None:
         self.socket_option = socket
-        self.socket = paths.socket_path(socket)
         self.is_socket_named = socket is not None
         """Whether the command line has ``--socket``."""
         self.config = config
         self.as_json = False
         self.may_start = False
+        self.hidden: set[str] = set()
+        """Passwords that were typed, which are shown nowhere."""
+        self.agrees_by_default = False
+        """Whether Enter means yes where a command asks whether to write what it has shown."""
         self.status_line = render.StatusLine(sys.stderr)
+
+    @cached_property
+    def _place(self) -> tuple[str, dict[str, str]]:
+        return locate(self.socket_option, self.config)
+
+    @property
+    def socket(self) -> str:
+        """The path of the daemon's socket."""
+        return self._place[0]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a daemon that is started there has in its environment besides ours."""
+        return self._place[1]
+
+    @property
+    def state_dir(self) -> str:
+        """The state directory of the daemon."""
+        return paths.state_dir({**os.environ, **self.variables})
 
     def connect(self, *, start: bool | None = None) -> Control:
         """Return a connection; ``start`` a daemon if none runs (default: ``may_start``)."""
@@ -39,6 +63,7 @@ class App:
                 self.socket,
                 start=self.may_start if start is None else start,
                 config=self.config,
+                variables=self.variables,
                 progress=self.status_line.show,
             )
         finally:

@@ -200,7 +200,15 @@ def _read(argv: list[str]) -> Options | None:
 def _check(options: Options) -> int:
     from mcpd.config import explain, load
 
-    text, status = explain.report(load.load(options.config, os.environ))
+    loaded = load.load(options.config, os.environ, login=None)
+    if any(entry.awaits for entry in loaded.entries.values()):
+        from mcpd.config.resolving import Login
+        from mcpd.supervise.loginenv import once
+
+        told = ", and that of the login shell"
+        login = Login(variables=once.variables(os.environ), told=told)
+        loaded = load.load(options.config, os.environ, login=login)
+    text, status = explain.report(loaded)
     sys.stdout.write(text)
     return status
 

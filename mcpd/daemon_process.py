@@ -103,6 +103,18 @@ def age(pid: int) -> float | None:
     return _state_and_age(pid)[1]
 
 
+def start_time(pid: int) -> str | None:
+    """Return when a process was started, as text that is compared and not read.
+
+    It stays the same when the clock is set, and differs from that of another process with the same
+    pid. Source: proc(5), ``starttime``. Returns ``None`` if it is not known.
+    """
+    if not HAVE_PROC:
+        return " ".join(next(_ps("lstart=", pid), "").split()) or None
+    fields = _stat_fields(pid)
+    return fields[19].decode() if fields else None
+
+
 def _holds(pid: int, lock: str) -> bool:
     """Tell whether a process has the file ``lock`` open and locked.
 
@@ -131,13 +143,20 @@ def _is_lock(process: str, number: str, lock: str) -> bool:
 def _state_and_age(pid: int) -> tuple[str, float | None]:
     if not HAVE_PROC:
         return _by_ps(pid)
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
+    fields = _stat_fields(pid)
+    if not fields:
         return "", None
     started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     return fields[0].decode(), time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+def _stat_fields(pid: int) -> list[bytes]:
+    """Return what ``/proc/PID/stat`` has after the command, empty if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def command_words(pid: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpd.errors import DaemonUnavailable, McpdError, RequestFailed
+from mcpd.errors import ConfigError, DaemonUnavailable, McpdError, RequestFailed
 
 DONE = 0
 FAILED = 1
@@ -55,6 +55,8 @@ def of_error(error: McpdError) -> int:
     """Return the exit status for an error; an error without a ``kind`` is the server's own."""
     if isinstance(error, DaemonUnavailable):
         return NO_DAEMON
+    if isinstance(error, ConfigError):
+        return USAGE  # a file that mcpctl itself reads or writes
     if not isinstance(error, RequestFailed):
         return BY_KIND.get(error.slug, USAGE)
     if error.kind == "message_too_large" and error.data.get("limit") == ANSWER_LIMIT:

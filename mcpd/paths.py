@@ -73,6 +73,28 @@ def state_dir(env: Mapping[str, str] = os.environ) -> str:
     return _xdg(env, "XDG_STATE_HOME", ".local/state")
 
 
+def place_path(env: Mapping[str, str] = os.environ) -> str:
+    """Return the file in which daemons note where they are.
+
+    It depends on ``HOME`` alone, which programs pass on that pass on nothing else.
+    """
+    return f"{_xdg({**env, 'XDG_STATE_HOME': ''}, 'XDG_STATE_HOME', '.local/state')}/place.json"
+
+
+def is_place_named(
+    socket: str | None, config: str | None, env: Mapping[str, str] = os.environ
+) -> bool:
+    """Tell whether options or the environment say which daemon is meant.
+
+    ``socket`` and ``config`` are ``--socket`` and ``--config``. An ``XDG_RUNTIME_DIR`` names one
+    unless it leads to the socket that there is without it.
+    """
+    named = ("MCPD_SOCKET", "MCPD_STATE_DIR", "MCPD_CONFIG")
+    if socket or config or any(map(env.get, named)):
+        return True
+    return socket_path(None, env) != socket_path(None, {})
+
+
 def config_home(env: Mapping[str, str] = os.environ) -> str:
     """Return the directory of the user's ``config.toml`` and ``mcp.json``."""
     return _xdg(env, "XDG_CONFIG_HOME", ".config")

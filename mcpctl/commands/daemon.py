@@ -88,7 +88,7 @@ def replace(app: App) -> None:
     if old is None and not app.may_start:
         raise DaemonUnavailable("no daemon runs", why="absent", path=app.socket)
     config = app.config or (old or {}).get("config")
-    with Search(app.socket, config=config) as search:
+    with Search(app.socket, config=config, variables=app.variables) as search:
         _take_start_lock(search)
         if old is not None and old["version"] is None:
             _stop_incompatible(app, old["pid"])

@@ -25,7 +25,7 @@ STEPS = {
 }
 """How a server was stopped, by the ``step`` of the daemon's answer."""
 
-NOT_RUNNABLE = ("disabled", "misconfigured")
+NOT_RUNNABLE = ("disabled", "misconfigured", "untrusted")
 
 POLL_S = 1.0
 """Between two requests for the progress of a start."""

@@ -79,7 +79,7 @@ def install_command(app: App, manager: str | None, is_print: bool, force: bool) 
             "manager": found.name, "files": done, "commands": runner.ran, "status": state,
         })  # fmt: skip
     elif state is not None:
-        app.print(f"mcpd runs as a service of {found.name}: pid {state['pid']}, {app.socket}")
+        app.print(f"mcpd runs as a service of {found.name}: pid {state['pid']}, {_socket(app)}")
         if found.name == "systemd":
             app.note("so that it runs while you are logged out, too: loginctl enable-linger")
     else:
@@ -238,13 +238,23 @@ def _manager(app: App, name: str | None) -> tuple[Manager, Runner]:
     setup = Setup(
         command=(os.path.abspath(program), *words),
         config=os.path.abspath(config) if config else None,
-        socket=app.socket if app.is_socket_named or os.environ.get("MCPD_SOCKET") else None,
+        socket=_socket(app) if app.is_socket_named or os.environ.get("MCPD_SOCKET") else None,
         state_dir=paths.state_dir() if os.environ.get("MCPD_STATE_DIR") else None,
     )
     runner = Runner(app.note, env)
     if (name or ("launchd" if sys.platform == "darwin" else "systemd")) == "systemd":
         return Systemd(setup, runner), runner
     return Launchd(setup, runner, os.path.join(paths.state_dir(), "mcpd.log")), runner
+
+
+def manager(app: App) -> Manager:
+    """Return the service manager of this system."""
+    return _manager(app, None)[0]
+
+
+def _socket(app: App) -> str:
+    """Return the socket of the service, wherever a daemon that runs may be."""
+    return paths.socket_path(app.socket_option)
 
 
 def _refuse_edited(files: list[File], *, force: bool) -> None:
@@ -271,8 +281,9 @@ def _outside(app: App, state: ServiceState) -> list[str]:
 
     The socket is not connected to, since that could start the service.
     """
-    pid = daemon_process.pid_in_lock(app.socket)
-    if pid is None or pid == state["pid"] or not daemon_process.is_daemon_of(pid, app.socket):
+    socket = _socket(app)
+    pid = daemon_process.pid_in_lock(socket)
+    if pid is None or pid == state["pid"] or not daemon_process.is_daemon_of(pid, socket):
         return []
     return [f"a daemon runs outside of the service (pid {pid}): mcpctl down ends it"]
 

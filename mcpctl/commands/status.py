@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections import Counter
@@ -32,7 +33,7 @@ HEADER = [
 REFRESH_S = 1.0
 COLOURS = {
     "ready": "green", "starting": "yellow", "backoff": "yellow", "stopping": "yellow",
-    "login": "yellow",
+    "login": "yellow", "untrusted": "yellow",
     "failed": "red", "misconfigured": "red", "stopped": "dim", "disabled": "dim",
 }  # fmt: skip
 CLEAR = "\x1b[H\x1b[J"
@@ -103,6 +104,12 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
         app.print_line(f"HTTP on {', '.join(daemon['http'])}")
     for problem in daemon.get("problems", ()):
         app.note(f"{problem}; {app.with_socket('mcpctl doctor')}")
+    for other in daemon.get("others", ()):
+        where = shlex.quote(other["socket"])
+        app.note(
+            f"another mcpd of yours runs, pid {other['pid']}, on {other['socket']}, with servers "
+            f"of its own; if that is not meant: mcpctl --socket {where} down"
+        )
     if not found["servers"]:
         app.print(app.with_socket("no servers; to see which files are read: mcpctl list"))
         return
@@ -121,6 +128,7 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
             *(_sessions(server["name"], daemon.get("clients", ())) if is_detailed else ()),
         )
     ]
+    notes += _projects(found["servers"])
     if notes:
         app.print("\n" + app.with_socket("\n".join(map(render.one_line, notes))))
     narrow = [name for name in left_out if name != HIDEABLE[0]]
@@ -155,6 +163,22 @@ def _notes(
         queue = queue_text(interactive)
         if queue and (is_detailed or interactive["waiting"]):
             yield queue
+
+
+def _projects(servers: Collection[ServerStatus]) -> Iterator[str]:
+    """Yield what waits in projects until a person trusts it."""
+    waiting: dict[str, list[str]] = {}
+    for server in servers:
+        if server["state"] == "untrusted":
+            directory = server.get("project", "")
+            local = server["name"].removesuffix(f"@{directory}")
+            waiting.setdefault(directory, []).append(local)
+    for directory, names in waiting.items():
+        typed = shlex.join(["mcpctl", "trust", directory])
+        yield (
+            f"{', '.join(names)} of the project in {directory} will run once you trust what it "
+            f"says; to see it: {typed}"
+        )
 
 
 def _sessions(server: str, clients: Collection[SessionStatus]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpctl import options, render
-from mcpd import paths
 
 if TYPE_CHECKING:
     from mcpctl.context import App
@@ -63,7 +62,7 @@ def create_command(
 
     if not name.strip() or len(name) > NAME_LENGTH or not name.isprintable():
         raise click.UsageError(f"a name has 1 to {NAME_LENGTH} printable characters")
-    path = tokens.path_in(paths.state_dir())
+    path = tokens.path_in(app.state_dir)
     token, text = tokens.create(
         path,
         name,
@@ -90,7 +89,7 @@ def list_command(app: App) -> None:
     """
     from mcpd import tokens
 
-    found = tokens.read(tokens.path_in(paths.state_dir()))
+    found = tokens.read(tokens.path_in(app.state_dir))
     if app.as_json:
         app.print_document({"tokens": [_document(token) for token in found]})
     elif found:
@@ -109,7 +108,7 @@ def revoke_command(app: App, name: str) -> None:
     """
     from mcpd import tokens
 
-    token = tokens.revoke(tokens.path_in(paths.state_dir()), name)
+    token = tokens.revoke(tokens.path_in(app.state_dir), name)
     if app.as_json:
         app.print_document(_document(token))
     else:

@@ -115,6 +115,26 @@ class PasteParams(Params):
     """Where the browser ended."""
 
 
+class ProjectsParams(Params):
+    """Parameters of ``mcpd/projects``."""
+
+    dir: Directory | None = None
+
+
+class ShownEntry(msgspec.Struct):
+    """A server of a project, with the hash of what a person was shown."""
+
+    name: str
+    hash: str
+
+
+class TrustParams(Params):
+    """Parameters of ``mcpd/trust``. Without entries it says whether the caller may."""
+
+    dir: Directory
+    entries: Annotated[tuple[ShownEntry, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+
+
 class LogsParams(Params):
     """Parameters of ``mcpd/logs``."""
 

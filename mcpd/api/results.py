@@ -25,6 +25,8 @@ class Attached(TypedDict):
     session: int
     server: str | None
     """``None`` is the aggregate."""
+    notice: NotRequired[str]
+    """Why the aggregate has no server, where it has none."""
 
 
 class Tools(TypedDict):
@@ -62,6 +64,15 @@ class Progress(TypedDict):
     message: NotRequired[str]
 
 
+class Step(TypedDict):
+    """One step of a start."""
+
+    step: str
+    """``start`` (launched or connected), ``handshake`` or ``list`` (its tools are listed)."""
+    ok: bool
+    ms: float
+
+
 class Reached(TypedDict):
     """One server after ``mcpd/start``, ``mcpd/stop`` or ``mcpd/restart``."""
 
@@ -72,6 +83,8 @@ class Reached(TypedDict):
     """Servers with the same launch parameters that still use its process."""
     step: NotRequired[str]
     """The last step that a stop needed: ``eof``, ``term`` or ``kill``."""
+    steps: NotRequired[list[Step]]
+    """Those of its last start, of a server that is ready."""
     error: NotRequired[Any]
     """Why it is not ready, if it was one of several: a JSON-RPC error."""
 
@@ -145,6 +158,8 @@ class Entry(TypedDict):
     config: dict[str, Any] | None
     """Effective values, secrets masked; ``None`` for an entry without valid ones."""
     error: str | None
+    project: NotRequired[str]
+    """The workspace of whose project it is: then ``name`` is ``NAME@DIRECTORY``."""
 
 
 class Entries(TypedDict):
@@ -156,6 +171,39 @@ class Entries(TypedDict):
     """Which ``PATH`` servers get, and from where. Missing from a daemon of an earlier version."""
     servers: list[Entry]
     errors: list[str]
+
+
+class ProjectEntry(TypedDict):
+    """A server that a project offers."""
+
+    name: str
+    state: Literal["trusted", "untrusted", "changed", "never"]
+    file: str
+    hash: str
+
+
+class Project(TypedDict):
+    """What the files of a workspace offer."""
+
+    dir: str
+    hash: str
+    """Of all entries together."""
+    entries: list[ProjectEntry]
+    problems: list[str]
+
+
+class Projects(TypedDict):
+    """The result of ``mcpd/projects``."""
+
+    projects: list[Project]
+
+
+class Trusted(TypedDict):
+    """The result of ``mcpd/trust``."""
+
+    dir: str
+    trusted: list[str]
+    """The servers that are trusted now, of those that were named."""
 
 
 class LogLine(TypedDict):

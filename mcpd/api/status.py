@@ -14,6 +14,7 @@ State = Literal[
     "stopping",
     "disabled",
     "misconfigured",
+    "untrusted",
 ]
 
 
@@ -38,6 +39,13 @@ class SessionStatus(TypedDict):
     """The name its client gave, with the pid of the process behind it, or its token."""
 
 
+class OtherDaemon(TypedDict):
+    """A daemon on another socket."""
+
+    pid: int
+    socket: str
+
+
 class DaemonStatus(TypedDict):
     """The daemon itself."""
 
@@ -55,6 +63,8 @@ class DaemonStatus(TypedDict):
     """Missing from a daemon of an earlier version."""
     problems: NotRequired[list[str]]
     """What the daemon cannot write or use, a sentence each."""
+    others: NotRequired[list[OtherDaemon]]
+    """Other daemons of this home directory that run."""
     http: NotRequired[list[str]]
     """The addresses on which it listens for HTTP."""
 
@@ -117,6 +127,9 @@ class ServerStatus(TypedDict):
     """One configured or ad-hoc server."""
 
     name: str
+    """Of a project's server: ``NAME@DIRECTORY``."""
+    project: NotRequired[str]
+    """The workspace whose sessions alone know it."""
     state: State
     held: bool
     """Stopped by a person, until ``start``, ``restart`` or a change of its entry."""

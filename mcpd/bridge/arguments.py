@@ -22,7 +22,7 @@ Options:
                  and the exit status is 5.
   --profile NAME Only what this profile of the configuration lets through.
   --no-start     Start no daemon: exit with 3 if none runs; later on, wait for one.
-  --socket PATH  The daemon's socket (default: MCPD_SOCKET, else the user's own).
+  --socket PATH  The daemon's socket (default: MCPD_SOCKET, else that of the user's daemon).
   --config FILE  The configuration for a daemon that is started.
   -h, --help     Show this and exit.
 """

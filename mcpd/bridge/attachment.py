@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from mcpd.bridge.arguments import Arguments
 
+CLIENT = "mcpctl connect"
+"""What a bridge calls itself: its client is the process that started it."""
+
 SILENCE_S = 2.0
 """Until stderr reports that the daemon does not respond; it may still be loading."""
 
@@ -141,6 +144,8 @@ class Attachment:
             return self.step()
         name = result.get("server")
         self.server = name if isinstance(name, str) else None
+        if isinstance(notice := result.get("notice"), str):
+            streams.report(notice)
         return True
 
 
@@ -186,7 +191,7 @@ def is_starting(path: str, server: str | None) -> bool:
 
 def _params(arguments: Arguments) -> dict[str, Any]:
     params: dict[str, Any] = {
-        "client": {"name": "mcpctl connect", "version": __version__, "pid": os.getpid()},
+        "client": {"name": CLIENT, "version": __version__, "pid": os.getpid()},
         "control": False,
         "farewell": True,
     }

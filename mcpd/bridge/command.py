@@ -12,7 +12,7 @@ from mcpd.bridge.arguments import USAGE, Arguments, UsageError, parse
 from mcpd.bridge.linger import Linger
 from mcpd.bridge.link import Link
 from mcpd.bridge.pump import Pump
-from mcpd.daemon_start.reach import reach
+from mcpd.daemon_start.connection import can_start, connect
 from mcpd.errors import DaemonUnavailable
 
 SIGNALLED = 128
@@ -41,14 +41,13 @@ def main(argv: list[str]) -> int:
 
 def _run(arguments: Arguments) -> int:
     path = paths.socket_path(arguments.socket)
-    connection, attached = reach(
-        path,
-        lambda found: _attach(found, arguments),
-        may_start=arguments.may_start,
-        config=arguments.config,
-    )
+    variables: dict[str, str] = {}
+    try:
+        connection, attached = _attach(connect(path), arguments)
+    except DaemonUnavailable as error:
+        path, variables, (connection, attached) = _search(arguments, error)
     connection.setblocking(False)
-    link = Link(path, arguments, connection, attached)
+    link = Link(path, arguments, connection, attached, variables)
     try:
         pump = Pump(
             link,
@@ -59,6 +58,32 @@ def _run(arguments: Arguments) -> int:
         return pump.run()
     finally:
         link.close()
+
+
+def _search(
+    arguments: Arguments, failure: DaemonUnavailable
+) -> tuple[str, dict[str, str], tuple[socket.socket, attachment.Attachment]]:
+    """Return the path of the daemon's socket, variables for the next daemon, and a session.
+
+    ``failure`` is that of the path that comes first. If no daemon is there, one that has noted
+    another path is used, or one is started.
+    """
+    from mcpd.daemon_start.place import locate
+    from mcpd.daemon_start.reach import reach
+
+    first = paths.socket_path(arguments.socket)
+    path, variables = first, dict[str, str]()
+    if can_start(failure):
+        path, variables = locate(arguments.socket, arguments.config)
+    found = reach(
+        path,
+        lambda connection: _attach(connection, arguments),
+        may_start=arguments.may_start,
+        config=arguments.config,
+        variables=variables,
+        failure=failure if path == first else None,
+    )
+    return path, variables, found
 
 
 def _attach(

@@ -15,6 +15,7 @@ from mcpd.errors import PASSING, DaemonUnavailable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from mcpd.bridge.arguments import Arguments
@@ -71,7 +72,9 @@ class Link:
         arguments: Arguments,
         connection: socket.socket,
         first: attachment.Attachment,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        """``variables`` are added to the environment of a daemon that is started."""
         self.connection: socket.socket | None = connection
         self.is_attached = True
         self.server = first.server
@@ -82,6 +85,7 @@ class Link:
         self.lost_at = math.inf
         """Monotonic time at which the session was lost, ``inf`` while there is one."""
         self._path = path
+        self._variables = variables
         self._arguments = arguments
         self._config = _config(first, arguments)
         self._attachment: attachment.Attachment | None = None
@@ -173,7 +177,7 @@ class Link:
             if self._search is None:
                 from mcpd.daemon_start.search import Search
 
-                self._search = Search(self._path, config=self._config)
+                self._search = Search(self._path, config=self._config, variables=self._variables)
             found = self._search.poll()
         else:
             found = connect(self._path, 0)

@@ -6,7 +6,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mcpd import daemon_process
@@ -67,6 +67,7 @@ class Control:
         *,
         start: bool = False,
         config: str | None = None,
+        variables: Mapping[str, str] | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> Self:
         """Connect and send ``mcpd/hello``; with ``start``, start a daemon if none runs.
@@ -79,6 +80,7 @@ class Control:
             lambda connection: cls.over(connection, path),
             may_start=start,
             config=config,
+            variables=variables,
             progress=progress,
         )
 

@@ -69,18 +69,26 @@ def diff(old: Loaded, new: Loaded) -> Change:
 def carried_over(old: Loaded, new: Loaded) -> Loaded:
     """Return the configuration to apply: ``new``, with valid old entries for invalid new ones.
 
-    Such an entry keeps its old values and gets the new one's ``error`` and ``problems``. If a file
+    Such an entry keeps its old values and gets the new one's ``error`` and ``problems``; so does
+    one that can be started, until the login shell was asked for variables of the new one. If a file
     of ``new`` is broken, the result is ``old`` with the new problems.
     """
     if new.broken:
         return msgspec.structs.replace(old, problems=new.problems, broken=True)
     entries = {
         name: _with_error(old.entries[name], entry)
-        if entry.error is not None and name in old.entries and is_usable(old.entries[name])
+        if name in old.entries and _keeps(old.entries[name], entry)
         else entry
         for name, entry in new.entries.items()
     }
     return msgspec.structs.replace(new, entries=entries)
+
+
+def _keeps(old: ServerEntry, new: ServerEntry) -> bool:
+    """Tell whether an old entry counts in place of the new one."""
+    if new.awaits:
+        return old.is_resolved and old.enabled
+    return new.error is not None and is_usable(old)
 
 
 def is_usable(entry: ServerEntry) -> bool:
@@ -93,7 +101,7 @@ def _with_error(good: ServerEntry, bad: ServerEntry) -> ServerEntry:
 
 
 def _verdict(old: ServerEntry, new: ServerEntry) -> str:
-    if new.error is not None:
+    if new.error is not None or (new.awaits and _keeps(old, new)):
         return "unchanged"
     if _essence(old) != _essence(new):
         return "changed"
@@ -113,4 +121,4 @@ def _essence(entry: ServerEntry) -> dict[str, Any]:
         values["names_cwd"] = entry.config is not None and entry.config.cwd is not None
     if entry.remote is not None:
         values["remote"] = entry.remote
-    return {**values, "enabled": entry.enabled}
+    return {**values, "enabled": entry.enabled, "awaits": entry.awaits}

@@ -9,7 +9,6 @@ import msgspec
 
 from mcpd.config import urls, workspace
 from mcpd.config.files import trust
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, joined
 from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
@@ -18,6 +17,7 @@ from mcpd.config.resolving import Resolving, Surroundings
 from mcpd.config.secrets import is_secret_name, secret_parts, show
 from mcpd.config.values import header_fault
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
 from mcpd.redact import Redactor
 
 _TEXTS: Final = (

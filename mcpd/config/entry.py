@@ -11,9 +11,8 @@ import msgspec
 from mcpd.config import commandline, tables, workspace
 from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
-from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
+from mcpd.config.interpolate import Piece, Unresolved, Variables, joined, resolve
 from mcpd.config.problems import Problem
 from mcpd.config.remote import RemoteConfig, as_written
 from mcpd.config.resolving import Resolving, Surroundings
@@ -26,9 +25,8 @@ from mcpd.config.secrets import (
     show_arguments,
 )
 from mcpd.errors import ConfigError
+from mcpd.formats.document import Document, KeyPath
 from mcpd.redact import Redactor
-
-NAME_LENGTH_MAX = 200
 
 _COMMAND_LINE = (
     "a whole command line: its first word is taken as the program and the others as its "
@@ -63,8 +61,8 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
     ``shown``, one that is reached by URL ``remote`` and ``shown_remote``, with variables resolved
     and as it may be shown. ``launch`` and ``remote`` are ``None`` also if a variable is not set.
     ``error`` is then one line with the file, the line and the key. A disabled server with a
-    variable that is not set has none of them. ``secrets`` are the values of 8 or more characters
-    that are masked in the server's output.
+    variable that is not set, and one that ``awaits`` some, have none of them. ``secrets`` are the
+    values of 8 or more characters that are masked in the server's output.
     """
 
     name: str
@@ -84,6 +82,12 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     unset: str | None = None
     """The variable that is not set, if that is the ``error``; editing the file cannot set it."""
+
+    awaits: tuple[str, ...] = ()
+    """Variables that the daemon lacks, if the login shell was not asked for them yet.
+
+    The entry is not resolved, and has no ``error``, until then.
+    """
 
     off_by: tuple[str, ...] = ()
     """The keys that disable it: ``enabled``, ``disabled`` or both."""
@@ -143,10 +147,14 @@ def build(
     content: object, path: KeyPath, name: str, findings: Findings, around: Surroundings
 ) -> ServerEntry:
     """Turn one server's table into an entry. ``findings`` must be empty and for this entry only."""
+    variables = Variables(around.env)
+    around = msgspec.structs.replace(around, env=variables)
     config, enabled, spelled = tables.server(content, path, name, findings)
     launch = shown = remote = shown_remote = None
     secrets: frozenset[str] = frozenset()
     resolving: Resolving | None = None
+    awaits: tuple[str, ...] = ()
+    of_table = len(findings.problems)
     if config is not None and config.remote is not None:
         resolving = endpoint = Endpoint(
             config.remote, spelled, path, name, findings, around, is_enabled=config.enabled
@@ -156,6 +164,10 @@ def build(
         resolving = command = _Command(config, path, name, findings, around)
         launch, shown, secrets = command.run()
         config = command.config
+    if around.login is None and enabled and variables.lacking:
+        awaits = tuple(sorted(variables.lacking))
+        launch = remote = None
+        del findings.problems[of_table:]  # they are not faults yet
     problems = tuple(findings.problems)
     return ServerEntry(
         name=name,
@@ -171,20 +183,10 @@ def build(
         secrets=secrets,
         problems=problems,
         named_files=() if resolving is None else tuple(resolving.files),
-        unset=None if resolving is None else resolving.unset,
+        unset=None if resolving is None or awaits else resolving.unset,
+        awaits=awaits,
         off_by=tables.off_by(content),
     )
-
-
-def name_fault(name: str) -> str | None:
-    """Return what is wrong with a server's name, or ``None`` if it is valid."""
-    if not 1 <= len(name) <= NAME_LENGTH_MAX:
-        return f"expected a name of 1 to {NAME_LENGTH_MAX} characters"
-    if any(char < " " or "\x7f" <= char <= "\x9f" for char in name):
-        return "expected a name without control characters"
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        return "expected a name of whole characters (it has half of a surrogate pair)"
-    return None
 
 
 def _line(document: Document | None, path: KeyPath) -> int | None:
@@ -305,7 +307,7 @@ class _Command(Resolving):
         path = joined(pieces)
         if not self.is_whole or path.startswith(("/", workspace.FOLDER)):
             return pieces
-        if self._around.is_ad_hoc:
+        if self._around.is_ad_hoc or self._around.workspace is not None:
             return (Piece(os.path.join(self._around.cwd, "")), *pieces)
         self.fault(("cwd",), 'expected a directory that begins with "/" or "~/"')
         return pieces

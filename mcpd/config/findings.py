@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mcpd.config.files.document import Document, KeyPath
 from mcpd.config.problems import Problem, Severity, key_text
 from mcpd.config.values import Expected, Reader
 from mcpd.errors import ConfigError
+from mcpd.formats.document import Document, KeyPath
 
 
 class Findings:

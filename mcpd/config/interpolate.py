@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -24,6 +24,27 @@ class Piece(msgspec.Struct, frozen=True):
 
     text: str
     variable: str | None = None
+
+
+class Variables(Mapping[str, str]):
+    """An environment; ``lacking`` are the names that were looked up and are not set in it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.lacking: set[str] = set()
+
+    def __getitem__(self, name: str) -> str:
+        found = self._env.get(name)
+        if found is None:
+            self.lacking.add(name)
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._env)
+
+    def __len__(self) -> int:
+        return len(self._env)
 
 
 class Unresolved(ValueError):

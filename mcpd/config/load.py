@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from mcpd import paths
 from mcpd.config import policy_table, tables
-from mcpd.config.entry import ServerEntry, build, name_fault
-from mcpd.config.files import jsonc, toml, trust
-from mcpd.config.files.document import Document, decode
+from mcpd.config.entry import ServerEntry, build
+from mcpd.config.files import trust
+from mcpd.config.files.candidates import SERVER_TABLES, SYSTEM_DIRECTORY, candidates
 from mcpd.config.findings import Findings, Table
+from mcpd.config.names import name_fault
 from mcpd.config.policy import ProfileConfig, TrustConfig
 from mcpd.config.problems import Problem
-from mcpd.config.resolving import Surroundings
+from mcpd.config.resolving import NO_LOGIN, Login, Surroundings
 from mcpd.config.schema import DaemonConfig, HttpConfig
 from mcpd.errors import ConfigError
+from mcpd.formats import jsonc, toml
+from mcpd.formats.document import Document, KeyPath, decode
 
-SYSTEM_DIRECTORY = "/etc/mcpd"
-FILE_NAMES = ("mcp.json", "config.toml")
-"""In one directory the entries of the later one win."""
-
-_SERVER_TABLES = ("mcpServers", "servers", "mcp_servers")
-_TOP = (*_SERVER_TABLES, "daemon", "http", "trust", "profiles")
-_ENDINGS = {".json": jsonc.parse, ".jsonc": jsonc.parse, ".toml": toml.parse}
+_TOP = (*SERVER_TABLES, "daemon", "http", "trust", "profiles")
+_ENDINGS: Mapping[str, Callable[[str], Document]] = {
+    ".json": jsonc.parse,
+    ".jsonc": jsonc.parse,
+    ".toml": toml.parse,
+}
 
 
 class Replaced(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,33 +68,22 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
 
-def candidates(
-    explicit: str | None, env: Mapping[str, str], *, system: str = SYSTEM_DIRECTORY
-) -> tuple[str, ...]:
-    """Return the absolute paths of the configuration files, the least important first.
-
-    ``explicit`` is ``--config``. Without it and without ``MCPD_CONFIG``, these are the files of the
-    system and of the user.
-    """
-    if alone := explicit or env.get("MCPD_CONFIG"):
-        return (os.path.abspath(alone),)
-    directories = (system, paths.config_home(env))
-    return tuple(os.path.join(place, name) for place in directories for name in FILE_NAMES)
-
-
 def load(
     explicit: str | None,
     env: Mapping[str, str],
     *,
     since: str | None = None,
+    login: Login | None = NO_LOGIN,
     system: str = SYSTEM_DIRECTORY,
 ) -> Loaded:
     """Read, merge and check the configuration. Never raises for the content of files.
 
-    Variables are resolved from ``env``; ``since``, in error messages, says since when the daemon
-    has had that environment. Blocks while it reads: a file near the size limit takes seconds.
+    Variables are resolved from ``env``, and those that it lacks from ``login``, unless
+    ``shell_env = false``; ``None``: the login shell was not asked yet, and entries may wait for it.
+    ``since``, in error messages, says since when the daemon has had ``env``. Blocks while it reads:
+    a file near the size limit takes seconds.
     """
-    merge = _Merge(Surroundings(env=env, cwd=paths.home(env), since=since))
+    merge = _Merge(env, since, login)
     must_exist = bool(explicit or env.get("MCPD_CONFIG"))
     for file in candidates(explicit, env, system=system):
         merge.add(file, must_exist=must_exist)
@@ -100,8 +91,12 @@ def load(
 
 
 class _Merge:
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, env: Mapping[str, str], since: str | None, login: Login | None) -> None:
+        self._env = env
+        self._since = since
+        self._login = login
+        self._written: list[tuple[KeyPath, str, object, Findings]] = []
+        """Path, name and content of each entry, which are built once all settings are known."""
         self._entries: dict[str, ServerEntry] = {}
         self._files: list[str] = []
         self._tables: dict[str, list[Table]] = {
@@ -133,9 +128,11 @@ class _Merge:
         self._take(document, findings)
 
     def result(self) -> Loaded:
+        # the findings of these four are among the problems below
+        daemon = tables.daemon(self._tables["daemon"])
+        self._build(self._around(daemon))
         return Loaded(
-            # the findings of these four are among the problems below
-            daemon=tables.daemon(self._tables["daemon"]),
+            daemon=daemon,
             http=tables.http(self._tables["http"]),
             trust=policy_table.trust(self._tables["trust"]),
             profiles=policy_table.profiles(self._tables["profiles"]),
@@ -172,7 +169,7 @@ class _Merge:
                 read.append(Table(top.get(key, {}), (key,), findings, None))
             else:
                 whole.error(key, "expected a table")
-        for spelling in [key for key in top if key in _SERVER_TABLES]:
+        for spelling in [key for key in top if key in SERVER_TABLES]:
             if isinstance(top[spelling], dict):
                 for name, content in top[spelling].items():
                     self._put(spelling, name, content, findings)
@@ -184,18 +181,27 @@ class _Merge:
             findings.error((spelling, name), fault)
             return
         own = Findings(findings.file, findings.document)
-        entry = build(content, (spelling, name), name, own, self._around)
-        if earlier := self._entries.get(name):
-            self._replaced.append(
-                Replaced(
-                    name=name,
-                    file=earlier.file,
-                    line=earlier.line,
-                    by_file=entry.file,
-                    by_line=entry.line,
+        self._written.append(((spelling, name), name, content, own))
+
+    def _around(self, daemon: DaemonConfig) -> Surroundings:
+        login = self._login if daemon.shell_env else NO_LOGIN
+        env = self._env if login is None else {**login.variables, **self._env}
+        return Surroundings(env=env, cwd=paths.home(self._env), since=self._since, login=login)
+
+    def _build(self, around: Surroundings) -> None:
+        for path, name, content, findings in self._written:
+            entry = build(content, path, name, findings, around)
+            if earlier := self._entries.get(name):
+                self._replaced.append(
+                    Replaced(
+                        name=name,
+                        file=earlier.file,
+                        line=earlier.line,
+                        by_file=entry.file,
+                        by_line=entry.line,
+                    )
                 )
-            )
-        self._entries[name] = entry  # a name keeps the position of its first appearance
+            self._entries[name] = entry  # a name keeps the position of its first appearance
 
 
 def _read(file: str, *, must_exist: bool) -> Document | None:

@@ -97,7 +97,10 @@ class TrustConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What is removed from definitions before clients get them."""
 
     trusted_projects: tuple[str, ...] = ()
-    """Directories whose project files are trusted: ``~/src/*``."""
+    """Directories whose projects are trusted without a question, whatever their files say.
+
+    Each has all that is below it; ``*`` stands for any text within one part of the path.
+    """
 
     client_rate: str = ""
     """Calls of each session. Empty: any number."""

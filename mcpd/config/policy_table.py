@@ -7,7 +7,18 @@ from typing import Any, Final
 
 from mcpd.config.findings import Table
 from mcpd.config.policy import ProfileConfig, ServerPolicy, TrustConfig
-from mcpd.config.values import Reader, count, flag, one_of, rate, seconds, size_from, text, texts
+from mcpd.config.values import (
+    Reader,
+    count,
+    directories,
+    flag,
+    one_of,
+    rate,
+    seconds,
+    size_from,
+    text,
+    texts,
+)
 
 _APPROVAL: Final = ("auto", "ask", "trusted", "writes")
 _PIN: Final = ("off", "warn", "hold")
@@ -35,7 +46,7 @@ TRUST: Final[Mapping[str, Reader]] = {
     "notify": one_of("auto", "off"),
     "pin": one_of(*_PIN),
     "sanitise": one_of("off", "invisible", "strict"),
-    "trusted_projects": texts,
+    "trusted_projects": directories,
     "client_rate": rate,
     "audit": flag,
     "audit_days": count,

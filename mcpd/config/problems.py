@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mcpd.config.files.document import KeyPath
+from mcpd.formats.document import KeyPath
 
 Severity = Literal["error", "warning"]
 

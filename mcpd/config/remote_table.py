@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Table
 from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
 from mcpd.config.values import (
@@ -27,6 +26,7 @@ from mcpd.config.values import (
     variable,
     variables,
 )
+from mcpd.formats.document import KeyPath
 
 URLS: Final = ("url", "serverUrl", "httpUrl", "uri")
 """Names of the address."""

@@ -8,9 +8,21 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd.config import workspace
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
+from mcpd.formats.document import KeyPath
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment of the user's login shell, for variables that the daemon lacks."""
+
+    variables: Mapping[str, str] = {}
+    told: str = ""
+    """What a message about a variable that is not set says of the shell."""
+
+
+NO_LOGIN = Login()
+"""No login shell, or none that is asked."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,8 +37,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     since: str | None = None
     """Since when the daemon has had ``env``, for messages; ``None``: it is this command's own."""
 
+    login: Login | None = NO_LOGIN
+    """What the login shell has; ``None`` if it was not asked yet."""
+
     literal: bool = False
     """Whether texts are used as they are, because a shell has expanded them already."""
+
+    workspace: str | None = None
+    """The workspace, where the entry is of its project and so of no other."""
 
     is_ad_hoc: bool = False
     """Whether the entry comes from a client; its ``cwd`` is then relative to the client's."""
@@ -71,13 +89,17 @@ class Resolving:
         if self._around.literal:
             return (Piece(template),) if template else ()
         try:
-            return resolve(template, self._around.env)
+            pieces = resolve(template, self._around.env)
         except Unresolved as wrong:
             hint = "" if wrong.variable is None else f". {self._hint(wrong.variable)}"
             if self.is_whole:  # the first error is the one that is reported
                 self.unset = wrong.variable
             self.fault(key, f"{wrong}{hint}")
             return None
+        root = self._around.workspace
+        if root is None:
+            return pieces
+        return tuple(Piece(workspace.placed(each.text, root), each.variable) for each in pieces)
 
     def file(self, key: KeyPath, template: str) -> str | None:
         """Return the absolute path of a file that an entry names, ``None`` for none.
@@ -115,4 +137,6 @@ class Resolving:
             whose = "What counts is the environment that mcpd is started with"
         else:
             whose = f"What counts is the daemon's environment, as it has been since {since}"
+        if self._around.login is not None:
+            whose += self._around.login.told
         return f"{whose}: {remedy_of_unset(variable)}"

@@ -181,6 +181,12 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     watch: bool = True
     """Whether changes of the configuration files are applied automatically."""
 
+    shell_env: bool = True
+    """Whether variables that the daemon lacks are looked up in the user's login shell."""
+
+    projects: bool = True
+    """Whether sessions in a project have the servers that its own files name."""
+
     ignore_env: tuple[str, ...] = ()
     """Additional variables that do not distinguish ad-hoc servers."""
 

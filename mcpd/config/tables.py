@@ -8,11 +8,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from mcpd.config import policy_table, remote_table
-from mcpd.config.files.document import KeyPath
 from mcpd.config.findings import Findings, Table
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
-from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
+from mcpd.config.schema import (
+    DaemonConfig,
+    HttpConfig,
+    RestartConfig,
+    ServerConfig,
+    ToolsConfig,
+)
 from mcpd.config.values import (
     Reader,
     count,
@@ -33,6 +38,7 @@ from mcpd.config.values import (
     text,
     texts,
 )
+from mcpd.formats.document import KeyPath
 
 MILLISECONDS_FROM: Final = 1000
 """A ``timeout`` number above this is in milliseconds: some clients use seconds, others do not."""
@@ -87,6 +93,8 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "list_wait": seconds,
     "drain_timeout": seconds,
     "watch": flag,
+    "shell_env": flag,
+    "projects": flag,
     "ignore_env": texts,
     "log_max_bytes": size_from(1024),
     "log_backups": count,

@@ -277,6 +277,17 @@ def _host(_: int, value: str) -> str:
     return value
 
 
+def directories(value: object) -> tuple[str, ...]:
+    """Read a list of directories, absolute or below the home directory."""
+    return tuple(_each(enumerate(texts(value)), _directory))
+
+
+def _directory(_: int, value: str) -> str:
+    if not value.startswith(("/", "~/")) or not value.strip("~/") or ".." in value.split("/"):
+        raise Expected('a directory that begins with "/" or "~/", such as "~/src/*"')
+    return value
+
+
 def extensions(value: object) -> tuple[str, ...]:
     """Read a list of names of MCP extensions, such as ``io.modelcontextprotocol/ui``."""
     if isinstance(value, str):

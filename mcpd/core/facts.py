@@ -182,6 +182,7 @@ class FrameRejected(msgspec.Struct, frozen=True):
 
     session: SessionId
     reason: str
+    client: str | None = None
 
 
 class CallStarted(msgspec.Struct, frozen=True):

@@ -150,6 +150,7 @@ class Dispatcher:
             self.dispatch(WriteRefused(command.slot, wire_id, not channel.is_open))
 
     def _introduced(self, command: cmd.Introduced) -> None:
+        self._supervisor.introduced(command.slot)
         channel = self.channels.get(command.slot)
         if channel is not None:
             channel.introduced(command.version)

@@ -182,16 +182,21 @@ class UnixSessions:
         sessions: Sessions,
         dispatch: Callable[[LeftReserve | InputEnded], None],
         settings: Callable[[], DaemonConfig],
+        connected: Callable[[SessionId, int | None], None],
+        closed: Callable[[SessionId], None],
         refused: Callable[[str], None],
         broken: Callable[[SessionId, str], None],
     ) -> None:
         """Prepare.
 
+        ``connected`` gets each new connection with the pid of its client, if that is known.
         ``refused`` gets the reason why a client was not let in, ``broken`` the session and the
         reason of a connection that ended otherwise than by its client's closing it.
         """
         self._sessions = sessions
         self._settings = settings
+        self._connected = connected
+        self._ended = closed
         self._broken = broken
         self._outboxes = Outboxes(one_bytes=settings().outbox_bytes, memory=mux.memory)
         self._half_open = HalfOpen(lambda session: dispatch(InputEnded(session)))
@@ -222,7 +227,9 @@ class UnixSessions:
             )
             return connection
 
-        return self._sessions.open(make, local(peer.uid), in_reserve=in_reserve)
+        opened = self._sessions.open(make, local(peer.uid), in_reserve=in_reserve)
+        self._connected(opened.session, peer.pid)
+        return opened
 
     def _closed(self, session: SessionId, reason: str) -> None:
         connection = self._connections.pop(session, None)
@@ -233,3 +240,4 @@ class UnixSessions:
         elif not reason.startswith(HUNG_UP):
             self._broken(session, reason)
         self._sessions.close(session, reason)
+        self._ended(session)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -22,23 +22,28 @@ from mcpd.core.interface.failures import with_details
 from mcpd.core.mcp import codes
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
+from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.reload import Reloader
 from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.control import Reached, ServerControl
+from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
+from mcpd.daemon_start.place import Place
 from mcpd.listeners.requests import Method, Request, Send, Unsubscribe
-from mcpd.listeners.workspace import workspace_of
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.observe.pipeline import Pipeline
+from mcpd.projects.workspace import workspace_of
 from mcpd.redact import MASK
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from mcpd.daemon.login_handlers import LoginHandlers
+
+Sign = TypeVar("Sign", api.LoginParams, api.PasteParams)
 
 
 class ControlHandlers:
@@ -57,10 +62,12 @@ class ControlHandlers:
         mux: Mux,
         supervisor: Supervisor,
         reaper: Reaper,
-        login: LoginPath,
+        login: LoginShell,
         operator: ServerControl,
         reloader: Reloader,
         ad_hoc: AdHoc,
+        projects: Projects,
+        clients: ClientProcesses,
         logins: Callable[[], LoginHandlers],
         auth: Callable[[str], str | None],
         log: Pipeline,
@@ -68,6 +75,7 @@ class ControlHandlers:
         dispatch: Callable[[WorkspaceKnown], None],
         shutdown: Callable[[float | None], None],
         problems: Callable[[], list[str]],
+        others: Callable[[], Awaitable[list[Place]]],
         http: Callable[[], list[str]],
     ) -> None:
         """Take what the handlers ask.
@@ -75,7 +83,8 @@ class ControlHandlers:
         ``socket`` is the path of the socket and ``config`` the only configuration file, where the
         daemon was given one. ``shutdown`` ends the daemon and takes the seconds that calls in
         flight may take; ``problems`` returns what the daemon cannot write or use, a sentence
-        each, ``http`` the addresses on which it listens for HTTP. ``logins`` returns what handles
+        each, ``others`` other daemons of this home directory, ``http`` the addresses on which it
+        listens for HTTP. ``logins`` returns what handles
         sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
         """
         self._socket = socket
@@ -88,6 +97,8 @@ class ControlHandlers:
         self._operator = operator
         self._reloader = reloader
         self._ad_hoc = ad_hoc
+        self._projects = projects
+        self._clients = clients
         self._logins = logins
         self._auth = auth
         self._log = log
@@ -95,6 +106,7 @@ class ControlHandlers:
         self._dispatch = dispatch
         self._shutdown = shutdown
         self._problems = problems
+        self._others = others
         self._http = http
         self._started_at = asyncio.get_running_loop().time()
 
@@ -107,7 +119,9 @@ class ControlHandlers:
     def hello(self, request: Request, params: api.HelloParams) -> results.Hello:
         """Introduce the daemon; note where the connection makes its control calls from."""
         if params.cwd is not None and params.cwd.startswith("/"):
-            self._dispatch(WorkspaceKnown(request.session, workspace_of((), params.cwd)))
+            workspace = workspace_of((), params.cwd)
+            self._projects.enter(request.session, workspace)
+            self._dispatch(WorkspaceKnown(request.session, workspace))
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -116,17 +130,23 @@ class ControlHandlers:
             "config": self._config,
         }
 
-    async def status(self, _request: Request, params: api.StatusParams) -> Status | Failure:
+    async def status(self, request: Request, params: api.StatusParams) -> Status | Failure:
         """Return the state of the daemon, and of all servers or of some."""
         if params.servers is None:
             found: list[Server] | Failure = list(self._registry)
         else:
-            found = self._operator.find(params.servers)
+            found = self._operator.find(self._meant(request, params.servers))
         if isinstance(found, Failure):
             return found
         seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
         return {
-            "daemon": seen.daemon(self._socket, self.uptime_s(), self._problems(), self._http()),
+            "daemon": seen.daemon(
+                self._socket,
+                self.uptime_s(),
+                problems=self._problems(),
+                others=await self._others(),
+                http=self._http(),
+            ),
             "servers": [
                 seen.server(
                     server,
@@ -196,22 +216,24 @@ class ControlHandlers:
         }
 
     async def start(
-        self, _request: Request, params: api.ServersParams
+        self, request: Request, params: api.ServersParams
     ) -> results.AllReached | Failure:
         """Start servers and wait until they are ready."""
-        return self._reached(await self._operator.start(params.servers))
+        names = self._meant(request, params.servers)
+        return self._reached(await self._operator.start(names))
 
     async def stop(
-        self, _request: Request, params: api.ServersParams
+        self, request: Request, params: api.ServersParams
     ) -> results.AllReached | Failure:
         """Stop servers and wait until their process trees have ended."""
-        return self._reached(await self._operator.stop(params.servers))
+        return self._reached(await self._operator.stop(self._meant(request, params.servers)))
 
     async def restart(
-        self, _request: Request, params: api.ServersParams
+        self, request: Request, params: api.ServersParams
     ) -> results.AllReached | Failure:
         """Restart servers and wait until they are ready again."""
-        return self._reached(await self._operator.restart(params.servers))
+        names = self._meant(request, params.servers)
+        return self._reached(await self._operator.restart(names))
 
     async def reload(self, _request: Request, _params: api.Params) -> results.Reloaded:
         """Read the configuration again and apply what has changed."""
@@ -219,27 +241,65 @@ class ControlHandlers:
 
     # -- signing in ------------------------------------------------------------------------------
 
-    async def login(self, _request: Request, params: api.LoginParams) -> results.Login | Failure:
+    async def login(self, request: Request, params: api.LoginParams) -> results.Login | Failure:
         """Begin or join a sign-in to a server."""
-        return await self._logins().login(params)
+        return await self._logins().login(self._to_sign_in(request, params))
 
     async def login_wait(
-        self, _request: Request, params: api.LoginParams
+        self, request: Request, params: api.LoginParams
     ) -> results.SignedIn | Failure:
         """Wait for the end of a sign-in."""
-        return await self._logins().wait(params)
+        return await self._logins().wait(self._to_sign_in(request, params))
 
     async def login_paste(
-        self, _request: Request, params: api.PasteParams
+        self, request: Request, params: api.PasteParams
     ) -> results.Pasted | Failure:
         """Take the address at which a browser ended."""
-        return await self._logins().paste(params)
+        return await self._logins().paste(self._to_sign_in(request, params))
 
     async def logout(
-        self, _request: Request, params: api.LoginParams
+        self, request: Request, params: api.LoginParams
     ) -> results.LoggedOut | Failure:
         """Revoke and forget the tokens of a server."""
-        return await self._logins().logout(params)
+        return await self._logins().logout(self._to_sign_in(request, params))
+
+    # -- projects --------------------------------------------------------------------------------
+
+    def projects(self, _request: Request, params: api.ProjectsParams) -> results.Projects | Failure:
+        """Return what projects offer: of one directory, or those that somebody works in."""
+        if params.dir is not None and not params.dir.startswith("/"):
+            return Failure("invalid_params", "mcpd/projects: params.dir: expected an absolute path")
+        known = self._projects.known() if params.dir is None else [self._projects.of(params.dir)]
+        return {
+            "projects": [
+                {
+                    "dir": project.workspace,
+                    "hash": project.hash,
+                    "entries": [
+                        {
+                            "name": name,
+                            "state": state,
+                            "file": project.offers[name].file,
+                            "hash": project.offers[name].hash,
+                        }
+                        for name, state in states.items()
+                    ],
+                    "problems": [str(problem) for problem in project.problems],
+                }
+                for project, states in known
+            ]
+        }
+
+    def trust(self, request: Request, params: api.TrustParams) -> results.Trusted | Failure:
+        """Remember what a person trusts, unless it is a client that asks, or below one."""
+        if not params.dir.startswith("/"):
+            return Failure("invalid_params", "mcpd/trust: params.dir: expected an absolute path")
+        refusal = self._clients.refusal(request.session)
+        if refusal is not None:
+            return refusal
+        shown = {entry.name: entry.hash for entry in params.entries}
+        failure = self._projects.trust(params.dir, shown)
+        return {"dir": params.dir, "trusted": list(shown)} if failure is None else failure
 
     # -- streams ---------------------------------------------------------------------------------
 
@@ -252,7 +312,7 @@ class ControlHandlers:
             return Failure("invalid_params", "mcpd/logs: params.lines: expected 0 or more")
         server = None
         if params.server is not None:
-            found = self._operator.find((params.server,))
+            found = self._operator.find(self._meant(request, (params.server,)))
             if isinstance(found, Failure):
                 return found
             server = self._log_name(found[0])
@@ -270,6 +330,8 @@ class ControlHandlers:
 
     def events(self, request: Request, params: api.EventsParams) -> results.Events | Failure:
         """Return the number of the newest event; a stream brings those since ``since``."""
+        if params.servers is not None:
+            params.servers = self._meant(request, params.servers)
         found = None if params.servers is None else self._operator.find(params.servers)
         if isinstance(found, Failure):
             return found
@@ -291,6 +353,14 @@ class ControlHandlers:
 
     # -- inside ------------------------------------------------------------------------------------
 
+    def _meant(self, request: Request, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the servers that names mean where the request comes from."""
+        return tuple(self._mux.named(name, request.session) for name in names)
+
+    def _to_sign_in(self, request: Request, params: Sign) -> Sign:
+        params.server = self._mux.named(params.server, request.session)
+        return params
+
     def _reached(self, outcome: Reached | Failure) -> results.AllReached | Failure:
         """Return the state of each server; where some have failed, in the first one's error."""
         if isinstance(outcome, Failure):
@@ -310,6 +380,9 @@ class ControlHandlers:
                 one["goes_on_for"] = self._operator.others_of(server)
             elif is_held and (step := seen.step(server)) is not None:
                 one["step"] = step
+            steps = self._operator.steps(server)
+            if found["state"] == "ready" and steps is not None:
+                one["steps"] = steps.report()
             if failure is not None:
                 one["error"] = Raw(codes.error_object(failure))
             reached.append(one)
@@ -346,7 +419,7 @@ def _entry(server: Server) -> results.Entry:
     values = masked(configured)
     if values and server.is_ad_hoc:  # it may have the client's whole environment, with any secret
         values["env"] = dict.fromkeys(values["env"], MASK)
-    return {
+    found: results.Entry = {
         "name": server.name,
         "file": configured.file,
         "line": configured.line,
@@ -354,6 +427,9 @@ def _entry(server: Server) -> results.Entry:
         "config": values or None,
         "error": configured.error,
     }
+    if server.entry.workspace is not None:
+        found["project"] = server.entry.workspace
+    return found
 
 
 METHODS: Final = (
@@ -374,6 +450,8 @@ METHODS: Final = (
     Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
     Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),
     Method("mcpd/logout", api.LoginParams, results.LoggedOut, ControlHandlers.logout),
+    Method("mcpd/projects", api.ProjectsParams, results.Projects, ControlHandlers.projects),
+    Method("mcpd/trust", api.TrustParams, results.Trusted, ControlHandlers.trust),
     Method("mcpd/logs", api.LogsParams, results.Logs, ControlHandlers.logs),
     Method("mcpd/events", api.EventsParams, results.Events, ControlHandlers.events),
     Method("mcpd/shutdown", api.ShutdownParams, results.ShuttingDown, ControlHandlers.shutdown),

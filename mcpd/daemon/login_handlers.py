@@ -26,7 +26,7 @@ class LoginHandlers:
 
     async def login(self, params: api.LoginParams) -> results.Login | Failure:
         """Begin or join a sign-in; return what a person is to open."""
-        remote = self._remote(params.server)
+        remote = await self._remote(params.server)
         if isinstance(remote, Failure):
             return remote
         logins = self._signins.logins
@@ -45,7 +45,7 @@ class LoginHandlers:
 
     async def wait(self, params: api.LoginParams) -> results.SignedIn | Failure:
         """Wait for the end of a sign-in."""
-        remote = self._remote(params.server)
+        remote = await self._remote(params.server)
         if isinstance(remote, Failure):
             return remote
         login = self._signins.logins.get(params.server)
@@ -66,7 +66,7 @@ class LoginHandlers:
 
     async def logout(self, params: api.LoginParams) -> results.LoggedOut | Failure:
         """Revoke and forget the tokens of a server, and end its session."""
-        remote = self._remote(params.server)
+        remote = await self._remote(params.server)
         if isinstance(remote, Failure):
             return remote
         try:
@@ -76,14 +76,12 @@ class LoginHandlers:
         await self._operator.restart_running(params.server)
         return {"server": params.server, "revoked": revoked}
 
-    def _remote(self, name: str) -> RemoteConfig | Failure:
+    async def _remote(self, name: str) -> RemoteConfig | Failure:
         """Return how a server is reached, or why nobody can sign in to it."""
-        found = self._operator.find((name,))
+        found = await self._operator.usable((name,))
         if isinstance(found, Failure):
             return found
         server = found[0]
-        if server.entry.unavailable is not None:
-            return server.entry.unavailable
         spec = server.backend
         if not isinstance(spec, RemoteSpec):
             return Failure("unsupported", f"{name} is a process: nobody signs in to it", name)

@@ -33,6 +33,10 @@ class Notices:
         reason = refusal.message
         self._log.error("place.refused", socket=path, reason=reason, hint=refusal.hint)
 
+    def place_trouble(self, reason: str) -> None:
+        """Log that ``place.json`` cannot be written."""
+        self._log.warning("place.trouble", reason=reason)
+
     def http_listening(self, address: str) -> None:
         """Log that clients can use an address."""
         self._log.info("http.listening", address=address)

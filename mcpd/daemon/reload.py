@@ -9,14 +9,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from mcpd import tasks
 from mcpd.api.results import Reloaded
 from mcpd.config.diff import Change, carried_over, diff
+from mcpd.config.files.candidates import candidates
 from mcpd.config.files.watch import FileWatch
-from mcpd.config.load import Loaded, candidates, load
+from mcpd.config.load import Loaded, load
+from mcpd.config.resolving import Login
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.policy import policy_of
+from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.logfiles.quota import LogQuota
@@ -38,28 +41,35 @@ class Reloader:
         *,
         registry: Registry,
         applied: Callable[[Change], None],
+        login: Callable[[], Login | None],
         log: Logger,
         journal: Journal,
     ) -> None:
         """``since`` is shown in errors: the time the daemon's environment is from.
 
-        ``applied`` is called after the registry has taken over a new configuration.
+        ``login`` returns what the login shell has, ``None`` until it was asked. ``applied`` is
+        called after the registry has taken over a new configuration.
         """
         self._explicit = explicit
         self._since = since
         self._registry = registry
         self._applied = applied
+        self._login = login
         self._log = log
         self._journal = journal
         self._turn = asyncio.Lock()  # two readings at a time could be applied the wrong way round
         self._watch: FileWatch | None = None
         self._is_closed = False
+        self.ask: Callable[[], None]
+        """Asks the login shell for the variables that entries await."""
         self.settle: Callable[[], Awaitable[list[str]]] = _nothing
         """Applies what takes time, and returns what is wrong with it."""
+        self.look_at_projects: Callable[[], None] = lambda: None
+        """Reads the files of workspaces again."""
 
     def read(self) -> Loaded:
         """Read the files. Blocks; never raises for what they hold."""
-        return load(self._explicit, os.environ, since=self._since)
+        return load(self._explicit, os.environ, since=self._since, login=self._login())
 
     async def reload(self, reason: str) -> Reloaded:
         """Read the files and apply what is different; return the result of ``mcpd/reload``."""
@@ -74,6 +84,8 @@ class Reloader:
                 self._report(change, errors, reason)
             if is_change(change):
                 self._applied(change)
+            self.ask_for_variables(new)
+            self.look_at_projects()
             errors += await self.settle()
             self.watch()
             return {
@@ -84,6 +96,11 @@ class Reloader:
                 "errors": errors,
                 "applied": not new.broken,
             }
+
+    def ask_for_variables(self, loaded: Loaded) -> None:
+        """Ask the login shell if an entry awaits variables."""
+        if any(entry.awaits for entry in loaded.entries.values()):
+            self.ask()
 
     def watch(self) -> None:
         """Watch the files, if the configuration says so.
@@ -159,6 +176,7 @@ class ConfigApplier:
         control: ServerControl,
         memory_watch: MemoryWatch,
         listeners: Listeners,
+        projects: Projects,
     ) -> None:
         """``log_level`` is that of the command line, which counts more than the configuration."""
         self._log_level = log_level
@@ -171,12 +189,15 @@ class ConfigApplier:
         self._control = control
         self._memory_watch = memory_watch
         self._listeners = listeners
+        self._projects = projects
 
     def apply(self, change: Change) -> None:
         """Apply a change of the configuration."""
         for name in (*change.changed, *change.removed):
             self._control.release(name)
         self.apply_entries()
+        if change.policy or change.daemon:
+            self._projects.configured()
         self.apply_log_limits()
         self.forget_logs()
         at_once = starts_at_once(self._registry.daemon.max_concurrent_starts)
@@ -188,8 +209,13 @@ class ConfigApplier:
 
     def apply_entries(self) -> None:
         """Let the mux know which servers there are."""
-        policy = policy_of(self._registry.loaded)
-        self._dispatcher.dispatch(EntriesChanged(self._registry.entries(), policy))
+        loaded = self._registry.loaded
+        sources = f"read: {', '.join(loaded.found)}"
+        if not loaded.found:
+            sources = f"there is none of {', '.join(loaded.files)}"
+        self._dispatcher.dispatch(
+            EntriesChanged(self._registry.entries(), policy_of(loaded), sources)
+        )
 
     def apply_log_limits(self) -> None:
         """Apply the level and the sizes of logs."""

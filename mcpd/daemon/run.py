@@ -118,6 +118,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     daemon.applier.apply_listeners()
     daemon.http.start()
     daemon.socket_keeper.start()
+    daemon.place_keeper.start()
     daemon.manager_status.ready()
     lock.announce()
     daemon.log.info("daemon.started", pid=os.getpid(), version=__version__, socket=daemon.path)
@@ -148,6 +149,7 @@ async def _allow_servers(daemon: Daemon) -> None:
         daemon.notices.swept(report, redactor.excerpt(left, LEFT_LENGTH))
     daemon.supervisor.allow_starts()
     daemon.applier.start_eager()
+    daemon.reloader.ask_for_variables(daemon.loaded)
 
 
 def _take_signals(daemon: Daemon) -> None:
@@ -183,6 +185,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.socket_keeper.close()
     daemon.reloader.close()
     daemon.ad_hoc.close()
+    daemon.projects.close()
     daemon.memory_watch.close()
     stopped = await daemon.drain.run(timeout)
     daemon.control_server.close()
@@ -198,6 +201,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.registry.close()
     daemon.unix.close()
     daemon.reaper.close()
+    await daemon.place_keeper.close()
     daemon.socket_keeper.remove_socket()
     daemon.manager_status.close()
     uptime = daemon.handlers.uptime_s()

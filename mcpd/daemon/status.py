@@ -23,6 +23,7 @@ from mcpd.config.urls import public_part
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
 from mcpd.daemon.servers.server import Server
+from mcpd.daemon_start.place import Place
 from mcpd.logfiles.line import stamp
 from mcpd.supervise import descriptors
 from mcpd.supervise.process import Child
@@ -75,7 +76,13 @@ class Snapshot:
         self._now = supervisor.now()
 
     def daemon(
-        self, socket: str, uptime_s: float, problems: list[str], http: list[str]
+        self,
+        socket: str,
+        uptime_s: float,
+        *,
+        problems: list[str],
+        others: list[Place],
+        http: list[str],
     ) -> DaemonStatus:
         """Return the status of the daemon."""
         return {
@@ -91,6 +98,7 @@ class Snapshot:
             "tables": self._mux.table_sizes(),
             "nofile": descriptors.limits(),
             "problems": problems,
+            "others": [{"pid": each.pid, "socket": each.socket} for each in others],
             "http": http,
         }
 
@@ -140,6 +148,8 @@ class Snapshot:
             "last_error_at": error.at,
             "last_error_kind": error.kind,
         }
+        if server.entry.workspace is not None:
+            status["project"] = server.entry.workspace
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s
             status["url"] = _public_url(server)
@@ -191,6 +201,8 @@ class Snapshot:
     def _state(self, server: Server, slots: Sequence[Slot], *, is_held: bool) -> State:
         if not server.configured.enabled:
             return "disabled"
+        if server.entry.is_untrusted:
+            return "untrusted"
         if server.backend is None:
             return "misconfigured"
         states = {_state_of(slot) for slot in slots}

@@ -9,9 +9,11 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcpd import __version__, tasks
+from mcpd import __version__, daemon_process, paths, tasks
+from mcpd.api.requests import AttachParams
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
+from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
 from mcpd.core.interface import commands as cmd
@@ -20,6 +22,7 @@ from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
+from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
@@ -33,13 +36,18 @@ from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.unresolved import UnresolvedHost, UnresolvedSpec
 from mcpd.daemon.upkeep import budget_keeper
 from mcpd.daemon.upkeep.budget_keeper import BudgetKeeper
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.manager_status import ManagerStatus
+from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon.upkeep.problems import problems
 from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
+from mcpd.daemon_start.place import Place
+from mcpd.ids import SessionId
 from mcpd.listeners.control import ControlServer
 from mcpd.listeners.requests import ControlRequests
 from mcpd.logfiles.daemonlog import DaemonLog
@@ -53,7 +61,8 @@ from mcpd.service.lock import DaemonLock
 from mcpd.service.notify import Notifier
 from mcpd.supervise.cleanup.ledger import new_daemon_id
 from mcpd.supervise.containers import Containers
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv import loginpath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import UpstreamHost
 from mcpd.upstreams.http.authorizer import Authorizer
@@ -159,11 +168,13 @@ class Daemon:
         )
         self.lines.on_growth = self.log_quota.grew
         self.pipeline.mask = self.registry.mask
+        self.since = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
         self.reloader = Reloader(
             start.options.config,
-            datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %Z"),
+            self.since,
             registry=self.registry,
             applied=self._apply,
+            login=self._login_variables,
             log=log,
             journal=self.journal,
         )
@@ -204,10 +215,17 @@ class Daemon:
         self.reaper = Reaper(
             self.id, on_orphan=lambda stray: end_stray(stray, tell), on_escape=self.ledger.save
         )
-        self.login = LoginPath(
-            os.environ, reaper=self.reaper, daemon_id=self.id, on_result=self.notices.login_path
+        self.login = LoginShell(
+            os.environ,
+            reaper=self.reaper,
+            daemon_id=self.id,
+            on_result=self.notices.login_path,
+            on_variables=self._login_answered,
+            keeps_variables=lambda: self._settings().shell_env,
         )
-        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {}
+        self.unresolved = UnresolvedHost(self.login, self._reload_for_variables)
+        self.reloader.ask = self.unresolved.ask
+        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {UnresolvedSpec: self.unresolved}
         self.hosts[ProcessSpec] = StdioHost(
             daemon_id=self.id,
             reaper=self.reaper,
@@ -245,8 +263,19 @@ class Daemon:
     def _build_servers(self) -> None:
         """Build what brings, starts, stops and watches servers."""
         dispatch = self.dispatcher.dispatch
-        self.control = ServerControl(self.registry, self.mux, self.supervisor, dispatch)
+        self.control = ServerControl(
+            self.registry, self.mux, self.supervisor, dispatch, self.unresolved.wait
+        )
         self.ad_hoc = AdHoc(self.registry, self.mux, self._apply_entries)
+        self.projects = Projects(
+            self.registry,
+            self.state_dir,
+            self.since,
+            changed=self._apply_entries,
+            log=self.log,
+            journal=self.journal,
+        )
+        self.clients = ClientProcesses(self.mux)
         self.memory_watch = MemoryWatch(
             self.registry.memory_max,
             supervisor=self.supervisor,
@@ -267,6 +296,8 @@ class Daemon:
             sessions=self.sessions,
             dispatch=self.dispatcher.dispatch,
             settings=self._settings,
+            connected=self.clients.connected,
+            closed=self._closed,
             refused=self.notices.connection_refused,
             broken=self.notices.connection_broken,
         )
@@ -291,6 +322,17 @@ class Daemon:
             lost=self.ending.request,
             refused=lambda refusal: self.notices.socket_refused(self.path, refusal),
         )
+        self.place_keeper = PlaceKeeper(
+            Place(
+                socket=self.path,
+                state_dir=self.state_dir,
+                config=self._config_file,
+                config_home=paths.config_home(),
+                pid=os.getpid(),
+                start_time=daemon_process.start_time(os.getpid()) or "",
+            ),
+            self.notices.place_trouble,
+        )
 
     def _build_control(self) -> None:
         """Build what answers control requests and tells the service manager."""
@@ -306,11 +348,13 @@ class Daemon:
             control=self.control,
             memory_watch=self.memory_watch,
             listeners=self.listeners,
+            projects=self.projects,
         )
         self.reloader.settle = self.http.apply
+        self.reloader.look_at_projects = self.projects.look
         self.handlers = ControlHandlers(
             socket=self.path,
-            config=options.config or os.environ.get("MCPD_CONFIG") or None,
+            config=self._config_file,
             registry=self.registry,
             mux=self.mux,
             supervisor=self.supervisor,
@@ -319,6 +363,8 @@ class Daemon:
             operator=self.control,
             reloader=self.reloader,
             ad_hoc=self.ad_hoc,
+            projects=self.projects,
+            clients=self.clients,
             logins=self._logins,
             auth=self._auth,
             log=self.pipeline,
@@ -326,13 +372,20 @@ class Daemon:
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
             problems=lambda: problems(
-                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+                self.socket_keeper,
+                self.place_keeper,
+                self.ledger,
+                self.cache,
+                self.registry,
+                self.http,
             ),
+            others=self.place_keeper.others,
             http=lambda: self.http.addresses,
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),
             server_of_command=self.ad_hoc.bring,
+            attaching=self._attaching,
             dispatch=self.dispatcher.dispatch,
             notify=self.sessions.notify,
         )
@@ -362,11 +415,28 @@ class Daemon:
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())
         facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
 
+    @property
+    def _config_file(self) -> str | None:
+        """The only file that is read, where one was named."""
+        return self.start.options.config or os.environ.get("MCPD_CONFIG") or None
+
     # -- called back by parts that are built before what they need ---------------------------------
 
     def _jumped(self, seconds: float) -> None:
         self.notices.clock_jumped(seconds)
         self.remote_host.drop_idle()  # after a sleep the network is another one
+
+    def _login_variables(self) -> Login | None:
+        """Return what the login shell has, ``None`` if it was not asked yet."""
+        if "unresolved" in vars(self):
+            return self.unresolved.login
+        return None if loginpath.shell_of(os.environ) else NO_LOGIN
+
+    def _login_answered(self) -> None:
+        self.unresolved.answered()
+
+    async def _reload_for_variables(self) -> None:
+        await self.reloader.reload("the login shell has answered")
 
     def _settings(self) -> DaemonConfig:
         return self.registry.daemon
@@ -379,6 +449,14 @@ class Daemon:
 
     def _apply_entries(self) -> None:
         self.applier.apply_entries()
+
+    def _attaching(self, session: SessionId, params: AttachParams, workspace: str | None) -> None:
+        self.clients.attached(session, params)
+        self.projects.enter(session, workspace, is_session=True)
+
+    def _closed(self, session: SessionId) -> None:
+        self.clients.closed(session)
+        self.projects.leave(session)
 
     @cached_property
     def signins(self) -> SignIns:

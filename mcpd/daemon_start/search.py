@@ -27,7 +27,7 @@ from mcpd.errors import DaemonUnavailable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import TypeVar
 
     T = TypeVar("T")
@@ -39,15 +39,21 @@ RECONNECT_PAUSE_S = 0.1
 class Search:
     """Looks for a daemon in steps that do not block, and starts one if this client is to.
 
-    Call ``poll`` until it returns a connection. ``config`` and ``timeout`` are as for
-    ``reach.reach``. ``close`` lets other clients start a daemon.
+    Call ``poll`` until it returns a connection. ``config``, ``variables`` and ``timeout`` are as
+    for ``reach.reach``. ``close`` lets other clients start a daemon.
     """
 
     def __init__(
-        self, path: str, *, config: str | None = None, timeout: float = START_TIMEOUT_S
+        self,
+        path: str,
+        *,
+        config: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        timeout: float = START_TIMEOUT_S,
     ) -> None:
         self._path = path
         self._config = config
+        self._variables = variables
         self._timeout = timeout
         self._deadline: float | None = None  # monotonic; set by the first poll
         self._start: Start | None = None
@@ -89,7 +95,7 @@ class Search:
                 raise
             last = error
         if is_starter:
-            self._start = self._start or Start(self._path, self._config)
+            self._start = self._start or Start(self._path, self._config, self._variables)
             self._start.poll()
         if time.monotonic() > self._deadline:
             log = "" if self._start is None else self._start.log_excerpt()

@@ -12,6 +12,10 @@ from mcpd.daemon_start.environment import clean_environment
 from mcpd.daemon_start.hints import check_command
 from mcpd.errors import DaemonUnavailable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 ANOTHER_RUNS = 75
 """Exit status of an ``mcpd`` that finds the lock held by another daemon."""
 
@@ -35,12 +39,15 @@ def daemon_command() -> list[str]:
 class Start:
     """One client's attempts to start ``mcpd``, until a daemon listens."""
 
-    def __init__(self, path: str, config: str | None) -> None:
+    def __init__(
+        self, path: str, config: str | None, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.argv = [*daemon_command(), "--socket", path]
         if config is not None:
             self.argv += ["--config", os.path.abspath(config)]
         self._config = config
-        state = paths.state_dir()
+        self._env = clean_environment({**os.environ, **(variables or {})})
+        state = paths.state_dir(self._env)
         private.make_directory(state, paths.STATE_ELSEWHERE)
         self.log_path = os.path.join(state, "mcpd.log")
         self._log = private.open_file(
@@ -98,13 +105,12 @@ class Start:
         ``mcpd`` must not stay a descendant of this process: a bridge may run inside a server,
         whose descendants are stopped with it, and nothing would reap it.
         """
-        env = clean_environment(os.environ)
         null = os.open(os.devnull, os.O_RDWR)
         try:
             self._waiter = os.fork()
             if self._waiter == 0:
                 try:
-                    _run_waiter(self.argv, env, null, self._log)
+                    _run_waiter(self.argv, self._env, null, self._log)
                 finally:
                     os._exit(CANNOT_EXEC)
         finally:

@@ -10,14 +10,27 @@ import msgspec
 
 from mcpd import __version__, paths
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, http, machine, servers, sign_ins
+from mcpd.daemon_start.place import locate, others
+from mcpd.doctor.check import (
+    catalog,
+    clients,
+    config,
+    daemon,
+    http,
+    machine,
+    projects,
+    servers,
+    sign_ins,
+)
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.probe import place as places
+from mcpd.doctor.probe.clients import clients as probe_clients
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
+from mcpd.doctor.probe.project import project
 from mcpd.doctor.probe.runner import Probes
 from mcpd.doctor.probe.sign_ins import sign_ins as probe_sign_ins
 from mcpd.doctor.probe.talk import talk
@@ -48,20 +61,22 @@ def examine(
 def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) -> Facts:
     """Run all probes and return their facts."""
     probes = Probes(TIME_LIMIT_S)
-    path = paths.socket_path(socket, env)
-    wanted = places.wanted_path(socket, env)
+    path, variables = locate(socket, config_file, env)
+    is_elsewhere = path != paths.socket_path(socket, env)
+    wanted = path if is_elsewhere else places.wanted_path(socket, env)
     probes.run({"the socket": lambda: places.place(path, wanted)}, most_s=FIRST_S)
     place: Place | None = probes.get("the socket")
     pid = None if place is None else place.holder
     theirs = None if pid is None else places.environment(pid)
     argv = [] if pid is None else procfs.arguments(pid)
-    around: Mapping[str, str] = env if theirs is None else theirs
+    around: Mapping[str, str] = {**env, **variables} if theirs is None else theirs
     state_dir = paths.state_dir(around)
     probes.run(
         {
             "the daemon": lambda: talk(path),
             "the disks and limits": lambda: probe_machine(state_dir, os.path.dirname(path), around),
             "the ledgers": lambda: ledgers(state_dir),
+            "the other daemons": lambda: others(path, env),
             "the tokens": lambda: tokens(state_dir),
             "the sign-ins": lambda: probe_sign_ins(state_dir),
         }
@@ -76,6 +91,8 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the configuration": lambda: files(
                 chosen, around, is_daemons=theirs is not None, path=path_of_servers
             ),
+            "the files of clients": lambda: probe_clients(chosen, env),
+            "the project": lambda: project(state_dir, chosen, around),
             "the daemon's process": lambda: None if pid is None else places.daemon(pid),
         }
     )
@@ -87,8 +104,11 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         files=probes.get("the configuration"),
         machine=probes.get("the disks and limits"),
         ledgers=probes.get("the ledgers"),
+        others=tuple((each.pid, each.socket) for each in probes.get("the other daemons") or ()),
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
+        clients=probes.get("the files of clients"),
+        project=probes.get("the project"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -115,7 +135,9 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
+    yield from projects.check(facts.project, facts.talk)
     yield from sign_ins.check(facts.sign_ins)
+    yield from clients.check(facts.clients)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
 

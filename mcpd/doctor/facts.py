@@ -180,6 +180,52 @@ class SignIns(msgspec.Struct, frozen=True, kw_only=True):
     """How to fix that."""
 
 
+class ClientEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry in a file of an MCP client."""
+
+    client: str
+    """As in ``mcpctl adopt CLIENT``."""
+
+    title: str
+    path: str
+    name: str
+    program: str | None
+    """The ``mcpctl`` that it runs; ``None`` if it runs a server itself."""
+
+    is_gone: bool = False
+    """Whether that program is not there."""
+
+    server: str | None = None
+    """The server of mcpd that it connects to, or is a copy of; ``None`` for all of them."""
+
+    is_missing: bool = False
+    """Whether mcpd does not have that server."""
+
+
+class Clients(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of clients that mcpd has to do with."""
+
+    entries: tuple[ClientEntry, ...] = ()
+
+
+class Project(msgspec.Struct, frozen=True, kw_only=True):
+    """The project of the current directory, which has files that name servers."""
+
+    directory: str
+
+    waiting: tuple[str, ...] = ()
+    """Servers that nobody has trusted yet."""
+
+    problems: tuple[tuple[str, str], ...] = ()
+    """What is wrong with its files: severity and text."""
+
+    trouble: str | None = None
+    """Why nothing is trusted."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -192,7 +238,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     files: Files | None
     machine: Machine | None
     ledgers: tuple[Ledger, ...] | None
+    others: tuple[tuple[int, str], ...] = ()
+    """Pid and socket of each other daemon of the home directory that runs."""
+
     tokens: Tokens | None = None
     sign_ins: SignIns | None = None
+    clients: Clients | None = None
+    project: Project | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

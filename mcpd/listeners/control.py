@@ -15,7 +15,7 @@ from mcpd.core.interface.commands import Control
 from mcpd.core.interface.events import Attach, ControlDone
 from mcpd.ids import SessionId
 from mcpd.listeners.requests import Answer, ControlRequests, ForMux, Json, Request, read
-from mcpd.listeners.workspace import workspace_of
+from mcpd.projects.workspace import workspace_of
 
 ATTACH: Final = "mcpd/attach"
 """Makes the connection a session on a server, so only a transport with connections has it."""
@@ -40,16 +40,19 @@ class ControlServer:
         requests: ControlRequests,
         *,
         server_of_command: Callable[[Mapping[str, Any], str | None], str | Failure],
+        attaching: Callable[[SessionId, AttachParams, str | None], None],
         dispatch: Callable[[Any], None],
         notify: Callable[[SessionId, bytes], None],
     ) -> None:
         """``server_of_command`` registers the server that a client brings, and names it.
 
-        It takes the entry and the client's directory. ``dispatch`` takes events for the mux,
+        It takes the entry and the client's directory. ``attaching`` is called with the workspace
+        before a connection becomes a session. ``dispatch`` takes events for the mux,
         ``notify`` writes a line that may be dropped for a client that does not read.
         """
         self._requests = requests
         self._server_of_command = server_of_command
+        self._attaching = attaching
         self._dispatch = dispatch
         self._notify = notify
         self._open: dict[SessionId, dict[bytes, Request]] = {}
@@ -127,13 +130,15 @@ class ControlServer:
             if isinstance(brought, Failure):
                 return brought
             server = brought
+        workspace = workspace_of(params.roots, params.cwd)
+        self._attaching(request.session, params, workspace)
         return Attach(
             session=request.session,
             key=request.key,
             server=server,
             client=_name_of(params.client),
             client_pid=None if params.client is None else params.client.pid,
-            workspace=workspace_of(params.roots, params.cwd),
+            workspace=workspace,
             roots=params.roots,
             may_control=params.control,
             profile=params.profile,

@@ -109,7 +109,8 @@ class Observer:
                 self._event("session.closed", **of, reason=fact.reason)
             case facts.FrameRejected():
                 reason = self._mask(None, fact.reason)
-                self._log.debug("frame.rejected", session=fact.session, reason=reason)
+                of = {"session": fact.session, "client": fact.client}
+                self._log.debug("frame.rejected", **of, reason=reason)
             case _:
                 assert_never(fact)
 

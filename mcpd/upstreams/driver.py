@@ -17,6 +17,7 @@ from mcpd.core.interface.events import (
     ServerUp,
     WriteRefused,
 )
+from mcpd.core.interface.failures import with_details
 from mcpd.core.lifecycle.actions import Action, Down, End, Spawn, StateChanged
 from mcpd.core.lifecycle.machine import AfterStop
 from mcpd.core.lifecycle.states import State
@@ -28,6 +29,7 @@ from mcpd.upstreams.host import NotStarted, UpstreamHost
 from mcpd.upstreams.run import Backend, Channel, Frames, Run
 from mcpd.upstreams.slot import Slot, Slots
 from mcpd.upstreams.starts import Starts
+from mcpd.upstreams.steps import Steps
 
 HURRIED_GRACE_S: Final = 0.2
 """Seconds to end when the daemon hurries, or when the next process of a start waits for it."""
@@ -142,7 +144,12 @@ class Driver:
     def connected(self, slot: Slot, run: Run) -> None:
         """Have the mux begin the handshake."""
         if not run.is_down:
+            self._step_done(slot, "start")
             self._events.dispatch(ServerUp(slot.id))
+
+    def introduced(self, slot: Slot) -> None:
+        """Note that the handshake of a start is done."""
+        self._step_done(slot, "handshake")
 
     def probe_read(self, slot: Slot) -> None:
         """Let the mux know that the request was read that may end the server."""
@@ -202,6 +209,7 @@ class Driver:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
         match change.state:
             case State.READY if run is not None:
+                self._step_done(slot, "list")
                 took = self._now() - (slot.machine.spawned_at or self._now())
                 era = era_of(slot.version).value
                 tell(
@@ -236,7 +244,7 @@ class Driver:
             event = ServerDown(slot.id, failure, down.is_planned, down.comes_back)
             self._events.dispatch(event)
         if not (down.is_planned and down.comes_back):
-            slot.wake_waiters(failure)
+            slot.wake_waiters(self._with_steps(slot, failure))
 
     # -- starting and ending ----------------------------------------------------------------------
 
@@ -251,6 +259,8 @@ class Driver:
         if backend is None:
             return
         slot.before = frozenset()
+        if slot.steps is None or not slot.machine.is_between_processes:
+            slot.steps = Steps(self._now())
         self._tell(facts.ServerStarting(slot.server, slot.id, generation))
         run = self._hosts[type(backend)].start(slot, backend, generation, self)
         if isinstance(run, NotStarted):
@@ -259,9 +269,22 @@ class Driver:
             self.input(slot, lambda now: slot.machine.spawn_failed(now, failure, is_ours=is_ours))
             return
         slot.run = run
+        if run.pid is not None:
+            self._step_done(slot, "start")
         self._events.channels[slot.id] = run.channel
         self.input(slot, slot.machine.spawned)
         run.begin()
+
+    def _with_steps(self, slot: Slot, failure: Failure) -> Failure:
+        """Return the failure of a start, with the steps that it took."""
+        if slot.steps is None or slot.steps.is_whole:
+            return failure
+        slot.steps.failed(self._now())
+        return with_details(failure, steps=slot.steps.report())
+
+    def _step_done(self, slot: Slot, step: str) -> None:
+        if slot.steps is not None:
+            slot.steps.done(step, self._now())
 
     def _begin_end(self, slot: Slot) -> None:
         run = slot.run

@@ -12,6 +12,7 @@ from mcpd.core.lifecycle.start_timeout import StartTimeout
 from mcpd.core.lifecycle.states import State
 from mcpd.ids import SlotId
 from mcpd.upstreams.run import Backend, Run
+from mcpd.upstreams.steps import Steps
 
 
 class Slot:
@@ -35,6 +36,8 @@ class Slot:
         self.package = backend.package
         self.machine = Machine(server, backend.rules, start_timeout)
         self.run: Run | None = None
+        self.steps: Steps | None = None
+        """Those of the last start, ``None`` before the first."""
         self.reason = ""
         """Why it is being stopped."""
         self.version = ""

@@ -115,6 +115,11 @@ class Supervisor:
             slot.machine.idle(self.now())
             self.is_stale = True
 
+    def introduced(self, ident: SlotId) -> None:
+        """Note that the handshake is done, and the tools are not listed yet."""
+        if slot := self._slots.get(ident):
+            self._driver.introduced(slot)
+
     def ready(self, ident: SlotId, version: str) -> None:
         """Note that the handshake is done, in this revision, and the tools are listed."""
         if slot := self._slots.get(ident):

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -170,3 +171,33 @@ def test_a_full_runtime_directory_hurts_nobody_who_is_there(box: Box):
         peer.initialize()
         assert peer.text("echo", text="hello") == "hello"
     assert box.down() == 0
+
+
+EDITING = """
+import os, subprocess, sys
+from mcpd.editing import replace
+from mcpd.errors import ConfigError
+path = sys.argv[1] + "/mcp.json"
+with open(path, "wb") as file:
+    file.write(b"x" * 40_000)
+if sys.argv[2] == "ro":
+    subprocess.run(["mount", "-o", "remount,ro", sys.argv[1]], check=True)
+try:
+    replace.change(path, lambda old: b"y" * 40_000)
+except ConfigError as error:
+    print(error.message)
+with open(path, "rb") as file:
+    assert file.read() == b"x" * 40_000
+assert os.listdir(sys.argv[1]) == ["mcp.json"]
+"""
+
+
+@pytest.mark.parametrize(("how", "says"), [("full", "the disk is full"), ("ro", "is read-only")])
+def test_a_file_that_cannot_be_replaced_is_left_as_it_was(tmp_path: Path, how: str, says: str):
+    where = tmp_path / "place"
+    where.mkdir()
+    argv = [*small("size=64k", where), sys.executable, "-c", EDITING, str(where), how]
+    env = {**os.environ, "MCPD_STATE_DIR": str(tmp_path / "state")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert str(where / "mcp.json") in done.stdout and says in done.stdout

@@ -102,7 +102,7 @@ class Far:
         return await Client(self).attach()
 
     async def status(self) -> Json:
-        request: Any = None
+        request: Any = SimpleNamespace(session=0)  # of no workspace
         found: Any = await self.daemon.handlers.status(request, StatusParams(("far",)))
         return dict(found["servers"][0])
 

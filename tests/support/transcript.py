@@ -70,7 +70,7 @@ FAILURES: Final = {
 _QUIET: Final = {
     "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-named",
     "session-closed",
-    "frame-rejected", "catalog-changed", "probing",
+    "frame-rejected", "catalog-changed", "probing", "introduced",
 }  # fmt: skip
 
 
@@ -235,9 +235,13 @@ class Conversation:
 
         It is one that spoke a legacy revision last time, or as ``era=modern`` says;
         ``era=probed`` is one of which nothing is known. With ``speaks=legacy`` its entry says so.
+        ``echo@/a`` is a server of the project in ``/a``, which is called ``echo`` there.
         """
         given = dict(field.split("=", 1) for field in fields)
         values: dict[str, Any] = {"name": name, "launch": given.pop("launch", f"{name}-1")}
+        local_name, _, workspace = name.partition("@")
+        if workspace:
+            values |= {"workspace": workspace, "local_name": local_name}
         if "deny" in given or "allow" in given:
             allow, deny = given.pop("allow", "*"), given.pop("deny", "")
             values["filter"] = Filter(allow.split(","), [d for d in deny.split(",") if d])
@@ -267,6 +271,10 @@ class Conversation:
     def do_open(self, session: str, *reserve: str) -> list[cmd.Command]:
         """``!! open 7``: a connection, and nothing more; ``!! open 7 reserve``: for control."""
         return self.handle(ev.SessionOpened(SessionId(int(session)), USER, bool(reserve)))
+
+    def do_workspace(self, session: str, workspace: str) -> list[cmd.Command]:
+        """``!! workspace 7 /a``: where the control calls of a connection are made."""
+        return self.handle(ev.WorkspaceKnown(SessionId(int(session)), workspace))
 
     def do_admit(self, session: str) -> list[cmd.Command]:
         """``!! admit 7``: a connection has left the reserve."""

@@ -114,6 +114,18 @@ def test_the_state_directory():
     assert paths.state_dir({"HOME": "/h", "XDG_STATE_HOME": "not/absolute"}).startswith("/h/")
 
 
+def test_the_note_of_places_depends_on_home_alone():
+    env = {"MCPD_STATE_DIR": "/m", "XDG_STATE_HOME": "/x", "HOME": "/h"}
+    assert paths.place_path(env) == "/h/.local/state/mcpd/place.json"
+
+
+def test_the_usual_runtime_directory_names_no_place(monkeypatch):
+    monkeypatch.setattr(paths, "_own_directory", lambda: "/run/user/7/mcpd")
+    assert not paths.is_place_named(None, None, {"HOME": "/h", "XDG_CONFIG_HOME": "/c"})
+    assert not paths.is_place_named(None, None, {"XDG_RUNTIME_DIR": "/run/user/7"})
+    assert paths.is_place_named(None, None, {"XDG_RUNTIME_DIR": "/run/other"})
+
+
 def test_the_configuration_directory():
     assert paths.config_home({"XDG_CONFIG_HOME": "/x", "HOME": "/h"}) == "/x/mcpd"
     assert paths.config_home({"HOME": "/h"}) == "/h/.config/mcpd"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from mcpd.config.files import trust
-from mcpd.config.files.document import decode
 from mcpd.errors import ConfigError
+from mcpd.formats.document import decode
 
 _LINE = re.compile(r"(?:export[ \t]+)?([^=]*?)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

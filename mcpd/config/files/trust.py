@@ -16,7 +16,7 @@ PRIVATE_SIZE_LIMIT = 256 * 1024
 """Bytes; an ``env_file`` must be smaller. The kernel limits a process's environment too."""
 
 
-def read(path: str, *, is_private: bool = False) -> bytes | None:
+def read(path: str, *, is_private: bool = False, limit: int = SIZE_LIMIT) -> bytes | None:
     """Return the content of a configuration file, or ``None`` if it does not exist.
 
     A file that ``is_private`` holds secrets, and other users must not be able to read it either. A
@@ -32,7 +32,7 @@ def read(path: str, *, is_private: bool = False) -> bytes | None:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}") from error
     try:
-        limit = PRIVATE_SIZE_LIMIT if is_private else SIZE_LIMIT
+        limit = PRIVATE_SIZE_LIMIT if is_private else limit
         status = os.fstat(fd)
         _check(path, status, limit)
         if is_private:

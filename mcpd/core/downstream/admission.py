@@ -102,8 +102,8 @@ class Admission:
 
     def _outside(self, scope: Scope, leg: UpstreamRequest, entry: Entry) -> Failure | None:
         """Return that there is no such server, prompt or resource for a scope, if it is so."""
-        if not scope.has(entry.name):
-            return self._state.not_found(entry.name, scope)
+        if not scope.has(entry.shown_name):
+            return self._state.not_found(entry.shown_name, scope)
         kind = _kind_of(leg)
         if kind is None or kind not in self._state.filter_within(scope, entry).hidden:
             return None

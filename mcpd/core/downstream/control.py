@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import msgspec
+
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.list_requests import ListRequests
@@ -13,13 +15,12 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
-from mcpd.core.state.session import ClientRequest
+from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.state.waiting import Waiting
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
-from mcpd.ids import SessionId
 
 _KINDS = {kind.value: kind for kind in Kind}
 _NO_ARGUMENTS = b"{}"
@@ -46,10 +47,10 @@ class ControlRequests:
 
     def call(self, event: CallTool) -> None:
         """Call a tool; its arguments are checked against its schema first."""
-        request = self._request(event.session, event.key)
+        request = self._request(event)
         if request is None:
             return
-        request.event = event
+        event = request.event
         if isinstance(self._state.entry(event.server), Entry) and event.timeout is not None:
             act = partial(self._time_out, request, event, event.timeout)
             request.timer = self._state.ctx.after(event.timeout, act)
@@ -117,10 +118,10 @@ class ControlRequests:
 
     def lists(self, event: ListItems) -> None:
         """Answer with everything of some kinds, of one server or of all."""
-        request = self._request(event.session, event.key)
+        request = self._request(event)
         if request is None:
             return
-        request.event = event
+        event = request.event
         session, kinds = request.session, [_KINDS[name] for name in event.kinds]
         gather = self._list_requests.gather
         if event.server is None:
@@ -150,24 +151,27 @@ class ControlRequests:
     def _answer_lists(self, request: ClientRequest) -> None:
         event: ListItems = request.event
         server, kinds = event.server, [_KINDS[name] for name in event.kinds]
-        names = self._state.aggregate.servers() if server is None else [server]
+        session = request.session
+        names = self._state.servers_of(session) if server is None else [server]
         members = []
         for kind in kinds:
-            items = (raw for name in names for raw in self._described(name, kind))
+            items = (raw for name in names for raw in self._described(session, name, kind))
             members.append(b'"%b":[%b]' % (kind.key.encode(), b",".join(items)))
-        missing = self._missing(kinds, server)
+        missing = self._missing(session, kinds, server)
         if missing:
             members.append(b'"missing":[%b]' % b",".join(map(envelope.quote, missing)))
         request.reply(b"{" + b",".join(members) + b"}")
 
-    def _missing(self, kinds: list[Kind], server: str | None) -> list[str]:
+    def _missing(self, session: Session, kinds: list[Kind], server: str | None) -> list[str]:
         """Return the servers of which a list is not known, that may have one: none disabled."""
-        entries = self._state.entries
+        known = self._state.views.of(session.workspace)
         asked = (
-            [e for e in entries.values() if e.is_listed] if server is None else [entries[server]]
+            [e for e in known.values() if e.is_listed]
+            if server is None
+            else [self._state.entries[server]]
         )
         return [
-            entry.name
+            entry.shown_name
             for entry in asked
             if (entry.unavailable is None or entry.unavailable.kind != "server_disabled")
             and any(self._is_unknown(entry.name, kind) for kind in kinds)
@@ -177,15 +181,15 @@ class ControlRequests:
         is_known = self._state.catalog_of(server).get(kind) is not None
         return not is_known and self._list_requests.has(server, kind.capability)
 
-    def _described(self, server: str, kind: Kind) -> list[bytes]:
+    def _described(self, session: Session, server: str, kind: Kind) -> list[bytes]:
         listing = self._state.catalog_of(server).get(kind)
         entry = self._state.entries[server]
         if listing is None:
             return []
         if kind is Kind.TOOLS:
             listing = entry.filter.apply(listing)
-        names = self._state.aggregate.qualified(server, kind)
-        where = b'{"server":' + envelope.quote(server)
+        names = self._state.ours(session.workspace).qualified(server, kind)
+        where = b'{"server":' + envelope.quote(entry.shown_name)
         described = []
         for item in listing.items:
             own = where
@@ -199,10 +203,10 @@ class ControlRequests:
 
     def read(self, event: ReadResource) -> None:
         """Read a resource of a server, or of whichever has it."""
-        request = self._request(event.session, event.key)
+        request = self._request(event)
         if request is None:
             return
-        request.event = event
+        event = request.event
         if event.server is None:
             self._resource_owners.by_uri(request, event.uri, self._read_at)
             return
@@ -216,8 +220,8 @@ class ControlRequests:
 
     def prompt(self, event: GetPrompt) -> None:
         """Get a prompt of a server."""
-        request = self._request(event.session, event.key)
-        entry = None if request is None else self._entry(request, event.server)
+        request = self._request(event)
+        entry = None if request is None else self._entry(request, request.event.server)
         if request is None or entry is None:
             return
         params = b'{"name":%b' % envelope.quote(event.name)
@@ -226,9 +230,25 @@ class ControlRequests:
 
     # -- inside ------------------------------------------------------------------------------------
 
-    def _request(self, ident: SessionId, key: bytes) -> ClientRequest | None:
-        session = self._state.sessions.get(ident)
-        return None if session is None else session.requests.get(key)
+    def _request(
+        self, event: CallTool | ListItems | ReadResource | GetPrompt
+    ) -> ClientRequest | None:
+        """Return the request of an event, with the event for the server that is meant there.
+
+        Where there is none of that name the request is refused, and ``None`` returned.
+        """
+        session = self._state.sessions.get(event.session)
+        request = None if session is None else session.requests.get(event.key)
+        if session is None or request is None:
+            return None
+        if event.server is not None:
+            meant = self._state.views.named(event.server, session.workspace)
+            if meant is None:
+                request.refuse(self._state.not_found(event.server, workspace=session.workspace))
+                return None
+            event = msgspec.structs.replace(event, server=meant.name)
+        request.event = event
+        return request
 
     def _entry(self, request: ClientRequest, name: str) -> Entry | None:
         entry = self._state.entry(name)

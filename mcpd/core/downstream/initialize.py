@@ -8,7 +8,9 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Raw
 
+from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.facts import Failure
+from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp import codes, legacy, modern, translation
 from mcpd.core.mcp.client_info import CLIENT_INFO_BYTES
 from mcpd.core.mcp.introduction import Introduction
@@ -161,12 +163,36 @@ class Initialize:
         return legacy.aggregate_capabilities(each for each in known if each is not None)
 
     def _aggregate_instructions(self, session: Session) -> bytes | None:
+        """Return what the servers say of themselves, and which of the project's are missing."""
         state = self._state
         known: dict[str, bytes | None] = {}
         for server in state.servers_of(session):
             introduction = state.introduction_of(server)
             known[server] = None if introduction is None else introduction.instructions
-        return state.aggregate.instructions(known)
+        empty = nothing_to_offer.notice(state, session)
+        if empty is None:
+            said = state.ours(session.workspace).instructions(known)
+        else:
+            said = envelope.quote(empty)
+        waiting = state.views.waiting(session.workspace)
+        if not waiting:
+            return said
+        note = _of_waiting(session.workspace or "", waiting)
+        text = None if said is None else envelope.text(Raw(said))
+        return envelope.quote(note if text is None else f"{text}\n\n{note}")
+
+
+def _of_waiting(workspace: str, waiting: list[Entry]) -> str:
+    """Say to a model which servers it lacks, and what its user can do about it."""
+    names = ", ".join(sorted(entry.shown_name for entry in waiting))
+    said = (
+        f"mcpd: the project in {workspace} has MCP servers that a person has not trusted yet, so "
+        f"they do not run: {names}."
+    )
+    why = waiting[0].unavailable
+    if why is None or why.hint is None:
+        return said
+    return f"{said} Your user can look at them, and trust them, in a terminal: {why.hint}"
 
 
 def aggregate_info(state: MuxState) -> bytes:

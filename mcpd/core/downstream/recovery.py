@@ -40,11 +40,11 @@ class Recovery:
         del self._timers[launch]
         state = self._state
         missing = {kind for session in state.sessions.values() for kind in session.incomplete}
-        for name in state.aggregate.servers():
-            if state.entries[name].launch != launch:
+        for each in state.entries.values():
+            if each.launch != launch or not each.is_listed:
                 continue
             for kind in Kind:
-                entry = self._list_requests.unlisted(name, kind) if kind in missing else None
+                entry = self._list_requests.unlisted(each.name, kind) if kind in missing else None
                 if entry is not None:
                     self._list_requests.slots.control_upstream(entry).lists.listing(kind, _nobody)
                     return

@@ -72,7 +72,8 @@ class ResourceOwners:
 
     def _refuse_unknown(self, request: ClientRequest, uri: str) -> None:
         servers = self._state.servers_of(request.session)
-        asked = [name for name in servers if self._has_listed(name, _RESOURCES)]
+        entries = self._state.entries
+        asked = [entries[s].shown_name for s in servers if self._has_listed(s, _RESOURCES)]
         why = f"Resource not found: {uri} (servers asked: {', '.join(asked) or 'none'})"
         is_modern = request.client_info is not None
         code = codes.INVALID_PARAMS if is_modern else codes.RESOURCE_NOT_FOUND
@@ -91,7 +92,7 @@ class ResourceOwners:
     def owners(self, session: Session, request: object, uris: tuple[str, ...]) -> dict[str, Entry]:
         """Return the servers that resources belong to; one without a server is left out."""
         client = self._state.client_of(session, request)
-        aggregate = self._state.aggregate_for(client, self._state.scope_of(session.principal))
+        aggregate = self._state.aggregate_for(client, session)
         found: dict[str, Entry] = {}
         for uri in uris:
             server = aggregate.owner(uri)

@@ -68,6 +68,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     launch: str
     unavailable: Failure | None = None
+    workspace: str | None = None
+    """The workspace whose project has it: nobody else knows it. ``None``: all do."""
+    local_name: str = ""
+    """What the sessions of that workspace call it."""
     sharing: Sharing = Sharing.SHARED
     of_workspace: bool = False
     """Whether it has a process for each workspace, shared by the sessions there."""
@@ -116,6 +120,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     of_clients: Mapping[str, Catalog] = {}
     """What it listed for clients that declare something else, by what these declare."""
     introduction: Introduction | None = None
+
+    @property
+    def shown_name(self) -> str:
+        """The name that its clients know it by."""
+        return self.local_name or self.name
+
+    @property
+    def is_untrusted(self) -> bool:
+        """Whether it waits until a person trusts it: nothing of it runs before."""
+        return self.unavailable is not None and self.unavailable.kind == "denied"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

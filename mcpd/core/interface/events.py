@@ -107,10 +107,14 @@ class RequestFailed(msgspec.Struct, frozen=True):
 
 
 class EntriesChanged(msgspec.Struct, frozen=True):
-    """All servers, in the order of the configuration, those that clients brought included."""
+    """All servers, in the order of the configuration, those that clients brought included.
+
+    ``sources`` says for people which files were read.
+    """
 
     entries: tuple[Entry, ...]
     policy: Policy = Policy()
+    sources: str = ""
 
 
 class DayBegan(msgspec.Struct, frozen=True):

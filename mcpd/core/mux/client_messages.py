@@ -210,7 +210,7 @@ class ClientMessages:
         ident = envelope.find_id(bytes(head), bytes(tail), of_answer=True)
         if ident is None or not head.lstrip().startswith(b"{"):
             return False
-        self._ctx.tell(FrameRejected(session.id, why))
+        self._ctx.tell(FrameRejected(session.id, why, session.label))
         self._questions.spoil_answer(session, ident)
         return True
 
@@ -232,7 +232,7 @@ class ClientMessages:
         reason: str,
         batch: Batch | None = None,
     ) -> None:
-        self._ctx.tell(FrameRejected(session.id, reason))
+        self._ctx.tell(FrameRejected(session.id, reason, session.label))
         failure = Failure("invalid_message", reason)
         self._send_error(session, ident, codes.error_object(failure, code), batch)
 

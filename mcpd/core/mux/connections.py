@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec import Raw
 
+from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
 from mcpd.core.downstream.lingering import Lingering
 from mcpd.core.downstream.session_settings import SessionSettings
@@ -128,16 +129,21 @@ class Connections:
                 request.refuse(Failure("invalid_params", why, None, False, hint))
                 return
             principal = principal.in_profile(event.profile)
+        name = None
         if event.server is not None:
             scope = self._state.scope_of(principal)
-            entry = self._state.entry(event.server)
-            if not scope.has(event.server):
-                entry = self._state.not_found(event.server, scope)
+            found = self._state.views.named(event.server, event.workspace)
+            if found is None or not scope.has(found.shown_name):
+                unknown = self._state.not_found(event.server, scope, event.workspace)
+                request.refuse(unknown)
+                return
+            name = found.name
+            entry = self._state.entry(name)
             if isinstance(entry, Failure) and entry.kind != "server_stopped":
                 request.refuse(entry)
                 return
         session.principal = principal
-        session.server = event.server
+        session.server = name
         session.client, session.client_pid = event.client, event.client_pid
         session.workspace = event.workspace
         session.roots = event.roots
@@ -145,11 +151,15 @@ class Connections:
             session.principal = session.principal.without(Right.CONTROL)
         session.wants_farewell = event.wants_farewell
         self._state.open_session(session)
-        entry_now = self._state.entries.get(event.server or "")
+        entry_now = self._state.entries.get(name or "")
         if entry_now is not None and entry_now.unavailable is None:
             self._slots.upstream_for(session, entry_now)
-        server = b"null" if event.server is None else envelope.quote(event.server)
-        request.reply(b'{"session":%d,"server":%b}' % (session.id, server))
+        server = b"null" if name is None else envelope.quote(name)
+        result = b'{"session":%d,"server":%b' % (session.id, server)
+        if name is None:
+            notice = nothing_to_offer.notice(self._state, session)
+            result += b"" if notice is None else b',"notice":%b' % envelope.quote(notice)
+        request.reply(result + b"}")
 
     def _join(self, session: Session, event: events.Join) -> None:
         """Make a connection a session, and take up again what it was before."""

@@ -165,6 +165,7 @@ class Mux:
             ):
                 self._of_process(event)
             case events.EntriesChanged():
+                self._state.sources = event.sources
                 self._reconfiguration.apply(event.entries, event.policy)
             case events.DayBegan():
                 self._questions.budgets.day_began(event.spent)
@@ -250,7 +251,7 @@ class Mux:
     def refusal(self, server: str, principal: Principal) -> Failure | None:
         """Return why an endpoint is none for a principal, or ``None`` where it is one."""
         scope = self._state.scope_of(principal)
-        if server in self._state.entries and scope.has(server):
+        if self._state.views.named(server, None) is not None and scope.has(server):
             return None
         return self._state.not_found(server, scope)
 
@@ -263,7 +264,7 @@ class Mux:
             if route is None or not scope.has(route[0]):
                 return None
             server, tool = route
-        entry, item = state.entries.get(server), state.catalog_of(server).tool(tool)
+        entry, item = state.views.named(server, None), state.catalog_of(server).tool(tool)
         if entry is None or item is None:
             return None
         shown = state.filter_within(scope, entry)
@@ -282,6 +283,16 @@ class Mux:
         """Tell whether a connection has requests that have no answer yet."""
         found = self._state.sessions.get(session)
         return found is not None and bool(found.requests)
+
+    def workspace_of(self, session: SessionId) -> str | None:
+        """Return the workspace that a connection is from, as far as it is known."""
+        found = self._state.sessions.get(session)
+        return None if found is None else found.workspace
+
+    def named(self, name: str, session: SessionId) -> str:
+        """Return the name of the server that a connection means; the same if there is none."""
+        found = self._state.views.named(name, self.workspace_of(session))
+        return name if found is None else found.name
 
     def in_flight_count(self) -> int:
         """Return how many requests of clients have no answer from their servers yet."""

@@ -142,7 +142,7 @@ class Notifier:
             if session is not None and self._wants_log(session, upstream, level, bool(owners)):
                 name = session.uses(upstream)
                 is_named = session.server is None and name is not None
-                told = _from(name, params) if is_named and name is not None else params
+                told = self._from(name, params) if is_named and name is not None else params
                 session.notify_always("notifications/message", told, _request_of(upstream, session))
 
     def _hears_logs(self, ident: int) -> bool:
@@ -176,6 +176,15 @@ class Notifier:
         """Drop what the process has asked: it has ended."""
         self._questions.server_gone(upstream)
 
+    def _from(self, server: str, params: Raw) -> bytes:
+        """Return a log message whose logger begins with the name of its server."""
+        entry = self._state.entries.get(server)
+        shown = server if entry is None else entry.shown_name
+        members = envelope.object_of(params) or {}
+        logger = envelope.text(members.get("logger", UNSET))
+        name = f"{shown}/{logger}" if logger else shown
+        return progress.with_member(params, "logger", envelope.quote(name))
+
     def _session(self, ident: int) -> Session | None:
         return self._state.sessions.get(SessionId(ident))
 
@@ -192,7 +201,9 @@ class Notifier:
         return entry is not None and upstream.slot == entry.launch
 
     def _is_in_aggregate(self, session: Session, upstream: Upstream, names: list[str]) -> bool:
-        names = list(filter(self._state.scope_of(session.principal).has, names))
+        known = self._state.views.of(session.workspace)
+        scope = self._state.scope_of(session.principal)
+        names = [name for name in names if name in known and scope.has(known[name].shown_name)]
         own = [session.upstreams[name] for name in names if name in session.upstreams]
         if own and upstream not in own:
             return False  # it has a process of its own, and this is another
@@ -211,10 +222,3 @@ def _request_of(upstream: Upstream, session: Session) -> bytes:
 
 def _reaches(level: str, least: str) -> bool:
     return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
-
-
-def _from(server: str, params: Raw) -> bytes:
-    members = envelope.object_of(params) or {}
-    logger = envelope.text(members.get("logger", UNSET))
-    name = f"{server}/{logger}" if logger else server
-    return progress.with_member(params, "logger", envelope.quote(name))

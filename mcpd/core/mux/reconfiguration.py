@@ -13,6 +13,7 @@ from mcpd.core.mux.notifier import Notifier
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
+from mcpd.core.state.views import Views
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId
 from mcpd.principal import Scope
@@ -48,9 +49,9 @@ class Reconfiguration:
         """
         state = self._state
         scopes = {each.id: state.scope_of(each.principal) for each in state.sessions.values()}
-        before, state.entries = state.entries, {entry.name: entry for entry in entries}
+        before, views = state.entries, state.views
         state.policy = policy
-        state.configure_aggregate()
+        state.configure(entries)
         for name in list(state.held):
             old, new = before.get(name), state.entries.get(name)
             if old is None or new is None or old.launch != new.launch:
@@ -66,7 +67,7 @@ class Reconfiguration:
         for upstream in gone:
             for leg in self._slots.retire(upstream, "its entry was changed or removed"):
                 self._admission.send(leg)
-        self._tell_changes(before, scopes)
+        self._tell_changes(before, views, scopes)
         self._slots.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:
@@ -98,7 +99,9 @@ class Reconfiguration:
             if session.levels():  # of modern requests too, which move with it
                 self._settings.apply_levels(new)
 
-    def _tell_changes(self, before: dict[str, Entry], scopes: Mapping[SessionId, Scope]) -> None:
+    def _tell_changes(
+        self, before: dict[str, Entry], views: Views, scopes: Mapping[SessionId, Scope]
+    ) -> None:
         """Notify sessions of the lists that a filter, a profile or another server has changed."""
         state = self._state
         rescoped = [
@@ -114,28 +117,53 @@ class Reconfiguration:
                     self._notifier.tell_change(session, kind)
         if not before:
             return
-        changed = {
-            name
-            for name in {*before, *state.entries}
-            if _as_listed(before.get(name)) != _as_listed(state.entries.get(name))
-        }
-        if not changed and _listed(before) == _listed(state.entries):
-            return
-        # a filter is of tools; another process, or another order, may be of everything
-        after = state.entries
-        others = {name for name in changed if _launch(before, name) != _launch(after, name)}
-        is_other = bool(others) or _listed(before) != _listed(after)
+        of_servers = _Change(before, state.entries)
+        of_views: dict[str | None, _Change] = {}
         for session in state.sessions.values():
-            name = session.server
-            if not session.is_session or (name is not None and name not in changed):
+            if not session.is_session:
                 continue
+            name = session.server
             if session in rescoped:
                 continue
-            if not any(map(state.scope_of(session.principal).has, changed or state.entries)):
-                continue
-            for kind in NOTICES if is_other and (name is None or name in others) else _FILTERED:
+            if name is not None:
+                kinds = of_servers.kinds_of(name)
+            else:
+                workspace = views.key(session.workspace) or state.views.key(session.workspace)
+                if workspace not in of_views:
+                    of_views[workspace] = _Change(views.of(workspace), state.views.of(workspace))
+                kinds = of_views[workspace].kinds_for(state.scope_of(session.principal))
+            for kind in kinds:
                 if name is None or state.may_have_listed(before.get(name), kind):
                     self._notifier.tell_change(session, kind)
+
+
+class _Change:
+    """What of the lists is different between the entries that somebody knew and knows."""
+
+    def __init__(self, before: Mapping[str, Entry], after: Mapping[str, Entry]) -> None:
+        self._after = after
+        self._changed = {
+            name
+            for name in {*before, *after}
+            if _as_listed(before.get(name)) != _as_listed(after.get(name))
+        }
+        # a filter is of tools; another process, or another order, may be of everything
+        self._others = {n for n in self._changed if _launch(before, n) != _launch(after, n)}
+        self._is_other_order = _listed(before) != _listed(after)
+
+    def kinds_of(self, server: str) -> tuple[Kind, ...]:
+        """Return which lists of a server may be others."""
+        if server not in self._changed:
+            return ()
+        return NOTICES if server in self._others else _FILTERED
+
+    def kinds_for(self, scope: Scope) -> tuple[Kind, ...]:
+        """Return which lists of the aggregate may be others for a scope."""
+        if not (self._changed or self._is_other_order):
+            return ()
+        if not any(map(scope.has, self._changed or self._after)):
+            return ()
+        return NOTICES if self._others or self._is_other_order else _FILTERED
 
 
 def ignore_start(failure: object) -> None:
@@ -146,11 +174,11 @@ def ignore_outcome(error: object, failure: object) -> None:
     """Ignore the outcome of a subscription that is renewed."""
 
 
-def _listed(entries: dict[str, Entry]) -> list[str]:
+def _listed(entries: Mapping[str, Entry]) -> list[str]:
     return [name for name, entry in entries.items() if _as_listed(entry) is not None]
 
 
-def _launch(entries: dict[str, Entry], name: str) -> str | None:
+def _launch(entries: Mapping[str, Entry], name: str) -> str | None:
     entry = entries.get(name)
     return entry.launch if entry is not None and _as_listed(entry) is not None else None
 

@@ -72,7 +72,7 @@ class Aggregate:
 
     def candidates(self, qualified: str) -> list[str]:
         """Return the servers whose tools and prompts could have a name like this."""
-        return [s for s in self.servers() if qualified.startswith(sanitise(s)[:40])]
+        return [s for s in self.servers() if qualified.startswith(sanitise(self._shown(s))[:40])]
 
     def owner(self, uri: str) -> str | None:
         """Return the server a resource URI belongs to."""
@@ -85,7 +85,7 @@ class Aggregate:
     def instructions(self, known: Mapping[str, bytes | None]) -> bytes | None:
         """Return a JSON string: a paragraph for each server whose instructions are known."""
         texts = [
-            (server, envelope.text(raw))
+            (self._shown(server), envelope.text(raw))
             for server in self.servers()
             if (raw := known.get(server)) is not None
         ]
@@ -119,15 +119,20 @@ class Aggregate:
         names: dict[str, str] = {}
         if kind in (Kind.TOOLS, Kind.PROMPTS):
             everything = [item.identity for item in listing.items]
-            names = qualify([*self._entries], server, everything)
+            shown = [entry.shown_name for entry in self._entries.values()]
+            names = qualify(shown, self._shown(server), everything)
         if server in self._entries:
             listing = self._entries[server].filter.apply(listing)
         if kind is Kind.TOOLS:
-            shown = {item.identity for item in listing.items}
-            names = {name: full for name, full in names.items() if name in shown}
+            left = {item.identity for item in listing.items}
+            names = {name: full for name, full in names.items() if name in left}
         part = merge.Part(server, listing, names)
         self._parts[server, kind] = part
         return part
+
+    def _shown(self, server: str) -> str:
+        entry = self._entries.get(server)
+        return server if entry is None else entry.shown_name
 
     def _forget_all(self) -> None:
         self._pages.clear()

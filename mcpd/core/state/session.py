@@ -105,7 +105,7 @@ class ClientRequest(RequestMemory, Recipient):
     def reject(self, code: int, why: str) -> None:
         """Answer a request that its client should not have sent like this."""
         session = self.session
-        session.ctx.tell(FrameRejected(session.id, why))
+        session.ctx.tell(FrameRejected(session.id, why, session.label))
         self.refuse(Failure(_KINDS_OF_CODES.get(code, "invalid_message"), why), code)
 
     def drop(self) -> None:

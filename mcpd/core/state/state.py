@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 
 import msgspec
 
@@ -16,6 +17,7 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.views import Views
 from mcpd.core.upstream.client_lists import MOST_LISTS
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
@@ -45,6 +47,10 @@ class MuxState:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.entries: dict[str, Entry] = {}
+        self.views = Views()
+        """Which of the entries the sessions of a workspace know."""
+        self.sources = ""
+        """Which files were read, for people."""
         self.held: dict[str, Failure] = {}
         self.sessions: dict[SessionId, Session] = {}
         self.upstreams: dict[SlotId, Upstream] = {}
@@ -56,15 +62,17 @@ class MuxState:
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
         self.aggregate = Aggregate(self.catalog_of)
-        """All servers' lists as we are shown them."""
+        """The lists of all the user's servers as we are shown them."""
+        self._of_projects: dict[str, Aggregate] = {}
+        """The same with those of a project, by workspace."""
         self.policy = Policy()
         """What the configuration says of calls."""
         self._scopes: dict[tuple[Scope, str], Scope] = {}
         """The scopes of principals within their profiles."""
         self._filters: dict[tuple[str, Scope], Filter] = {}
         """The filters of entries as they are for principals with a scope."""
-        self._aggregates: OrderedDict[tuple[bytes, Scope], Aggregate] = OrderedDict()
-        """The same as clients are shown them, by what they declare and may use, until a list
+        self._aggregates: OrderedDict[tuple[bytes, Scope, str | None], Aggregate] = OrderedDict()
+        """The same as clients are shown them, by what they declare, may use and know, until a list
         changes."""
 
     # -- servers --------------------------------------------------------------------------------
@@ -89,7 +97,7 @@ class MuxState:
         key = entry.name, scope
         found = self._filters.get(key)
         if found is None:
-            found = self._filters[key] = entry.filter.within(scope, entry.name)
+            found = self._filters[key] = entry.filter.within(scope, entry.shown_name)
         return found
 
     def scope_of(self, principal: Principal) -> Scope:
@@ -103,9 +111,12 @@ class MuxState:
             found = self._scopes[key] = principal.scope.within(profile.scope)
         return found
 
-    def not_found(self, name: str, scope: Scope = EVERYTHING) -> Failure:
+    def not_found(
+        self, name: str, scope: Scope = EVERYTHING, workspace: str | None = None
+    ) -> Failure:
         """Say that no server has this name, and which have one like it that may be used."""
-        near = self.ctx.suggest(name, filter(scope.has, self.entries))
+        known = (entry.shown_name for entry in self.views.of(workspace).values())
+        near = self.ctx.suggest(name, filter(scope.has, known))
         hint = f"did you mean {' or '.join(near)}?" if near else "mcpctl list shows the servers"
         return Failure(
             "server_not_found", f"there is no server {name!r}", name, False, hint, {"near": near}
@@ -147,21 +158,20 @@ class MuxState:
 
     def aggregate_of(self, request: ClientRequest) -> Aggregate:
         """Return all servers' lists as the client of a request is shown them."""
-        session = request.session
-        scope = self.scope_of(session.principal)
-        return self.aggregate_for(self.client_of(session, request), scope)
+        return self.aggregate_for(self.client_of(request.session, request), request.session)
 
-    def aggregate_for(self, client: ClientInfo | None, scope: Scope = EVERYTHING) -> Aggregate:
+    def aggregate_for(self, client: ClientInfo | None, session: Session) -> Aggregate:
         """Return all servers' lists as a client is shown them, ours where its own are unknown.
 
-        ``scope`` is what it may use.
+        What it may use, and which servers it knows, are those of its session.
         """
+        workspace, scope = self.views.key(session.workspace), self.scope_of(session.principal)
         if client is None:
-            return self.aggregate
-        told = client.capabilities, scope
+            return self.ours(workspace)
+        told = client.capabilities, scope, workspace
         found = self._aggregates.get(told)
         if found is None:
-            found = self._aggregates[told] = self._view_of(client, scope)
+            found = self._aggregates[told] = self._view_of(client, scope, workspace)
             if len(self._aggregates) > MOST_LISTS:
                 self._aggregates.popitem(last=False)
         self._aggregates.move_to_end(told)
@@ -169,9 +179,24 @@ class MuxState:
 
     def servers_of(self, session: Session) -> list[str]:
         """Return the servers that are part of the aggregate for a session, in config order."""
-        return list(filter(self.scope_of(session.principal).has, self.aggregate.servers()))
+        servers = self.ours(session.workspace).servers()
+        scope = self.scope_of(session.principal)
+        return [name for name in servers if scope.has(self.entries[name].shown_name)]
 
-    def _view_of(self, client: ClientInfo, scope: Scope) -> Aggregate:
+    def ours(self, workspace: str | None) -> Aggregate:
+        """Return the lists of all servers that a workspace knows as we are shown them."""
+        key = self.views.key(workspace)
+        if key is None:
+            return self.aggregate
+        found = self._of_projects.get(key)
+        if found is None:
+            found = self._of_projects[key] = Aggregate(self.catalog_of)
+            found.configure(self.views.of(key))
+        return found
+
+    def _view_of(self, client: ClientInfo, scope: Scope, workspace: str | None) -> Aggregate:
+        entries, ours = self.views.of(workspace), self.ours(workspace)
+
         def catalog_of(name: str) -> Catalog:
             ours, own = self.catalog_of(name), self.catalog_for(name, client)
             return ours if own is ours else Catalog({**ours.lists, **own.lists})
@@ -184,32 +209,36 @@ class MuxState:
                         entry,
                         filter=self.filter_within(scope, entry),
                     )
-                    for name, entry in self.entries.items()
-                    if scope.has(name)
+                    for name, entry in entries.items()
+                    if scope.has(entry.shown_name)
                 }
             )
             return found
         if all(
             listing is self.catalog_of(name).get(kind)
-            for name in self.aggregate.servers()
+            for name in ours.servers()
             for kind, listing in self.catalog_for(name, client).lists.items()
         ):
-            return self.aggregate
-        found = Aggregate(catalog_of, self.aggregate)
-        found.configure(self.entries)
+            return ours
+        found = Aggregate(catalog_of, ours)
+        found.configure(entries)
         return found
 
-    def configure_aggregate(self) -> None:
-        """Take the entries into the aggregate, in their order."""
-        self.aggregate.configure(self.entries)
+    def configure(self, entries: Iterable[Entry]) -> None:
+        """Take over all entries, in their order, for sessions and for the aggregate."""
+        self.entries = {entry.name: entry for entry in entries}
+        self.views = Views(self.entries.values())
+        self.aggregate.configure(self.views.of(None))
+        self._of_projects.clear()
         self._aggregates.clear()
         self._filters.clear()
         self._scopes.clear()
 
     def forget_lists(self, name: str) -> None:
         """A list of this server is another one now, for somebody."""
-        for kind in Kind:
-            self.aggregate.forget(name, kind)
+        for aggregate in (self.aggregate, *self._of_projects.values()):
+            for kind in Kind:
+                aggregate.forget(name, kind)
         self._aggregates.clear()
 
     def introduction_of(self, name: str) -> Introduction | None:

@@ -255,8 +255,7 @@ class Upstream:
 
     def _take_introduction(self, introduction: Introduction) -> None:
         self.introduction = introduction
-        if self.entry.is_remote:
-            self._ctx.emit(Introduced(self.slot, introduction.version))
+        self._ctx.emit(Introduced(self.slot, introduction.version))
         self.calls.era = introduction.era
         self._before = dict(self.catalog.lists)
         self._start_steps = 1

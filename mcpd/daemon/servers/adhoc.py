@@ -79,8 +79,8 @@ class AdHoc:
             ignore_env=self._registry.daemon.ignore_env,
             is_ad_hoc=True,
         )
-        known = self._registry.by_launch(server.entry.launch)
-        if known is not None and (known.is_ad_hoc or known.entry.sharing is server.entry.sharing):
+        known = self._known(server)
+        if known is not None:
             self._keep(known.name)
             return known.name
         if self._registry.ad_hoc_count() >= MOST and not self._remove_one():
@@ -91,6 +91,18 @@ class AdHoc:
         self._changed()
         self._keep(name)
         return name
+
+    def _known(self, server: Server) -> Server | None:
+        """Return the server that everybody knows and that is the same as this one."""
+        for each in self._registry:
+            if (
+                each.backend is not None
+                and each.entry.launch == server.entry.launch
+                and each.entry.workspace is None
+                and (each.is_ad_hoc or each.entry.sharing is server.entry.sharing)
+            ):
+                return each
+        return None
 
     def session_closed(self, name: str | None) -> None:
         """Keep a server that a client brought for ``KEPT_S`` after one of its sessions ended."""

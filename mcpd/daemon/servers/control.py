@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from mcpd.core.facts import Failure
 from mcpd.core.interface.events import StartUnasked, UserStop
@@ -12,6 +12,7 @@ from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
 from mcpd.ids import SlotId
 from mcpd.schemas.suggest import nearest
+from mcpd.upstreams.steps import Steps
 from mcpd.upstreams.supervisor import Supervisor
 
 CONTROL_KEYS = (None, "control")
@@ -34,11 +35,14 @@ class ServerControl:
         mux: Mux,
         supervisor: Supervisor,
         dispatch: Callable[[UserStop | StartUnasked], None],
+        resolved: Callable[[], Awaitable[None]],
     ) -> None:
+        """``resolved`` waits until the variables are known that entries name."""
         self._registry = registry
         self._mux = mux
         self._supervisor = supervisor
         self._dispatch = dispatch
+        self._resolved = resolved
         self._held: set[str] = set()
 
     def is_held(self, name: str) -> bool:
@@ -55,6 +59,11 @@ class ServerControl:
             and other.backend is not None
             and other.entry.launch == server.entry.launch
         ]
+
+    def steps(self, server: Server) -> Steps | None:
+        """Return the steps of the last start of a server's own process or connection."""
+        slots = map(self._supervisor.get, self._own_slots(server))
+        return next((slot.steps for slot in slots if slot is not None), None)
 
     def find(self, names: Iterable[str]) -> list[Server] | Failure:
         """Return servers by their names, or the failure for one that does not exist."""
@@ -74,19 +83,33 @@ class ServerControl:
             found.append(server)
         return found
 
+    async def usable(self, names: Sequence[str]) -> list[Server] | Failure:
+        """Return servers by their names, once their variables are known, or why one is not usable.
+
+        A name that does not exist fails as in ``find``.
+        """
+        found = self.find(names)
+        if not isinstance(found, Failure) and any(each.configured.awaits for each in found):
+            await self._resolved()
+            found = self.find(names)
+        if isinstance(found, Failure):
+            return found
+        unusable = (server.entry.unavailable for server in found)
+        return next((failure for failure in unusable if failure is not None), found)
+
     async def start(self, names: Sequence[str]) -> Reached | Failure:
         """Start servers and wait until each is ready or has failed.
 
         A name that does not exist or cannot be used fails the whole request: nothing is started.
         """
-        servers = self._usable(names)
+        servers = await self.usable(names)
         if isinstance(servers, Failure):
             return servers
         return await _reached([(server, [self._start(server)]) for server in servers])
 
     async def restart(self, names: Sequence[str]) -> Reached | Failure:
         """Restart servers, or start those that do not run. Waits and fails as ``start`` does."""
-        servers = self._usable(names)
+        servers = await self.usable(names)
         if isinstance(servers, Failure):
             return servers
         attempts = []
@@ -160,13 +183,6 @@ class ServerControl:
         self.release(server.name)
         self._dispatch(StartUnasked(server.name))
         return self._supervisor.start(self._own_slots(server)[0])
-
-    def _usable(self, names: Sequence[str]) -> list[Server] | Failure:
-        servers = self.find(names)
-        if isinstance(servers, Failure):
-            return servers
-        unusable = (server.entry.unavailable for server in servers)
-        return next((failure for failure in unusable if failure is not None), servers)
 
     def _slots(self, server: Server) -> list[SlotId]:
         slots = (each.slot for each in self._mux.report(server.name).slots)

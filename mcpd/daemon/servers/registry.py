@@ -1,9 +1,9 @@
-"""All servers by name: those of the configuration, and those that clients brought."""
+"""All servers by name: of the configuration, of projects, and those that clients brought."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -23,7 +23,7 @@ from mcpd.upstreams.run import Backend
 
 
 class Registry:
-    """The configured servers in their order, then those that clients brought, with their logs."""
+    """The configured servers in their order, those of projects and of clients, with their logs."""
 
     def __init__(
         self,
@@ -43,12 +43,14 @@ class Registry:
         self.loaded = Loaded()
         """What is applied now, in which bad entries have been replaced by their last good ones."""
         self._servers: dict[str, Server] = {}
+        self._projects: dict[str, Server] = {}
         self._ad_hoc: dict[str, Server] = {}
         self._logs: dict[str, ServerLog] = {}
         self._redactor: Redactor | None = None
 
     def __iter__(self) -> Iterator[Server]:
         yield from self._servers.values()
+        yield from self._projects.values()
         yield from self._ad_hoc.values()
 
     @property
@@ -63,7 +65,7 @@ class Registry:
 
     def get(self, name: str) -> Server | None:
         """Return a server by its name."""
-        return self._servers.get(name) or self._ad_hoc.get(name)
+        return self._servers.get(name) or self._projects.get(name) or self._ad_hoc.get(name)
 
     def apply(self, loaded: Loaded) -> None:
         """Replace the configured servers by those of a configuration."""
@@ -77,13 +79,22 @@ class Registry:
             if known is not None:
                 server = _with_secrets_of(known, server)
             self._servers[server.name] = self._remembering(server, known)
-        for name in [name for name in self._ad_hoc if name in self._servers]:
-            del self._ad_hoc[name]
-        for name, log in self._logs.items():
+        for others in (self._projects, self._ad_hoc):
+            for name in [name for name in others if name in self._servers]:
+                del others[name]
+        for log in self._logs.values():
             log.limit(max_bytes=self.daemon.log_max_bytes, backups=self.daemon.log_backups)
-            if (owner := self.get(name)) is not None:
-                log.redactor = owner.entry.redactor
-        self._redactor = None
+        self._apply_redactors()
+
+    def apply_projects(self, servers: Iterable[Server]) -> None:
+        """Replace the servers of projects."""
+        before = self._projects
+        self._projects = {
+            server.name: _with_secrets_of(before.get(server.name, server), server)
+            for server in servers
+            if server.name not in self._servers
+        }
+        self._apply_redactors()
 
     def add(self, server: Server) -> None:
         """Add a server that a client brought."""
@@ -195,9 +206,17 @@ class Registry:
         for log in self._logs.values():
             log.close()
 
+    def _apply_redactors(self) -> None:
+        for name, log in self._logs.items():
+            if (owner := self.get(name)) is not None:
+                log.redactor = owner.entry.redactor
+        self._redactor = None
+
     def _remembering(self, server: Server, before: Server | None) -> Server:
         """Return the server with what the cache knows of its last process."""
-        if server.backend is None or (before is not None and before.cache_key == server.cache_key):
+        if server.backend is None or not server.cache_key:
+            return server
+        if before is not None and before.cache_key == server.cache_key:
             return server  # the mux remembers for itself
         known = self._cache.load(server.name, server.cache_key)
         if known is None:

@@ -20,6 +20,7 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.policy.runners import runner_package
 from mcpd.core.policy.stateful import known_stateful
 from mcpd.daemon.servers.policy import rate_of
+from mcpd.daemon.servers.unresolved import UnresolvedSpec
 from mcpd.daemon_start.environment import is_ephemeral
 from mcpd.redact import Redactor
 from mcpd.supervise.spawn import build_environment
@@ -66,6 +67,8 @@ def assemble(
     """
     config = configured.config
     unavailable = _unavailable(configured)
+    if config is not None and configured.awaits:
+        return _unresolved(configured, config)
     if config is None or not configured.is_resolved or unavailable is not None:
         entry = Entry(
             name=configured.name,
@@ -106,6 +109,22 @@ def assemble(
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
         environment=environment,
+    )
+
+
+def _unresolved(configured: ServerEntry, config: ServerConfig) -> Server:
+    """Return a server that starts once the login shell was asked for its variables."""
+    sharing, reason = _sharing_of_config(config)
+    digest = _digest(("unresolved", configured.name, config), {})
+    return Server(
+        name=configured.name,
+        configured=configured,
+        entry=_entry(configured, config, digest, sharing),
+        backend=UnresolvedSpec(
+            server=configured.name, rules=_rules(config), grace=config.stop_grace
+        ),
+        cache_key="",
+        sharing_reason=reason,
     )
 
 
@@ -236,7 +255,7 @@ def _unavailable(configured: ServerEntry) -> Failure | None:
             server=name,
             hint=f"set {_to_enable(configured)} for {name} in {configured.file}",
         )
-    if configured.config is None or not configured.is_resolved:
+    if configured.config is None or not (configured.is_resolved or configured.awaits):
         why = configured.error or "its entry cannot be used"
         return Failure(
             kind="config_invalid",

@@ -6,11 +6,13 @@ from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
+from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon.upkeep.socket_keeper import SocketKeeper
 
 
 def problems(
     keeper: SocketKeeper,
+    place: PlaceKeeper,
     ledger: LedgerKeeper,
     cache: CatalogCache,
     registry: Registry,
@@ -20,6 +22,8 @@ def problems(
     found = []
     if keeper.trouble is not None:
         found.append(f"the socket is not made again: {keeper.trouble.message}")
+    if place.trouble is not None:
+        found.append(f"clients without MCPD_* may not find this daemon: {place.trouble}")
     if ledger.trouble is not None:
         found.append(f"the record of processes is not kept: {ledger.trouble}")
     if cache.trouble is not None:

@@ -27,6 +27,7 @@ def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
     runs = talk is not None and talk.hello is not None
     for problem in loaded.problems:
         yield _problem(problem, runs=runs)
+    yield from _awaiting(loaded, talk)
     if not loaded.errors:
         read = ", ".join(map(printable, loaded.found)) or "there are none"
         yield fine("config", f"the configuration files can be used: {read}")
@@ -35,6 +36,16 @@ def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
             "no_servers",
             f"no servers are configured; files are looked for at {', '.join(loaded.files)}",
             'an entry is {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
+        )
+    elif loaded.entries and not any(entry.enabled for entry in loaded.entries.values()):
+        count, names = len(loaded.entries), ", ".join(loaded.entries)
+        read = ", ".join(map(printable, loaded.found))
+        yield note(
+            "no_servers",
+            f"of {count} servers none is enabled: {names}; read: {read}"
+            if count > 1
+            else f"the only server is disabled: {names}; read: {read}",
+            "for one of them set enabled = true, and disabled = false where it is given",
         )
     yield from _replaced(loaded)
     if talk is not None and talk.listed is not None and files.is_daemons:
@@ -61,6 +72,28 @@ def _problem(problem: Problem, *, runs: bool) -> Finding:
     return error("config_file", message, remedy)
 
 
+def _awaiting(loaded: Loaded, talk: Talk | None) -> Iterator[Finding]:
+    """Yield what became of variables that only the login shell may have; the daemon asks it."""
+    listed = [] if talk is None or talk.listed is None else talk.listed["servers"]
+    errors = {one["name"]: one["error"] for one in listed}
+    for name, entry in loaded.entries.items():
+        if not entry.awaits:
+            continue
+        if (text := errors.get(name)) is not None:
+            remedy = "correct its entry, then: mcpctl reload"
+            if known := _TYPE.search(text):
+                text, remedy = text[: known.start()], known[2]
+            yield error("config_error", text, remedy, name)
+        elif name not in errors:
+            names = ", ".join(entry.awaits)
+            yield note(
+                "variables_unknown",
+                f"not set here: {names}; a daemon looks in the login shell for what it lacks",
+                f"if that has it neither: export {entry.awaits[0]}=…",
+                name,
+            )
+
+
 def _replaced(loaded: Loaded) -> Iterator[Finding]:
     for each in loaded.replaced:
         yield note(
@@ -76,7 +109,8 @@ def _stale(files: Files, listed: Mapping[str, Any], *, is_watching: bool) -> Ite
     """Compare the files with what the daemon has read; secrets are masked on both sides."""
     if files.loaded.broken:
         return  # the daemon keeps what it has; the errors say so
-    has = {one["name"]: one for one in listed["servers"] if one.get("file")}
+    configured = [one for one in listed["servers"] if one.get("file") and "project" not in one]
+    has = {one["name"]: one for one in configured}
     now = files.loaded.entries
     changed = [
         name

@@ -30,8 +30,13 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _modes(place)
     if talk is not None and talk.hello is not None:
         yield from _version(talk.hello["version"], facts.version)
-    if facts.ledgers is not None and talk is not None:
-        yield from _others(facts.ledgers, None if facts.daemon is None else facts.daemon.pid)
+    if talk is not None:
+        own = None if facts.daemon is None else facts.daemon.pid
+        yield from _ledgers(facts.ledgers or (), own)
+        known = {own, *(ledger.pid for ledger in facts.ledgers or ())}
+        for pid, socket in facts.others:
+            if pid not in known:
+                yield _another(pid, socket)
     if facts.machine is not None and facts.daemon is not None:
         yield from _service(facts.daemon, facts.machine.units)
 
@@ -163,18 +168,21 @@ def _version(running: str, ours: str) -> Iterator[Finding]:
         )
 
 
-def _others(ledgers: tuple[Ledger, ...], own: int | None) -> Iterator[Finding]:
+def _another(pid: int, socket: str | None) -> Finding:
+    return warning(
+        "daemon_another",
+        f"another mcpd of yours runs, pid {pid}, on {socket or 'a socket that cannot be seen'}: "
+        "its servers are processes of their own",
+        f"if that is not meant: mcpctl --socket {shlex.quote(socket)} down"
+        if socket
+        else f"if that is not meant: kill {pid}",
+    )
+
+
+def _ledgers(ledgers: tuple[Ledger, ...], own: int | None) -> Iterator[Finding]:
     for ledger in ledgers:
         if ledger.is_alive and ledger.pid != own:
-            where = ledger.socket or "a socket that cannot be seen"
-            yield warning(
-                "daemon_another",
-                f"another mcpd of yours runs, pid {ledger.pid}, on {where}: its servers are "
-                "processes of their own",
-                f"if that is not meant: mcpctl --socket {shlex.quote(ledger.socket)} down"
-                if ledger.socket
-                else f"if that is not meant: kill {ledger.pid}",
-            )
+            yield _another(ledger.pid, ledger.socket)
         elif not ledger.is_alive and ledger.orphans:
             pids = " ".join(map(str, ledger.orphans))
             count = len(ledger.orphans)

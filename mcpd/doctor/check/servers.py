@@ -15,8 +15,8 @@ from mcpd.doctor.finding import Finding, error, fine, note, warning
 Server = Mapping[str, Any]
 
 SILENT_FROM_S = 30
-UNUSABLE = ("disabled", "misconfigured")
-"""States in which a server can be started only after a change of its entry."""
+UNUSABLE = ("disabled", "misconfigured", "untrusted")
+"""States in which a server can be started only after a change of its entry, or a person's word."""
 
 MANY_RESTARTS = 3
 """Unplanned restarts from which a server is reported."""

@@ -24,7 +24,7 @@ def files(
 
     ``path`` is the PATH of servers whose entries do not set one.
     """
-    loaded = load(config, env)
+    loaded = load(config, env, login=None)
     base = {**env, "PATH": path} if path is not None else env
     commands = []
     for entry in loaded.entries.values():

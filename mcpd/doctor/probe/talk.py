@@ -15,6 +15,7 @@ LINES = 60
 """Log lines of a failed server that are searched for known problems."""
 
 IN_TROUBLE = ("failed", "backoff")
+UNUSABLE = ("disabled", "misconfigured", "untrusted")
 
 
 def talk(path: str) -> Talk:
@@ -41,7 +42,7 @@ def _ask(control: Control) -> Talk:
     said: dict[str, list[str]] = {}
     for server in servers:
         name, state = server["name"], server["state"]
-        if server.get("tools") and state not in ("disabled", "misconfigured"):
+        if server.get("tools") and state not in UNUSABLE:
             found = _request(control, "mcpd/tools", {"server": name})  # answered from its cache
             tools[name] = [] if found is None else found["tools"]
         if state in IN_TROUBLE:

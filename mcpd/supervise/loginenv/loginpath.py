@@ -1,4 +1,4 @@
-"""Rules for the login shell's ``PATH``: when it is needed, which shell to run, how to merge it."""
+"""Rules for the login shell: which one, what it is asked and answers, how ``PATH`` is merged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from mcpd import paths
-from mcpd.supervise.loginenv import printpath
+from mcpd.daemon_start.environment import is_ephemeral
+from mcpd.supervise.loginenv import printenv
 from mcpd.supervise.proctable import procfs
 
 STANDARD: Final = frozenset({
@@ -40,15 +41,16 @@ _NO_SHELLS: Final = frozenset({
     "nologin", "false", "true", "sync", "halt", "shutdown", "git-shell", "rssh", "scponly",
 })  # fmt: skip
 _C_SHELLS: Final = ("csh", "tcsh")
-_KEPT_BYTES: Final = 256 * 1024
+_KEPT_BYTES: Final = 4 * 1024 * 1024
+"""The longest answer; Linux takes 2 MiB of arguments and environment, and macOS 1 MiB."""
 
 
 class NotUsable(ValueError):
-    """The shell gave no usable PATH. The message is a clause such as "it did not answer"."""
+    """The shell gave no usable answer. The message is a clause such as "it did not answer"."""
 
 
 class LoginResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of running the login shell."""
+    """What running the login shell means for the PATH of servers."""
 
     shell: str
     path: str
@@ -106,7 +108,7 @@ def command_lines(shell: str, mark: str, fd: int) -> list[list[str]]:
     bash that is a login shell does not read that file, so it runs a second, interactive bash. The
     second command line is not interactive, for rc files that start another program in a terminal.
     """
-    words = (sys.executable, "-I", "-S", os.path.abspath(printpath.__file__), mark, str(fd))
+    words = (sys.executable, "-I", "-S", os.path.abspath(printenv.__file__), mark, str(fd))
     command = " ".join(map(shlex.quote, words))
     name = os.path.basename(shell)
     if name in _C_SHELLS:  # they take -l alone or not at all
@@ -119,7 +121,7 @@ class AnswerParser:
     """Finds the text between two marks in the output of a shell; drops everything else."""
 
     def __init__(self, mark: str) -> None:
-        self._mark = printpath.encoded(mark)
+        self._mark = printenv.encoded(mark)
         self._buffer = b""
 
     def feed(self, data: bytes) -> str | None:
@@ -134,6 +136,14 @@ class AnswerParser:
             return os.fsdecode(answer)
         self._buffer = (self._mark + rest)[:_KEPT_BYTES]
         return None
+
+
+def variables(answer: str) -> dict[str, str]:
+    """Return the variables in an answer, without those that belong to the shell that was run."""
+    pairs = (variable.partition("=") for variable in answer.split("\0"))
+    found = {name: value for name, _, value in pairs if name and not is_ephemeral(name)}
+    found.pop(MARKER, None)
+    return found
 
 
 def merge(login_path: str, own: str | None) -> tuple[str, int]:

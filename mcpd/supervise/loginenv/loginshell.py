@@ -1,4 +1,4 @@
-"""Runs the user's login shell once, within a time limit, to get its ``PATH``."""
+"""Runs the user's login shell once, within a time limit, to get its environment."""
 
 from __future__ import annotations
 
@@ -58,11 +58,13 @@ class Command(Protocol):
         """Whether it is a command line of a client, with its environment."""
 
 
-class LoginPath:
-    """The PATH of the user's login shell, used if the daemon's own is a service manager's.
+class LoginShell:
+    """The environment of the user's login shell.
 
-    The shell runs once in the daemon's life, when the first server that could need it starts. It
-    ends before that server starts, and is never the parent of one.
+    Its PATH is used if the daemon's own is a service manager's, its variables for the names that
+    entries mention and the daemon lacks. The shell runs once in the daemon's life, when the first
+    server that could need it starts. It ends before that server starts, and is never the parent of
+    one. What it said is kept in memory alone.
     """
 
     def __init__(
@@ -72,21 +74,34 @@ class LoginPath:
         reaper: Reaper,
         daemon_id: str,
         on_result: Callable[[LoginResult], None],
+        on_variables: Callable[[], None] = lambda: None,
+        keeps_variables: Callable[[], bool] = lambda: True,
         timeout: float = TIMEOUT_S,
     ) -> None:
-        """Create it; ``env`` is the daemon's environment. ``on_result`` is called once, at most."""
+        """Create it; ``env`` is the daemon's environment.
+
+        ``on_result`` is called once, at most, with what counts for the PATH, and ``on_variables``
+        when the variables are known, which are kept if ``keeps_variables()``.
+        """
         self.own = env.get("PATH")
-        self.shell = loginpath.shell_of(env) if loginpath.is_minimal(self.own) else None
-        """The shell to run; ``None`` if our own PATH is used."""
+        self._shell = loginpath.shell_of(env)
+        self.shell = self._shell if loginpath.is_minimal(self.own) else None
+        """The shell whose PATH is used; ``None`` if our own is."""
         self.login: LoginResult | None = None
-        """The result, once there is one."""
+        """What counts for the PATH, once the shell has answered."""
+        self.variables: dict[str, str] | None = None if self._shell else {}
+        """Its variables, once it has answered; empty if it gave no usable answer."""
+        self.told = ""
+        """What a message about a variable says of the shell, once it has answered."""
         self._env = env
         self._reaper = reaper
         self._daemon_id = daemon_id
         self._on_result = on_result
+        self._on_variables = on_variables
+        self._keeps_variables = keeps_variables
         self._timeout = timeout
         self._waiters: set[Callable[[], None]] = set()
-        self._begun_at: float | None = None
+        self._begun_at = 0.0  # monotonic; when the shell was started
         self._asking: asyncio.Task[None] | None = None
         self._ends: set[asyncio.Task[None]] = set()
         """Tasks that end shells."""
@@ -100,14 +115,19 @@ class LoginPath:
         if self.shell is None or self.login is not None or not self._counts(spec):
             return False
         loop = asyncio.get_running_loop()
-        if self._begun_at is None:
-            self._begun_at = loop.time()
-            self._asking = tasks.spawn(self._ask(self.shell), name="loginshell.ask")
-            loop.call_at(self._begun_at + ABSOLUTE_WAIT_S, self._wake)
+        self.ask()
         if "/" in spec.command and loop.time() >= self._begun_at + ABSOLUTE_WAIT_S:
             return False
         self._waiters.add(then)
         return True
+
+    def ask(self) -> None:
+        """Run the shell, unless it runs or its variables are known."""
+        if self._asking is None and self._shell is not None and self.variables is None:
+            loop = asyncio.get_running_loop()
+            self._begun_at = loop.time()
+            self._asking = tasks.spawn(self._ask(self._shell), name="loginshell.ask")
+            loop.call_at(self._begun_at + ABSOLUTE_WAIT_S, self._wake)
 
     def base_of(self, spec: Command) -> Mapping[str, str]:
         """Return what a server may inherit, with the PATH that counts."""
@@ -161,21 +181,37 @@ class LoginPath:
         return f"What was searched is the PATH of the login shell {self.shell}, and the daemon's"
 
     async def _ask(self, shell: str) -> None:
-        loop = asyncio.get_running_loop()
-        begun_at = loop.time()
         failure = None
-        path, added = self.own or "", 0
+        variables: dict[str, str] = {}
         try:
-            answer = await self._run(shell, begun_at + self._timeout)
-            path, added = await asyncio.to_thread(loginpath.merge, answer, self.own)
+            answer = await self._run(shell, self._begun_at + self._timeout)
+            variables = loginpath.variables(answer)
         except (NotUsable, OSError) as wrong:  # OSError: no descriptors; waiting starts go on
             failure = str(wrong)
-        took = loop.time() - begun_at
-        self.login = LoginResult(
+        if self.shell is not None and self.login is None:
+            self.login = await self._login(shell, variables.get("PATH", ""), failure)
+            self._on_result(self.login)
+        self._asking = None
+        if self._keeps_variables():
+            self.variables = variables
+            self.told = f", and that of the login shell {shell}"
+            if failure is not None:
+                self.told = f"; the login shell {shell} was asked, too, but {failure}"
+            self._on_variables()
+        self._wake()
+
+    async def _login(self, shell: str, told: str, failure: str | None) -> LoginResult:
+        """Return what counts for the PATH; ``told`` is that of the shell."""
+        path, added = self.own or "", 0
+        if failure is None:
+            try:
+                path, added = await asyncio.to_thread(loginpath.merge, told, self.own)
+            except NotUsable as wrong:
+                failure = str(wrong)
+        took = asyncio.get_running_loop().time() - self._begun_at
+        return LoginResult(
             shell=shell, path=path or os.defpath, added=added, failure=failure, took_s=took
         )
-        self._on_result(self.login)
-        self._wake()
 
     def _wake(self) -> None:
         """Call the waiting starts; each asks ``must_wait`` again."""
@@ -184,7 +220,7 @@ class LoginPath:
             then()
 
     async def _run(self, shell: str, deadline: float) -> str:
-        """Return the shell's PATH; try the next command line if one gives no answer.
+        """Return the shell's answer; try the next command line if one gives none.
 
         Raises ``NotUsable``.
         """
@@ -194,7 +230,7 @@ class LoginPath:
             reading, writing = _pipe(undo)
             for number, argv in enumerate(loginpath.command_lines(shell, mark, writing), 1):
                 child = self._start(
-                    argv, reading, writing, f"{self._daemon_id}:login-path:{number}"
+                    argv, reading, writing, f"{self._daemon_id}:login-shell:{number}"
                 )
                 try:
                     answer = await _read_answer(reading, AnswerParser(mark), child, deadline)

@@ -16,7 +16,7 @@ from mcpd.core.wire.memory import Memory
 from mcpd.errors import SpawnFailed
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.supervise import spawn, tree
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.proctable.procfs import ProcId
 from mcpd.supervise.reaper import Reaper
 from mcpd.upstreams.host import NotStarted, Reports
@@ -38,7 +38,7 @@ class StdioHost:
         *,
         daemon_id: str,
         reaper: Reaper,
-        login: LoginPath,
+        login: LoginShell,
         surroundings: Surroundings,
         log_of: Callable[[str], ServerLog],
         settings: Callable[[], DaemonConfig],

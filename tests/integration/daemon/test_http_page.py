@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -15,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Box, binary
+from tests.support.page import check
 from tests.support.waiting import scaled
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "http.md").read_text()
-END = "\x1e"
 
 
 def free_port() -> int:
@@ -27,20 +26,6 @@ def free_port() -> int:
         sock.bind(("127.0.0.1", 0))
         port: int = sock.getsockname()[1]
         return port
-
-
-def typed(page: str) -> list[tuple[str, list[str]]]:
-    """Return the commands of the page in their order, each with the lines that it shows."""
-    found: list[tuple[str, list[str]]] = []
-    for block in re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            elif line.startswith("  "):
-                found[-1] = (f"{found[-1][0]}\n{line}", [])
-            else:
-                found[-1][1].append(line)
-    return found
 
 
 @pytest.fixture
@@ -75,10 +60,4 @@ def test_every_line_of_the_page_says_what_the_page_shows(box: Box, home: Path) -
     page = PAGE.replace("127.0.0.1:6273", address).replace("/home/ada", str(home))
     page = page.replace("mcpctl http on\n", f"mcpctl http on --listen {address}\n", 1)
     page = page.replace("pid 19607, /run/user/1000/mcpd/mcpd.sock", "pid …")
-    commands = typed(page)
-    script = "".join(f"{command}\nprintf '{END}'\n" for command, _ in commands)
-    said = run(box, home, script).split(END)
-    for (command, shown), answer in zip(commands, said[:-1], strict=True):
-        lines = [line for line in answer.splitlines() if line]
-        pattern = "\n".join(re.escape(line).replace("…", ".*") for line in shown)
-        assert re.fullmatch(pattern, "\n".join(lines)), f"$ {command}\n{answer}"
+    check(page, lambda script: run(box, home, script))

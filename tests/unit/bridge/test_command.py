@@ -37,7 +37,6 @@ def test_the_bridge_loads_the_standard_library_and_the_base_alone():
         "mcpd.daemon_start",
         "mcpd.daemon_start.connection",
         "mcpd.daemon_start.deadline",
-        "mcpd.daemon_start.reach",
         "mcpd.errors",
         "mcpd.exits",
         "mcpd.paths",

@@ -91,6 +91,8 @@ def test_any_other_key_is_a_change(place: Place, more: dict[str, Any]) -> None:
 
 def test_the_daemons_own_table_is_noticed(place: Place) -> None:
     assert changed(place, "{}", '{"daemon": {"list_wait": 1}}') == Change(daemon=True)
+    trust = '{"trust": {"trusted_projects": ["/a"]}}'
+    assert changed(place, "{}", trust) == Change(policy=True)
 
 
 def test_a_bad_entry_leaves_the_good_one_in_force(place: Place) -> None:

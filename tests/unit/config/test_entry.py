@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.config.entry import ServerEntry, entry_from_json, masked, name_fault
+from mcpd.config.entry import ServerEntry, entry_from_json, masked
+from mcpd.config.names import name_fault
 
 ENV = {"HOME": "/home/ada", "T": "hunter2-hunter2"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.files.jsonc import parse
 from mcpd.config.findings import Findings, Table, nearest
 from mcpd.config.values import count, texts
+from mcpd.formats.jsonc import parse
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import pytest
 
 from mcpd.config.entry import masked
 from mcpd.config.explain import report
-from mcpd.config.load import candidates, load
+from mcpd.config.files.candidates import candidates
+from mcpd.config.load import load
 
 if TYPE_CHECKING:
     from tests.unit.config.conftest import Place
@@ -70,6 +71,16 @@ def test_the_daemons_tables_are_merged_by_key(place: Place) -> None:
     place.write("config.toml", '[daemon]\nlist_wait = "2s"\n')
     daemon = place.load().daemon
     assert (daemon.list_wait, daemon.watch) == (2.0, False)
+
+
+def test_the_tables_of_trust_are_merged_by_key(place: Place) -> None:
+    place.write("config.toml", '[trust]\ntrusted_projects = ["/a"]\n', of="system")
+    place.write("mcp.json", {"trust": {"unknown": 1}})
+    loaded = place.load()
+    assert loaded.trust.trusted_projects == ("/a",)
+    assert [problem.key for problem in loaded.problems] == ["trust.unknown"]
+    place.write("config.toml", "[trust]\ntrusted_projects = []\n")
+    assert place.load().trust.trusted_projects == ()
 
 
 @pytest.mark.parametrize(

@@ -124,3 +124,16 @@ def test_an_error_names_the_part_and_what_was_expected(
 def test_roots_are_uris_or_those_of_the_session() -> None:
     assert values.roots(["file:///home/ada"]) == ("file:///home/ada",)
     assert values.roots("session") == "session"
+
+
+@pytest.mark.parametrize("written", [[], ["/src"], ["~/src/*", "/a/b*/c"]])
+def test_directories_are_absolute_or_below_the_home_directory(written: list[str]) -> None:
+    assert values.directories(written) == tuple(written)
+
+
+@pytest.mark.parametrize(
+    "written", ["/src", ["src"], ["~"], ["/"], ["~/"], ["/a/../b"], ["*"], [1]]
+)
+def test_other_directories_are_refused(written: object) -> None:
+    with pytest.raises(Expected):
+        values.directories(written)

@@ -125,7 +125,7 @@ class Wired:
         self.send(ident, "tools/call", name="echo", arguments=arguments)
 
     async def status(self) -> Json:
-        request: Any = None
+        request: Any = SimpleNamespace(session=self.client.session)
         found: Any = await self.daemon.handlers.status(request, StatusParams((NAME,)))
         (server,) = found["servers"]
         return dict(server)

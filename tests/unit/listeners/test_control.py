@@ -93,9 +93,11 @@ class World:
         self.handlers = FakeHandlers()
         self.out: list[Any] = []
         self.brought: list[tuple[Mapping[str, Any], str | None]] = []
+        self.attaching: list[tuple[Any, ...]] = []
         self.server = ControlServer(
             ControlRequests(METHODS, self.handlers),
             server_of_command=self._server_of_command,
+            attaching=lambda *each: self.attaching.append(each),
             dispatch=self.out.append,
             notify=lambda session, line: self.out.append((session, json.loads(line))),
         )
@@ -130,6 +132,8 @@ async def test_attaching_names_the_client_and_its_workspace(world: World) -> Non
     (event,) = world.out
     assert event == events.Attach(ONE, b"1", "a", "ed 2", "/work", ("file:///work",), False, 5)
     assert len(world.server) == 0
+    ((session, found, workspace),) = world.attaching
+    assert (session, found.client.pid, workspace) == (ONE, 5, "/work")
 
 
 async def test_attaching_may_bring_a_server(world: World) -> None:

@@ -11,7 +11,7 @@ from mcpd.config.entry import entry_from_json
 from mcpd.daemon.servers.server import assemble
 from mcpd.supervise.loginenv import loginshell
 from mcpd.supervise.loginenv.loginpath import LoginResult
-from mcpd.supervise.loginenv.loginshell import LoginPath
+from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.supervise.proctable import procfs
 from mcpd.upstreams.stdio.spec import ProcessSpec
 from tests.integration.supervise.conftest import House
@@ -30,14 +30,31 @@ def spec(**variables: str) -> ProcessSpec:
 class Asked:
     """A login shell with a home of its own, and what came of asking it."""
 
-    def __init__(self, house: House, home: Path, shell: str = "/bin/bash") -> None:
+    def __init__(
+        self,
+        house: House,
+        home: Path,
+        shell: str = "/bin/bash",
+        *,
+        own: str = OWN,
+        keeps: bool = True,
+    ) -> None:
         self.home = home
         self.told: list[LoginResult] = []
         self.woken = 0
-        env = {"PATH": OWN, "HOME": str(home), "SHELL": shell}
-        self.path = LoginPath(
-            env, reaper=house.reaper, daemon_id=house.daemon_id, on_result=self.told.append
+        self.answers = 0
+        env = {"PATH": own, "HOME": str(home), "SHELL": shell}
+        self.path = LoginShell(
+            env,
+            reaper=house.reaper,
+            daemon_id=house.daemon_id,
+            on_result=self.told.append,
+            on_variables=self.answer,
+            keeps_variables=lambda: keeps,
         )
+
+    def answer(self) -> None:
+        self.answers += 1
 
     def wake(self) -> None:
         self.woken += 1
@@ -72,6 +89,36 @@ async def test_an_rc_file_that_turns_its_output_away_turns_the_answer_away_not(
     """
     (tmp_path / ".bashrc").write_text("PATH=/opt/bashrc:$PATH\nexec >/dev/null\n")
     assert "/opt/bashrc" in (await Asked(house, tmp_path).login()).path
+
+
+async def test_its_variables_are_known_too_unless_nobody_may_keep_them(
+    house: House, tmp_path: Path
+) -> None:
+    (tmp_path / ".profile").write_text("export ONLY='a b\nc'\n")
+    asked = Asked(house, tmp_path)
+    assert asked.path.variables is None
+    await asked.login()
+    assert asked.path.variables is not None
+    assert asked.path.variables["ONLY"] == "a b\nc"
+    assert "TERM" not in asked.path.variables
+    kept = Asked(house, tmp_path, keeps=False)
+    await kept.login()
+    assert kept.path.variables is None
+
+
+async def test_a_daemon_with_a_path_of_its_own_asks_for_variables_alone(
+    house: House, tmp_path: Path
+) -> None:
+    (tmp_path / ".profile").write_text("export ONLY=x PATH=/opt/profile:$PATH\n")
+    asked = Asked(house, tmp_path, own="/opt/mine:/usr/bin:/bin")
+    assert not asked.path.must_wait(spec(), asked.wake)
+    asked.path.ask()
+    asked.path.ask()
+    await wait_until_async(lambda: asked.path.variables is not None, what="the answer")
+    assert asked.path.variables is not None and asked.path.variables["ONLY"] == "x"
+    assert asked.path.login is None and not asked.told and asked.answers == 1
+    assert asked.path.base_of(spec())["PATH"] == OWN
+    await asked.path.close()
 
 
 async def test_without_descriptors_nobody_waits_for_the_shell_for_ever(

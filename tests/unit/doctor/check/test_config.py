@@ -43,16 +43,29 @@ def test_no_servers_is_a_note_with_an_example(tmp_path: Path) -> None:
 
 
 def test_problems_have_their_place_and_what_to_type(tmp_path: Path) -> None:
-    found = idents(look(tmp_path, {"a": entry("${NOT_SET}"), "b": entry(colour=1)}))
+    servers = {"a": entry("${NOT_SET}"), "b": entry(colour=1)}
+    found = idents(look(tmp_path, servers, shell_env=False))
     error, warning = found["config_error"], found["config_warning"]
     assert (error.server, error.severity) == ("a", "error")
-    assert "config.json:7: mcpServers.a.args[0]: the variable NOT_SET is not set" in error.message
+    assert "config.json:9: mcpServers.a.args[0]: the variable NOT_SET is not set" in error.message
     assert str(error.remedy).startswith("`export NOT_SET=…`")
     assert (warning.server, warning.severity) == ("b", "warning")
-    assert str(warning.remedy).endswith("config.json:15")
+    assert str(warning.remedy).endswith("config.json:17")
     running = Talk(hello={"version": "1.0"})
     told = idents(look(tmp_path, {"b": entry(colour=1)}), running)["config_warning"].remedy
     assert str(told).endswith(", then: mcpctl reload")
+
+
+def test_what_only_the_login_shell_may_have_is_said_by_the_daemon(tmp_path: Path) -> None:
+    files = look(tmp_path, {"a": entry("${NOT_SET}")})
+    found = idents(files)["variables_unknown"]
+    assert (found.server, found.severity) == ("a", "note") and "NOT_SET" in found.message
+    text = "f, line 1: error: args[0]: the variable NOT_SET is not set: type `export NOT_SET=…`"
+    listed = {"servers": [{"name": "a", "file": "f", "enabled": True, "config": {}, "error": text}]}
+    found = idents(files, Talk(listed=listed))["config_error"]
+    assert found.message.endswith("NOT_SET is not set") and found.remedy == "`export NOT_SET=…`"
+    listed["servers"][0]["error"] = None
+    assert not {"config_error", "variables_unknown"} & set(idents(files, Talk(listed=listed)))
 
 
 def test_a_file_that_others_can_write_is_told_with_its_chmod(tmp_path: Path) -> None:

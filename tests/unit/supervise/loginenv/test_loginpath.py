@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpd.supervise.loginenv import loginpath, printpath
+from mcpd.supervise.loginenv import loginpath, printenv
 from mcpd.supervise.loginenv.loginpath import AnswerParser, NotUsable
 
 MARK = "0123456789abcdef"
-AROUND = printpath.encoded(MARK).decode()
+AROUND = printenv.encoded(MARK).decode()
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,14 @@ def test_what_a_shell_chats_takes_no_memory() -> None:
     assert len(answer._buffer) <= len(MARK)
     answer.feed(AROUND.encode())
     for _ in range(10):
-        assert answer.feed(b"x" * 100_000) is None
-    assert len(answer._buffer) < 300_000
+        assert answer.feed(b"x" * 1_000_000) is None
+    assert len(answer._buffer) < 5_000_000
+
+
+def test_variables_are_those_of_the_shell_and_not_of_its_run() -> None:
+    answer = "A=1\0B=x=y\nz\0EMPTY=\0=odd\0TERM=dumb\0PWD=/\0_=/bin/x\0MCPD_RESOLVING_ENV=1\0"
+    assert loginpath.variables(answer) == {"A": "1", "B": "x=y\nz", "EMPTY": ""}
+    assert loginpath.variables("") == {}
 
 
 def test_what_only_our_own_path_has_comes_last(tmp_path: Path) -> None:

@@ -1,0 +1,124 @@
+"""``mcpctl import``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from mcpctl import applying, failures, moving, options, render
+from mcpd import exits
+from mcpd.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcpctl.context import App
+    from mcpd.onboarding.clients.search import ClientFile
+    from mcpd.onboarding.plan import Left, Plan
+
+
+@options.command("import", starts=False)
+@moving.options
+@click.option(
+    "--server",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this server, by its name in the client; can be given several times.",
+)
+def import_command(
+    app: App, which: tuple[str, ...], names: tuple[str, ...], dry_run: bool, yes: bool
+) -> int:
+    """Copy servers of other clients into the configuration of mcpd.
+
+    Takes all clients of this machine, or those that are named, or files in any client's format.
+    Equal servers are copied once. Nothing of the clients is changed: see adopt for that.
+
+    \b
+    mcpctl import --dry-run
+    mcpctl import cursor codex --yes
+    mcpctl import ~/src/shop/.mcp.json --server shop
+    """
+    files, missing = moving.files(which)
+    files = moving.answered(app, files, may_ask=not (yes or dry_run))
+    plan = planned(app, files, missing, names)
+    if not app.as_json:
+        show(app, plan)
+        moving.show_rest(app, plan.left, plan.warnings)
+    if not dry_run and plan.new:
+        may = moving.may_go_on(app, f"Write this to {plan.own.path}?", is_yes=yes)
+        if may is None:
+            return exits.USAGE
+        if not may:
+            return exits.DONE
+        write(app, plan)
+    if app.as_json:
+        done = moving.done_of(plan)
+        app.print_document(moving.document(done, plan.left, plan.warnings))
+    elif not plan.moves:
+        app.print("there is nothing to import")
+    elif not plan.new:
+        app.print("mcpd has them already")
+    elif not dry_run:
+        count = len(plan.new)
+        app.print(f"{plan.own.path}: {count} {'server' if count == 1 else 'servers'} added")
+    return moving.status(plan.left)
+
+
+def planned(app: App, files: list[ClientFile], missing: list[Left], names: tuple[str, ...]) -> Plan:
+    """Return what an import of these files would do; ``missing`` is added to what is left."""
+    from mcpd.onboarding import own
+    from mcpd.onboarding.plan import plan
+
+    try:
+        made = plan(files, own.read(app.config), names)
+    except ConfigError as error:
+        raise failures.usage(error.message) from None
+    made.left += missing
+    return made
+
+
+def show(app: App, plan: Plan) -> None:
+    """Print which servers are moved, and what is added to the configuration."""
+    if not plan.moves:
+        return
+    rows: list[list[render.Cell]] = [
+        [move.file.client.id, move.found.name, move.server, _said(plan, move.server, move.is_new)]
+        for move in plan.moves
+    ]
+    app.print_table(["CLIENT", "NAME", "IN MCPD", ""], rows)
+    app.print("")
+    if plan.new:
+        moving.show_difference(app, plan.own.path, _lines(app, plan))
+
+
+def _lines(app: App, plan: Plan) -> Iterator[str]:
+    for name, entry in plan.new.items():
+        yield from moving.lines(app, entry, name, moving.ADDED)
+
+
+def _said(plan: Plan, server: str, is_new: bool) -> str:
+    if not is_new:
+        return "the same server" if server in plan.new else "mcpd has it already"
+    return "new, disabled" if plan.new[server].get("enabled") is False else "new"
+
+
+def write(app: App, plan: Plan) -> None:
+    """Add the new servers to the configuration."""
+    from mcpd.onboarding import own, shown
+
+    has_secrets = bool(app.hidden) or any(map(shown.secrets, plan.new.values()))
+    try:
+        own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))
+    except ConfigError as error:
+        raise failures.usage(error.message) from None
+    applying.reload(app)
+
+
+def _comments(plan: Plan) -> list[str]:
+    """Return what the file says of the servers that were left out."""
+    return [
+        moving.masked(f"{each.name} of {each.client} was left out: {each.why}")
+        for each in plan.left
+        if each.name and each.client and not each.is_broken
+    ]

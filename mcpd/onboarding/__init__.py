@@ -1,0 +1,1 @@
+"""Servers of other MCP clients, moved to mcpd and back."""

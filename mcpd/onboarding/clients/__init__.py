@@ -1,0 +1,1 @@
+"""The MCP clients: where each has its servers, and what an entry means there."""

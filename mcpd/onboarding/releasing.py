@@ -1,0 +1,180 @@
+"""Puts back what was in a client's file before it was adopted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mcpd.config.files import trust
+from mcpd.editing import replace
+from mcpd.editing.edits import Drop, Edit, PutSource
+from mcpd.editing.file import File, parse
+from mcpd.errors import ConfigError
+from mcpd.onboarding import originals
+from mcpd.onboarding.adopting import places, value
+from mcpd.onboarding.originals import Change, Changed, Original
+
+
+class Released(msgspec.Struct, kw_only=True):
+    """What became of one file."""
+
+    done: list[Changed] = []
+    left: list[tuple[Changed, str]] = []
+    """Entries that stay as they are, and why."""
+
+
+Open = list[tuple[Original, tuple[Changed, ...]]]
+"""The changes of one file that are in force, with their entries."""
+
+
+def by_path(opened: Open) -> dict[str, Open]:
+    """Return changes by the file that they changed."""
+    found: dict[str, Open] = {}
+    for original, entries in opened:
+        found.setdefault(original.change.path, []).append((original, entries))
+    return found
+
+
+def adopted(opened: Open) -> list[tuple[Original, Changed]]:
+    """Return the entries that run the bridge, each with the change that made it do so first.
+
+    Those of a file that cannot be read now are among them.
+    """
+    rows: list[tuple[Original, Changed]] = []
+    for path, changes in by_path(opened).items():
+        try:
+            raw = trust.read(path, limit=replace.SIZE_LIMIT)
+            data = None if raw is None else parse(raw, changes[0][0].change.format).data
+            is_read = True
+        except ConfigError:
+            data, is_read = None, False
+        seen: set[tuple[Any, ...]] = set()
+        for original, entries in changes:
+            for each in entries:
+                ident = (*each.path[:-1], each.name)
+                if ident not in seen and (not is_read or _is_ours(data, original.change, each)):
+                    seen.add(ident)
+                    rows.append((original, each))
+    return rows
+
+
+def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
+    """Undo the changes of a file; return what was done.
+
+    A file that nobody changed since gets its old bytes; otherwise each entry of ours that is
+    unchanged gets its old text. Raises ``ConfigError`` where the file cannot be read, edited or
+    written.
+    """
+    result = Released()
+    when = originals.now()
+
+    def edit(raw: bytes | None) -> bytes | None:
+        result.done, result.left = [], []
+        settled: list[tuple[str, str]] = []
+        if raw is None:
+            result.left = [(each, "the file is gone") for _, entries in opened for each in entries]
+            return None
+        content, rest = _whole(raw, opened, result, settled)
+        if rest:
+            content = _one_by_one(content, rest, result, settled)
+        if content == raw or is_dry:
+            return None
+        change = opened[0][0].change
+        originals.keep(
+            Change(
+                what="release",
+                client=change.client,
+                path=path,
+                format=change.format,
+                when=when,
+                after=originals.digest(content),
+                settled=tuple(settled),
+            ),
+            raw,
+        )
+        return content
+
+    replace.change(path, edit)
+    return result
+
+
+def _whole(
+    raw: bytes, opened: Open, result: Released, settled: list[tuple[str, str]]
+) -> tuple[bytes, Open]:
+    """Undo those changes after which nobody changed the file, the last one first."""
+    rest = list(opened)
+    found = True
+    while found:
+        found = False
+        for one in reversed(rest):
+            original, entries = one
+            is_complete = len(entries) == len(original.change.entries)
+            if is_complete and original.change.after == originals.digest(raw):
+                raw = original.before
+                result.done += entries
+                settled += [(original.id, each.name) for each in entries]
+                rest.remove(one)
+                found = True
+                break
+    return raw, rest
+
+
+def _one_by_one(
+    raw: bytes, opened: Open, result: Released, settled: list[tuple[str, str]]
+) -> bytes:
+    file = parse(raw, opened[0][0].change.format)
+    removed: set[tuple[Any, ...]] = set()
+    for original, entries in reversed(opened):
+        change = original.change
+        all_of_them = change.added
+        if all_of_them is not None:
+            file, is_ours = _without_all(file, all_of_them)
+            if is_ours:
+                removed.add(all_of_them[0])
+        for each in entries:
+            where = places(file.data, each.path, each.name)
+            now = value(file.data, where[0]) if len(where) == 1 else None
+            edit: Edit | None = None
+            if each.ours is None and all_of_them is not None:
+                if all_of_them[0] not in removed:
+                    result.left.append((each, "the entry for all servers was changed since"))
+                    continue
+                if not where:
+                    edit = PutSource(_end(file, each), each.source)
+            elif now == each.ours:
+                edit = PutSource(where[0], each.source)
+            elif where and now != each.content:
+                result.left.append((each, "it was changed since it was adopted"))
+                continue
+            if edit is not None:
+                file = file.edited([edit])
+                result.done.append(each)
+            settled.append((original.id, each.name))
+    return file.encode()
+
+
+def _without_all(file: File, added: tuple[tuple[Any, ...], Any]) -> tuple[File, bool]:
+    """Remove the entry for all servers; say whether it was as we left it."""
+    path, content = added
+    name = path[-1] if isinstance(path[-1], str) else content.get("name")
+    for where in places(file.data, path, name):
+        if value(file.data, where) == content:
+            return file.edited([Drop(where)]), True
+    return file, False
+
+
+def _end(file: File, each: Changed) -> tuple[Any, ...]:
+    key = tuple(each.path[:-1])
+    table = value(file.data, key)
+    return (*key, len(table)) if isinstance(table, list) else (*key, each.name)
+
+
+def _is_ours(data: Any, change: Change, each: Changed) -> bool:
+    from mcpd.onboarding.clients.entries import bridge
+
+    if each.ours is None and change.added is not None:
+        return value(data, change.added[0]) is not None and not places(data, each.path, each.name)
+    where = places(data, each.path, each.name)
+    content = value(data, where[0]) if where else None
+    return isinstance(content, dict) and bridge(content) is not None

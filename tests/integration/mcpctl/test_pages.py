@@ -1,0 +1,62 @@
+"""What README.md and docs/adding.md have people type, in a home directory where nothing is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.daemon import Box, binary
+from tests.support.page import check
+from tests.support.waiting import scaled
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def home(box: Box) -> Iterator[Path]:
+    home = box.root / "home"
+    home.mkdir(exist_ok=True)
+    (home / "mcpd").symlink_to(ROOT)
+    yield home
+    run(box, home, "mcpctl down")
+
+
+def run(box: Box, home: Path, script: str) -> str:
+    """Return what a script says in a shell that knows the home directory and nothing else."""
+    environment = {
+        "HOME": str(home),
+        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
+        "XDG_RUNTIME_DIR": str(box.root / "run"),
+        "MCPD_TEST_BOX": box.tag,
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
+    )  # fmt: skip
+    return done.stdout
+
+
+def page_of(path: str, box: Box, home: Path) -> str:
+    page = (ROOT / path).read_text().replace("/home/ada", str(home))
+    return page.replace("/run/user/1000", str(box.root / "run"))
+
+
+def test_every_line_of_the_page_about_adding_says_what_it_shows(box: Box, home: Path) -> None:
+    page = page_of("docs/adding.md", box, home)
+    check(
+        re.sub(r" \d+ ms$", " … ms", page, flags=re.MULTILINE),
+        lambda script: run(box, home, script),
+    )
+
+
+def test_the_first_minute_of_the_readme_goes_as_it_is_told(box: Box, home: Path) -> None:
+    page = page_of("README.md", box, home)
+    page = re.sub(r" +# .*$", "", page, flags=re.MULTILINE)
+    page = re.sub(r"pid \d+|up \d+ s|\d+ s|\b\d{4,5}\b(?!-)|[\d.]+ MiB", "…", page)
+    page = re.sub(r"(?<=\S) {2,}", "…", page)
+    check(page, lambda script: run(box, home, script))

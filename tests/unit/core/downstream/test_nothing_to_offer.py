@@ -1,0 +1,48 @@
+"""Why an aggregate is empty, and who is told which files were read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from mcpd.core.downstream.nothing_to_offer import notice
+from mcpd.core.facts import Failure
+from mcpd.core.interface.entries import Entry
+from mcpd.principal import EVERYTHING, Scope
+
+
+def told(*entries: Entry, scope: Scope = EVERYTHING, kind: str = "local") -> str | None:
+    usable = [each.name for each in entries if each.is_listed and each.unavailable is None]
+    state = SimpleNamespace(
+        ours=lambda workspace: SimpleNamespace(servers=lambda: usable),
+        views=SimpleNamespace(of=lambda workspace: {each.name: each for each in entries}),
+        scope_of=lambda principal: principal.scope,
+        sources="read: /home/ada/mcp.json",
+    )
+    session = SimpleNamespace(
+        principal=SimpleNamespace(scope=scope, kind=kind), workspace="/home/ada/src"
+    )
+    return notice(cast(Any, state), cast(Any, session))
+
+
+def off(name: str, kind: str = "server_disabled") -> Entry:
+    return Entry(name=name, launch="", unavailable=Failure(kind, "no", name))
+
+
+def test_the_reason_is_that_of_the_entries() -> None:
+    assert told(Entry(name="a", launch="a")) is None
+    assert "no server is configured (read: /home/ada/mcp.json)" in str(told())
+    assert "its only server is disabled" in str(told(off("a")))
+    assert "all of its 2 servers are disabled" in str(told(off("a"), off("b")))
+    assert "none of the servers can be used" in str(told(off("a"), off("b", "config_invalid")))
+    assert "no server is configured" in str(told(Entry(name="a", launch="a", is_listed=False)))
+
+
+def test_files_are_named_to_users_of_this_machine_only() -> None:
+    assert "/home/ada" in str(told())
+    assert "/home/ada" not in str(told(kind="token"))
+    assert "no server is configured" in str(told(kind="token"))
+
+
+def test_who_may_use_some_servers_only_is_told_nothing() -> None:
+    assert told(scope=Scope(servers=frozenset(("a",)))) is None
