@@ -12,15 +12,15 @@ class Views:
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._users: dict[str, Entry] = {}
-        self._projects: dict[str, list[Entry]] = {}
-        self._waiting: dict[str, list[Entry]] = {}
+        self._projects: dict[str, dict[str, Entry]] = {}
+        self._waiting: dict[str, dict[str, Entry]] = {}
         for entry in entries:
             if entry.workspace is None:
                 self._users[entry.name] = entry
             elif entry.is_untrusted:
-                self._waiting.setdefault(entry.workspace, []).append(entry)
+                self._waiting.setdefault(entry.workspace, {})[entry.local_name] = entry
             else:
-                self._projects.setdefault(entry.workspace, []).append(entry)
+                self._projects.setdefault(entry.workspace, {})[entry.local_name] = entry
         self._views = {workspace: self._over(own) for workspace, own in self._projects.items()}
 
     def key(self, workspace: str | None) -> str | None:
@@ -33,21 +33,19 @@ class Views:
 
     def waiting(self, workspace: str | None) -> list[Entry]:
         """Return the entries of a workspace that nobody has trusted yet."""
-        return self._waiting.get(workspace, []) if workspace else []
+        return list(self._waiting.get(workspace, {}).values()) if workspace else []
 
     def named(self, name: str, workspace: str | None) -> Entry | None:
         """Return what sessions of a workspace mean by a name.
 
         A server of the project comes before the user's, unless it waits to be trusted.
         """
-        if workspace is not None:
-            own = self._projects.get(workspace, []), self._waiting.get(workspace, [])
-            first, last = ({e.local_name: e for e in entries}.get(name) for entries in own)
-            return first or self._users.get(name) or last
-        return self._users.get(name)
+        if workspace is None:
+            return self._users.get(name)
+        first = self._projects.get(workspace, {}).get(name)
+        return first or self._users.get(name) or self._waiting.get(workspace, {}).get(name)
 
-    def _over(self, own: list[Entry]) -> dict[str, Entry]:
+    def _over(self, own: Mapping[str, Entry]) -> dict[str, Entry]:
         """Return the user's entries, but those whose names are taken, and then a project's."""
-        taken = {entry.local_name for entry in own}
-        view = {name: entry for name, entry in self._users.items() if name not in taken}
-        return view | {entry.name: entry for entry in own}
+        view = {name: entry for name, entry in self._users.items() if name not in own}
+        return view | {entry.name: entry for entry in own.values()}
