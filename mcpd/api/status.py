@@ -113,6 +113,19 @@ class InteractiveStatus(TypedDict):
     """In the order in which they get the turn."""
 
 
+class TrustStatus(TypedDict):
+    """What has become of a server's definitions since they were approved."""
+
+    pin: str
+    """``off``, ``warn`` or ``hold``."""
+    changed: int
+    """Definitions that differ from what was approved."""
+    held: int
+    """Definitions that are not listed, or refused when they are called."""
+    findings: int
+    """Findings in them, hard and soft."""
+
+
 class ServerStatus(TypedDict):
     """One configured or ad-hoc server."""
 
@@ -172,6 +185,8 @@ class ServerStatus(TypedDict):
     """When that was: RFC 3339, UTC, milliseconds."""
     last_error_kind: NotRequired[str | None]
     """The ``kind`` of that error."""
+    trust: NotRequired[TrustStatus]
+    """Of its definitions, where anything judges them."""
     starting: NotRequired[StartingStatus]
     """Only while its state is ``starting``; of several processes, the first that starts."""
     instances: NotRequired[list[InstanceStatus]]

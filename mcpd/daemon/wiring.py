@@ -23,15 +23,18 @@ from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
 from mcpd.daemon.drain import Drain, Ending
+from mcpd.daemon.examination import Examinations
 from mcpd.daemon.facts import Facts
 from mcpd.daemon.handlers import METHODS, ControlHandlers
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.notices import Notices
+from mcpd.daemon.pin_handlers import PinHandlers
 from mcpd.daemon.reload import ConfigApplier, Reloader, starts_at_once
 from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.manager_status import ManagerStatus
@@ -147,9 +150,13 @@ class Daemon:
         self.log_quota = LogQuota(
             self.state_dir, known=self._log_files, on_removed=notices.logs_removed
         )
+        self.pins = PinStore(
+            self.state_dir, on_lost=self._pins_lost, on_trouble=notices.pins_trouble
+        )
         self.registry = Registry(
             self.state_dir,
             self.cache,
+            self.pins,
             dict(os.environ),
             on_log_growth=self.log_quota.grew,
             on_log_trouble=notices.log_trouble,
@@ -247,6 +254,7 @@ class Daemon:
             tell=self.facts.publish,
         )
         self.checks = ArgumentChecks(self.reaper, dispatch)
+        self.examinations = Examinations(dispatch)
 
     def _build_downstreams(
         self, lock: DaemonLock, listening: socket.socket, identity: bind.Identity | None
@@ -313,12 +321,13 @@ class Daemon:
             ad_hoc=self.ad_hoc,
             logins=self._logins,
             auth=self._auth,
+            pins=PinHandlers(self.mux, self.registry, self.control, self.pins),
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
             problems=lambda: problems(
-                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+                self.socket_keeper, self.ledger, self.cache, self.pins, self.registry, self.http
             ),
             http=lambda: self.http.addresses,
         )
@@ -343,6 +352,8 @@ class Daemon:
                 cmd.KeepSession: self.http.keep,
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
+                cmd.Examine: self.examinations.examine,
+                cmd.KeepPins: self.registry.keep_pins,
             }
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
@@ -358,6 +369,10 @@ class Daemon:
     def _jumped(self, seconds: float) -> None:
         self.notices.clock_jumped(seconds)
         self.remote_host.drop_idle()  # after a sleep the network is another one
+
+    def _pins_lost(self, name: str, what: str) -> None:
+        self.notices.pins_lost(name, what)
+        self.journal.add("pin.unreadable", server=name, text=what)
 
     def _settings(self) -> DaemonConfig:
         return self.registry.daemon

@@ -19,6 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from mcpd.core.catalog.canonical import Form
+from mcpd.core.catalog.sanitise import Level
 
 State = Literal["approved", "changed", "new", "renamed", "gone"]
 Mode = Literal["off", "warn", "hold"]
@@ -238,6 +239,17 @@ def accepted(table: Table, names: Collection[str]) -> Table:
         else:
             after[name] = Pin(now, is_same=True)
     return after
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What is done with the definitions of a server. Without an ``identity`` nothing is."""
+
+    identity: str = ""
+    """Of what is started or connected to: a changed one is a new baseline."""
+    pin: Mode = "off"
+    sanitise: Level = "off"
+    volatile: tuple[str, ...] = ()
+    """Patterns of tools whose texts change by themselves."""
 
 
 class Counts(msgspec.Struct, frozen=True):

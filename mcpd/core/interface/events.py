@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from mcpd.core.catalog.examine import Examined
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry
@@ -235,6 +236,22 @@ class Validated(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
+class ListExamined(msgspec.Struct, frozen=True):
+    """A list was looked at; ``None`` where that failed."""
+
+    ticket: int
+    examined: tuple[Examined, ...] | None
+
+
+class AcceptPins(msgspec.Struct, frozen=True):
+    """``mcpd/pin_accept``: a person approves definitions, each by its kind, name and hash."""
+
+    session: SessionId
+    key: bytes
+    server: str
+    items: tuple[tuple[str, str, str], ...]
+
+
 class Draining(msgspec.Struct, frozen=True):
     """The daemon is going to end: open subscriptions are ended. Calls in flight go on."""
 
@@ -272,6 +289,8 @@ Event = (
     | GetPrompt
     | ControlDone
     | Validated
+    | ListExamined
+    | AcceptPins
     | Draining
     | Farewell
     | Tick

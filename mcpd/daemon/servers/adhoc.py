@@ -78,6 +78,7 @@ class AdHoc:
             base_env=base,
             ignore_env=self._registry.daemon.ignore_env,
             is_ad_hoc=True,
+            trust=self._registry.loaded.trust,
         )
         known = self._registry.by_launch(server.entry.launch)
         if known is not None and (known.is_ad_hoc or known.entry.sharing is server.entry.sharing):
