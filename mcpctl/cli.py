@@ -34,6 +34,8 @@ COMMANDS = {
     "reload": "mcpctl.commands.config",
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
+    "pins": "mcpctl.commands.pins",
+    "inspect": "mcpctl.commands.inspect",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",

@@ -124,6 +124,8 @@ class TrustStatus(TypedDict):
     """Definitions that are not listed, or refused when they are called."""
     findings: int
     """Findings in them, hard and soft."""
+    waiting: NotRequired[list[str]]
+    """Names of definitions that differ; at most ten."""
 
 
 class ServerStatus(TypedDict):

@@ -25,6 +25,8 @@ from mcpd.daemon.servers.registry import Registry, pins_name
 from mcpd.daemon.servers.server import Server
 from mcpd.listeners.requests import Request
 
+_NAMED = 10  # definitions that ``status`` names
+
 
 class PinHandlers:
     """Answers what is asked about pins and findings."""
@@ -147,9 +149,12 @@ def trust_status(definitions: Definitions | None) -> TrustStatus | None:
         return None
     counted = definitions.counts()
     found = sum(each.weight != "noted" for each in definitions.findings())
-    return {
+    status: TrustStatus = {
         "pin": definitions.rules.pin,
         "changed": counted.changed,
         "held": counted.held,
         "findings": found,
     }
+    if counted.changed or counted.held:
+        status["waiting"] = definitions.waiting()[:_NAMED]
+    return status

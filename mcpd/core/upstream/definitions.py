@@ -498,6 +498,16 @@ class Definitions:
         """Return how many definitions differ from what is approved."""
         return counts(self.pins, self.rules.pin)
 
+    def waiting(self) -> list[str]:
+        """Return the names of what differs from what is approved, those that are held first."""
+        merged = {} if self.pins is None else self.pins.merged()
+        found = [
+            (not pin.is_refused, name or kind)
+            for (kind, name), pin in merged.items()
+            if pin.state not in ("approved", "gone")
+        ]
+        return [name for _, name in sorted(found)]
+
     def held_names(self, kind: Kind) -> list[str]:
         """Return the names that are not listed, because nobody has approved them."""
         if self.rules.pin != "hold" or self.pins is None:
