@@ -353,6 +353,7 @@ class Daemon:
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
                 cmd.Examine: self.examinations.examine,
+                cmd.CleanResult: self.examinations.clean,
                 cmd.KeepPins: self.registry.keep_pins,
             }
         )

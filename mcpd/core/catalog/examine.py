@@ -5,7 +5,7 @@ This is the part that takes time, and it needs nothing but the list: it can be d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -78,6 +78,17 @@ class Job(msgspec.Struct, frozen=True):
 
 def examine(job: Job) -> tuple[Examined, ...]:
     """Return each definition of a list with what is found. Pure, and it never raises."""
+    steps = examining(job)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[Examined, ...] = end.value
+            return found
+
+
+def examining(job: Job) -> Generator[None, None, tuple[Examined, ...]]:
+    """Examine a list step by step, a definition each; the generator returns what was found."""
     budget = scan.SERVER_MOST
     found: list[Examined] = []
     for item in job.items:
@@ -85,6 +96,7 @@ def examine(job: Job) -> tuple[Examined, ...]:
         if known is None:
             known, used = _examined(job.kind, item, job.level, budget)
             budget -= used
+            yield
         found.append(known)
     return tuple(found)
 

@@ -250,6 +250,8 @@ class Rules(msgspec.Struct, frozen=True):
     sanitise: Level = "off"
     volatile: tuple[str, ...] = ()
     """Patterns of tools whose texts change by themselves."""
+    results: Literal["off", "flag", "clean"] = "off"
+    """Whether what nobody can see in results is told, or removed."""
 
 
 class Counts(msgspec.Struct, frozen=True):

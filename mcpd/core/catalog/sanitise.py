@@ -33,22 +33,15 @@ _FLAG: Final = (
     "\U0001f3f4[\U000e0061-\U000e007a]{2}"
     "[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,4}\U000e007f"
 )
-_CLASSES: Final = {
-    "flag": _FLAG,  # kept: England, Scotland and Wales
-    "ansi": _ANSI,
-    "unicode.tag": "[\U000e0000-\U000e007f]+",
-    "unicode.bidi": "[\u202a-\u202e\u2066-\u2069]",
-    "newline": r"\r\n",  # kept
-    "control": r"[\x00-\x08\x0b-\x1f\x7f-\x9f]",
-    "unicode.invisible": (
+_SEQUENCE: Final = re.compile(_ANSI)
+_TAGS: Final = re.compile(f"(?P<flag>{_FLAG})|[\U000e0000-\U000e007f]+")
+_PLAIN: Final = {
+    "unicode.bidi": re.compile("[\u202a-\u202e\u2066-\u2069]"),
+    "unicode.invisible": re.compile(
         "[\u200b\u2060-\u2064\ufeff\u00ad\u180e\ufff9-\ufffb\U000e0100-\U000e01ef]"
     ),
+    "control": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)"),  # after the others
 }
-_KEPT: Final = ("flag", "newline")
-_ALWAYS: Final = re.compile(
-    "|".join(f"(?P<{name.replace('.', '_')}>{each})" for name, each in _CLASSES.items())
-)
-_NAMES: Final = {name.replace(".", "_"): name for name in _CLASSES}
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f]+")
 _JOINERS: Final = re.compile(r"(?<=[\x00-\x7f])[\u200c\u200d]+(?=[\x00-\x7f])")
 _SUSPECT: Final = re.compile(
@@ -114,7 +107,7 @@ def clean_text(text: str, level: Level = "invisible", removed: Removed | None = 
     beyond = len(text) - _LOOKED
     found = without_invisible(text[:_LOOKED] if beyond > 0 else text, removed)
     if level == "strict":
-        found = _defused(found, removed)
+        found = defused(found, removed)
     return _cut(found, STRICT_MOST if level == "strict" else TEXT_MOST, max(0, beyond), removed)
 
 
@@ -128,18 +121,23 @@ def without_invisible(text: str, removed: Removed) -> str:
     if not has_unseen(text):
         return text
 
-    def always(match: re.Match[str]) -> str:
-        name = _NAMES[match.lastgroup or ""]
-        if name in _KEPT:
-            return match[0]
-        removed.add(name, match[0], 1 if name == "ansi" else None)
+    def sequence(match: re.Match[str]) -> str:
+        removed.add("ansi", match[0], 1)
         return ""
 
-    for _ in range(_ROUNDS):
-        found = _ALWAYS.sub(always, text)
-        if found == text:
-            break
-        text = found  # two halves of a sequence may have met
+    def tag(match: re.Match[str]) -> str:
+        if match["flag"]:
+            return match[0]  # England, Scotland, Wales
+        removed.add("unicode.tag", match[0])
+        return ""
+
+    text = _TAGS.sub(tag, _SEQUENCE.sub(sequence, text))
+    for name, pattern in _PLAIN.items():
+        found = pattern.sub("", text)
+        if len(found) != len(text):
+            gone = sorted({*text} - {*found})[:_SHOWN]
+            removed.add(name, "".join(gone), len(text) - len(found))
+            text = found
 
     def selector(match: re.Match[str]) -> str:
         keeps = 1 if _takes_selector(match.string, match.start()) else 0
@@ -166,7 +164,7 @@ def _takes_selector(text: str, at: int) -> bool:
     return "\u2100" <= base <= "\u214f" or "\U0001d400" <= base <= "\U0001d7ff"
 
 
-def _defused(text: str, removed: Removed) -> str:
+def defused(text: str, removed: Removed) -> str:
     """Return a text whose instructions to a model are marked as text."""
 
     def bracketed(match: re.Match[str]) -> str:
@@ -267,14 +265,14 @@ def clean_json(
         text = json.loads(source[begin:end], strict=False)
         found = clean(text, level, removed)
         if found != text:
-            kept += (source[at:begin], _quoted(found))
+            kept += (source[at:begin], quoted(found))
             at = end
     if not kept:
         return raw
     return "".join((*kept, source[at:])).encode()
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a JSON string; half of a surrogate pair stays an escape."""
     if any("\ud800" <= each <= "\udfff" for each in text):
         return json.dumps(text)

@@ -10,6 +10,7 @@ from msgspec import Raw
 from mcpd.core.catalog.examine import Job
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.catalog.pins import Pins
+from mcpd.core.catalog.sanitise import Level
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
@@ -238,6 +239,14 @@ class Examine(msgspec.Struct, frozen=True):
     job: Job
 
 
+class CleanResult(msgspec.Struct, frozen=True):
+    """Clean a long result, not on the loop; answer with ``ResultCleaned``."""
+
+    ticket: int
+    result: Raw | bytes
+    level: Level
+
+
 class KeepPins(msgspec.Struct, frozen=True):
     """Put on disk which definitions of a server are approved; ``None`` forgets them."""
 
@@ -275,6 +284,7 @@ Command = (
     | Validate
     | KeepCatalog
     | Examine
+    | CleanResult
     | KeepPins
     | Tell
 )

@@ -243,6 +243,14 @@ class ListExamined(msgspec.Struct, frozen=True):
     examined: tuple[Examined, ...] | None
 
 
+class ResultCleaned(msgspec.Struct, frozen=True):
+    """A result was cleaned; ``classes`` are those of what was removed. ``None``: that failed."""
+
+    ticket: int
+    result: bytes | None
+    classes: tuple[str, ...] = ()
+
+
 class AcceptPins(msgspec.Struct, frozen=True):
     """``mcpd/pin_accept``: a person approves definitions, each by its kind, name and hash."""
 
@@ -290,6 +298,7 @@ Event = (
     | ControlDone
     | Validated
     | ListExamined
+    | ResultCleaned
     | AcceptPins
     | Draining
     | Farewell

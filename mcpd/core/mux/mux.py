@@ -186,6 +186,8 @@ class Mux:
                 self._admission.validated(event)
             case events.ListExamined():
                 self._state.definitions.examined(event.ticket, event.examined)
+            case events.ResultCleaned():
+                self._server_messages.results.cleaned(event)
             case events.AcceptPins():
                 self._pinning.accept(event)
             case events.Draining():
@@ -315,6 +317,7 @@ class Mux:
             "parked": len(self._parked_calls),
             "rounds": len(self._input_rounds),
             "examined": len(self._state.definitions),
+            "cleaned": len(self._server_messages.results),
         }
 
     def _hold(self, event: events.UserStop) -> None:

@@ -221,6 +221,7 @@ def _definition_rules(config: ServerConfig, trust: TrustConfig, started: object)
         pin=config.policy.pin or trust.pin,
         sanitise=trust.sanitise,
         volatile=config.policy.pin_volatile,
+        results=config.policy.sanitise_results,
     )
 
 
