@@ -124,6 +124,10 @@ class TrustStatus(TypedDict):
     """Definitions that are not listed, or refused when they are called."""
     findings: int
     """Findings in them, hard and soft."""
+    lost: NotRequired[bool]
+    """Only if what was approved cannot be read."""
+    volatile: NotRequired[list[str]]
+    """Names of definitions that change all the time."""
     waiting: NotRequired[list[str]]
     """Names of definitions that differ; at most ten."""
 

@@ -157,4 +157,8 @@ def trust_status(definitions: Definitions | None) -> TrustStatus | None:
     }
     if counted.changed or counted.held:
         status["waiting"] = definitions.waiting()[:_NAMED]
+    if definitions.is_lost:
+        status["lost"] = True
+    if volatile := definitions.volatile_names():
+        status["volatile"] = volatile[:_NAMED]
     return status

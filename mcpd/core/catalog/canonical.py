@@ -54,7 +54,11 @@ class Form(NamedTuple):
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=Members, parse_float=Number, parse_int=Number, strict=False
+    object_pairs_hook=Members,
+    parse_float=Number,
+    parse_int=Number,
+    parse_constant=Number,
+    strict=False,
 ).decode
 
 

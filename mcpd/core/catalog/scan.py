@@ -56,6 +56,8 @@ _DESCRIBED: Final = re.compile(
     r"default)",
     re.IGNORECASE,
 )
+_WITHOUT: Final = re.compile(r"without\b", re.IGNORECASE)
+_NOT: Final = re.compile(r"\b(?:not|never|cannot|nothing)\b|n't\b", re.IGNORECASE)
 _QUOTES: Final = "\"'`“”‘’«»"  # noqa: RUF001
 _SECRET_PLACES: Final = (
     r"(?:~|\$HOME|/home/[^/\s]{1,64}|/root|/Users/[^/\s]{1,64})?/\.(?:ssh|aws|gnupg|kube|docker|netrc|"
@@ -235,7 +237,14 @@ def _scan_texts(
         return texts[bisect_right(starts, position) - 1][0]
 
     found += [
-        Finding(kind, name, "payload.shell", "hard", visible(command)[:_EVIDENCE], place_at(at))
+        Finding(
+            kind,
+            name,
+            "payload.shell",
+            "hard",
+            visible(" ".join(command.split()))[:_EVIDENCE],
+            place_at(at),
+        )
         for at, command in payloads(whole)
     ]
     small = whole.lower()
@@ -247,7 +256,8 @@ def _scan_texts(
             spans += islice(_preambles(whole), _EACH)
         for begin, end in spans:
             weight: Weight = "noted" if _is_described(whole, begin, end) else "soft"
-            around = visible(whole[max(0, begin - _AROUND) : end + _AROUND])[:_EVIDENCE]
+            around = whole[max(0, begin - _AROUND) : end + _AROUND]
+            around = visible(" ".join(around.split()))[:_EVIDENCE]
             found.append(Finding(kind, name, cls, weight, around, place_at(begin)))
     return used, is_whole
 
@@ -276,18 +286,22 @@ def look_alikes(names: Iterable[str], others: Iterable[str] = ()) -> dict[str, s
     """Return the names that look like another one, each with that one.
 
     Names that differ in nothing but case are no look-alikes, nor are the same names. ``others`` are
-    those of other servers. Of two names the one that is not ASCII is the look-alike, else the
-    later.
+    those of other servers. Of two names the one that is not ASCII is the look-alike, or the one
+    with digits, else the later.
     """
     seen: dict[str, str] = {}
     alike: dict[str, str] = {}
     for name in others:
         seen.setdefault(folded(name), name)
-    for name in sorted(names, key=lambda each: not each.isascii()):
+    for name in sorted(names, key=_oddness):
         known = seen.setdefault(folded(name), name)
         if known.casefold() != name.casefold():
             alike[name] = known
     return alike
+
+
+def _oddness(name: str) -> tuple[bool, bool]:
+    return not name.isascii(), any(each.isdigit() for each in name)
 
 
 def _scan_unseen(found: list[Finding], kind: str, name: str, place: str, text: str) -> None:
@@ -323,6 +337,8 @@ def _is_described(text: str, begin: int, end: int) -> bool:
     lowest = max(0, begin - 400)
     starts = [each.end() for each in _SENTENCE_END.finditer(text, lowest, begin)]
     sentence = text[starts[-1] if starts else lowest : begin]
+    if _WITHOUT.match(text, begin) is not None and _NOT.search(sentence) is not None:
+        return True  # not to send without showing is to show
     return _DESCRIBED.search(sentence) is not None
 
 

@@ -81,24 +81,16 @@ class Admission:
         """
         tool = leg.tool
         if tool is None:
-            return self._prompt_refusal(leg, entry) or Verdict.ALLOW
+            return self._state.pin_refusal(entry.name, leg) or Verdict.ALLOW
         session = self._state.sessions.get(SessionId(leg.owner))
         shown = entry.filter if session is None else self._state.filter_of(session, entry)
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
-        if (held := self._state.pin_refusal(entry.name, Kind.TOOLS, tool)) is not None:
+        if (held := self._state.pin_refusal(entry.name, leg)) is not None:
             return held
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.WAIT
-
-    def _prompt_refusal(self, leg: UpstreamRequest, entry: Entry) -> Failure | None:
-        """Return why a prompt is held, where one is asked for; ``None`` where it is not."""
-        if leg.method.route is not Route.PROMPT or not self._state.definitions.is_holding:
-            return None
-        found = None if leg.params is None else envelope.params_of(leg.params)
-        name = None if found is None else envelope.text(found.name)
-        return None if name is None else self._state.pin_refusal(entry.name, Kind.PROMPTS, name)
 
     def _is_shown(self, shown: Filter, leg: UpstreamRequest, server: str, tool: str) -> bool:
         if not shown.read_only:

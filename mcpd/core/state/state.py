@@ -17,6 +17,7 @@ from mcpd.core.interface.entries import Entry, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.upstream.client_lists import MOST_LISTS
@@ -286,12 +287,19 @@ class MuxState:
         entry = self.entries.get(name)
         return None if entry is None else self.definitions.of(entry)
 
-    def pin_refusal(self, server: str, kind: Kind, name: str) -> Failure | None:
-        """Return why a definition is held, by the name that its server gave it, or ``None``."""
+    def pin_refusal(self, server: str, leg: UpstreamRequest) -> Failure | None:
+        """Return why a request may not use what it names, since nobody approved it; or ``None``."""
         if not self.definitions.is_holding:
             return None
         definitions = self.definitions_of(server)
-        return None if definitions is None else definitions.refusal(KINDS[kind], name)
+        return None if definitions is None else definitions.refusal_of(leg)
+
+    def held_name(self, server: str, kind: Kind, name: str) -> Failure | None:
+        """Return why a name that a server lists is held; ``None`` where it is not."""
+        definitions = self.definitions_of(server)
+        if definitions is None or name not in definitions.held_names(kind):
+            return None
+        return definitions.refusal(KINDS[kind], name)
 
     def held_in_aggregate(self, kind: Kind, qualified: str, scope: Scope) -> Failure | None:
         """Return why a name of the aggregate is held, or ``None`` where it is not one."""
@@ -305,7 +313,7 @@ class MuxState:
             names = qualify([*self.entries], server, [*listed, *held])
             for name in held:
                 if names[name] == qualified:
-                    return self.pin_refusal(server, kind, name)
+                    return self.held_name(server, kind, name)
         return None
 
     def recall(self, entry: Entry) -> None:

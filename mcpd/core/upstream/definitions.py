@@ -43,6 +43,8 @@ from mcpd.core.facts import (
 from mcpd.core.interface.commands import Examine, KeepPins
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Entry
+from mcpd.core.mcp.methods import Route
+from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.wire import envelope
 
 AT_ONCE: Final = 32 * 1024
@@ -411,14 +413,34 @@ class Definitions:
 
     # -- what is refused, and what a person accepts ----------------------------------------------
 
+    def refusal_of(self, leg: UpstreamRequest) -> Failure | None:
+        """Return why a request to the server is refused, or ``None`` where it is not."""
+        if self.rules.pin != "hold":
+            return None
+        if leg.tool is not None:
+            return self.refusal("tool", leg.tool)
+        if leg.method.route is not Route.PROMPT or leg.params is None:
+            return None
+        found = envelope.params_of(leg.params)
+        name = None if found is None else envelope.text(found.name)
+        return None if name is None else self.refusal("prompt", name)
+
     def refusal(self, kind: str, name: str) -> Failure | None:
-        """Return why a definition may not be used, or ``None`` where it may."""
+        """Return why a definition may not be used, or ``None`` where it may.
+
+        Where some are approved, a name that has never been listed is not: it may be new.
+        """
         if self.rules.pin != "hold":
             return None
         if self.is_lost:
             what = "its approved definitions cannot be read"
             return self._denied(name, what, f"mcpctl pins {_word(self.name)}")
-        found = [] if self.pins is None else self.pins.find(kind, name)
+        if self.pins is None:
+            return None
+        found = self.pins.find(kind, name)
+        if not found and any(kind in tables for tables in self.pins.tables.values()):
+            what = f"it is not among the approved {kind}s"
+            return self._denied(name, what, f"mcpctl pins diff {_word(self.name)}")
         refused = next((pin for pin in found if pin.is_refused), None)
         if refused is None:
             return None
@@ -507,6 +529,15 @@ class Definitions:
             if pin.state not in ("approved", "gone")
         ]
         return [name for _, name in sorted(found)]
+
+    def volatile_names(self) -> list[str]:
+        """Return the names of what changes all the time, and is not said to do so."""
+        merged = {} if self.pins is None else self.pins.merged()
+        return [
+            name
+            for (_, name), pin in merged.items()
+            if pin.is_volatile and not self._volatile(name)
+        ]
 
     def held_names(self, kind: Kind) -> list[str]:
         """Return the names that are not listed, because nobody has approved them."""

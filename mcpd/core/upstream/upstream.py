@@ -19,6 +19,7 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
+from mcpd.core.requests.inflight import End, Outcome
 from mcpd.core.upstream import own_info
 from mcpd.core.upstream.client_lists import ClientLists, canonical
 from mcpd.core.upstream.definitions import AllDefinitions, Definitions, Heard, Reviewed
@@ -296,6 +297,7 @@ class Upstream:
         self.log_level.send_due()
         self.subscriptions.renew()
         self._roots_wait.process_ready()
+        self._refuse_held()
         self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
@@ -306,6 +308,16 @@ class Upstream:
         self._read_held()
         self._observer.process_ready(self)
         self.calls.usage.mark_idle()
+
+    def _refuse_held(self) -> None:
+        """Refuse what waits for the process where its lists say now that nobody approved it."""
+        definitions = self.definitions
+        if definitions is None or definitions.rules.pin != "hold":
+            return
+        for leg in [*self.calls.start_wait.requests]:
+            failure = definitions.refusal_of(leg)
+            if failure is not None:
+                self.calls.end(leg, Outcome(End.REFUSED, failure=failure))
 
     def _read_held(self) -> None:
         """Read what is held, so that its first form is known before anybody asks for it."""

@@ -197,6 +197,10 @@ class Registry:
             )
             self._cache.keep(server.name, server.cache_key, said, server.entry.redactor)
 
+    def has_lost_pins(self) -> bool:
+        """Tell whether what is approved of a server cannot be read: it may have been mended."""
+        return any(server.entry.are_pins_lost for server in self)
+
     def keep_pins(self, command: KeepPins) -> None:
         """Put on disk what is approved of a server, for each entry with its launch."""
         for server in self:
