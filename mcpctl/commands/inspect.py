@@ -18,10 +18,11 @@ COLOURS = {"hard": "red", "soft": "yellow", "noted": "dim"}
 @options.command("inspect", starts=False)
 @options.server
 def inspect_command(app: App, server: str | None) -> int:
-    """Show what looks like an attack in the definitions of servers, and what was removed.
+    """Show what looks like an attack in definitions of servers.
 
-    Hard findings have no honest use, soft ones are words that attacks use, too; noted ones are
-    quoted or described. Nothing is blocked by them. Exits with 1 if there is a hard one.
+    Also what was removed from them. Hard findings have no honest use, soft ones are words that
+    attacks use, too; noted ones are quoted or described. Nothing is blocked by them. Exits with 1
+    if there is a hard one.
 
     \b
     mcpctl inspect

@@ -34,7 +34,7 @@ class PinCommands(click.Group):
 
 @click.group("pins", cls=PinCommands)
 def pins_command() -> None:
-    """Show which definitions of servers have changed since they were approved.
+    """Show which definitions have changed since they were approved.
 
     What a server listed first counts as approved. `mcpctl pins` is `mcpctl pins show`.
 

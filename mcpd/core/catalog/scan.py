@@ -75,7 +75,7 @@ _OBJECTS: Final = re.compile(
 )
 _USING: Final = re.compile(
     r"\b(?:before|prior to|after|whenever|when|in order to|to)\s+(?:\w+\s+)?"
-    r"(?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execut(?:e|ing)|answer(?:ing)?"
+    r"(?:use|using|call(?:ing)?|invok(?:e|ing)|run(?:ning)?|execute|executing|answer(?:ing)?"
     r"|respond(?:ing)?)\b[^.!?\n]*\b(?:read|send|open|cat|access|fetch|load|copy|upload|forward|post"
     r"|pass|include|collect|gather|append|print|provide)\b[^.!?\n]*$",
     re.IGNORECASE,
@@ -155,7 +155,7 @@ _NEEDS: Final = {
 }  # fmt: skip
 """Without one of these, in small letters, a pattern cannot match; most texts have none."""
 _SINK: Final = re.compile(
-    r"^(?:(?:full_?|entire_?|complete_?)?(?:conversation|chat|message|dialog(?:ue)?)_?(?:history|log|transcript)"
+    r"^(?:(?:full_?|entire_?|complete_?)?(?:conversation|chat|message|dialog|dialogue)_?(?:history|log|transcript)"
     r"|chain_?of_?thought|system_?prompt|(?:all_)?previous_messages|side_?notes?|(?:available_)?tools?_list"
     r"|.{0,40}(?:ssh|id_rsa|private_key|aws|env_?file|dotenv).{0,20}content.{0,20}"
     r"|content.{0,40}(?:ssh|id_rsa|private_key|\.env).{0,40})$",

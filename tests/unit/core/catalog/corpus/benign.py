@@ -63,7 +63,7 @@ DESCRIPTIONS: Final = [
     "Renders a Mermaid diagram. Don't use parentheses in labels; quote them instead.",
     "Deletes a branch. This cannot be undone. Protected branches are never deleted.",
     "Reads a token from the stream and tells whether the end was reached.",
-    "Gibt den Inhalt einer Datei zur\u00fcck. Vor dem Aufruf muss die Datei ge\u00f6ffnet sein.",
+    "Gibt den Inhalt einer Datei zur\u00fcck. Zuerst muss die Datei ge\u00f6ffnet sein.",
     "\u6307\u5b9a\u3055\u308c\u305f\u30d5\u30a1\u30a4\u30eb\u306e\u5185\u5bb9\u3092\u8fd4\u3057\u307e\u3059\u3002",
     "List<T> of every <path> that matches the glob; `[^/]*` does not match a slash.",
 ]  # fmt: skip
