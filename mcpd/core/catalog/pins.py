@@ -213,7 +213,12 @@ def _is_equal(approved: Seen, seen: Seen, *, is_volatile: bool) -> bool:
 
 def _find_renamed(after: dict[str, Pin], gone: Mapping[str, Pin]) -> None:
     """Name what a new definition was called, where one is gone that takes or says the same."""
-    left = [(name, pin.approved) for name, pin in gone.items() if pin.approved is not None]
+    taken = {pin.before for pin in after.values()}
+    left = [
+        (name, pin.approved)
+        for name, pin in gone.items()
+        if pin.approved is not None and name not in taken
+    ]
     for name, pin in after.items():
         seen = pin.current
         if not left or pin.approved is not None or seen is None or pin.before is not None:

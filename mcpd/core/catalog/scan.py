@@ -88,7 +88,7 @@ _THEN: Final = re.compile(
     r"^[^!?\n]*\b(?:pass|send|include|put|append|paste|upload|post|forward|argument|parameter)\b",
     re.IGNORECASE,
 )
-_WINDOW: Final = 120  # characters before and after what is to be read
+_WINDOW: Final = 120  # characters before and after the name of a secret
 _CANDIDATES: Final = 64  # of one text
 _PHRASES: Final = {
     "phrase.override": (
