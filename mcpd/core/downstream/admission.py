@@ -86,8 +86,10 @@ class Admission:
         shown = entry.filter if session is None else self._state.filter_of(session, entry)
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
-        if (held := self._state.pin_refusal(entry.name, leg)) is not None:
-            return held
+        if self._state.definitions.is_holding:
+            held = self._state.pin_refusal(entry.name, leg)
+            if held is not None:
+                return held
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.WAIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -208,9 +208,9 @@ class Definitions:
                     continue
                 raw = self._clean(pin.approved)
             items.append(each.item if raw == each.item.raw else Item(name, raw))
-        if len(items) == len(heard.listing.items) and all(
-            new is old for new, old in zip(items, heard.listing.items, strict=True)
-        ):
+        if served is not None and _is_same(items, served.items):
+            return Reviewed(served, heard, hides)
+        if _is_same(items, heard.listing.items):
             return Reviewed(heard.listing, heard, hides)
         return Reviewed(Listing(kind, items), heard, hides)
 
@@ -238,8 +238,7 @@ class Definitions:
             seen = pin.approved if is_held else pin.now
             if name not in known and pin.now is not None and seen is not None:
                 items.append(Item(name, self._clean(seen)))
-        is_same = len(items) == len(listing.items) and all(map(_is, items, listing.items))
-        return listing if is_same else Listing(kind, items)
+        return listing if _is_same(items, listing.items) else Listing(kind, items)
 
     def _table(self, key: str, kind: Kind) -> Table | None:
         if self.pins is None or kind not in PINNED:
@@ -765,8 +764,11 @@ def _word(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _is(new: Item, old: Item) -> bool:
-    return new is old
+def _is_same(new: Sequence[Item], old: Sequence[Item]) -> bool:
+    """Tell whether two lists have the same entries, however their pages are written."""
+    return len(new) == len(old) and all(
+        each.raw == other.raw for each, other in zip(new, old, strict=True)
+    )
 
 
 def kind_of(name: str) -> Kind | None:
