@@ -60,6 +60,9 @@ FORMS_WITHIN: Final = 3600.0
 """Seconds."""
 
 _FACT_ITEMS: Final = 50  # of one report
+_SHOWN: Final = 200  # characters of a name that are told
+_LISTS: Final = 64  # for clients with other capabilities that are remembered as examined
+_TOLD: Final = 10_000  # findings and notices that are remembered as told
 _KIND_OF: Final = {name: kind for kind, name in KINDS.items()}
 
 
@@ -175,7 +178,10 @@ class Definitions:
             kept = (served or Listing.empty(kind)) if is_held else listing
             then(Reviewed(kept, Heard(listing), hides=is_held))
             return
+        self._examined.pop((key, kind), None)  # the newest is the last
         self._examined[key, kind] = examined
+        for oldest in [each for each in self._examined if each[0]][:-_LISTS]:
+            del self._examined[oldest]
         self._all.generation += 1
         heard = Heard(listing, examined)
         if kind in PINNED and self.rules.pin != "off" and is_whole and not self.is_lost:
@@ -305,9 +311,11 @@ class Definitions:
                 continue
             if not pin.is_volatile and self._is_volatile(kind, name, pin):
                 marked[name] = structs.replace(pin, is_volatile=True)
-                self._ctx.tell(DefinitionVolatile(self.name, kind, name))
+                self._ctx.tell(DefinitionVolatile(self.name, kind, name[:_SHOWN]))
             elif not pin.is_volatile:
                 changed[name] = pin
+        for gone in [each for each in self._forms if each[0] == kind and each[1] not in after]:
+            del self._forms[gone]
         self._change(kind, changed)
         return {**after, **marked} if marked else after
 
@@ -321,8 +329,8 @@ class Definitions:
         return len(forms) >= FORMS
 
     def _change(self, kind: str, changed: Mapping[str, Pin]) -> None:
-        for name, pin in changed.items():
-            what = ChangedDefinition(kind, name, pin.state, pin.parts)
+        for name, pin in itertools.islice(changed.items(), _FACT_ITEMS):
+            what = ChangedDefinition(kind, name[:_SHOWN], pin.state, pin.parts)
             self._changes[kind, name] = what
         if not self._changes:
             return
@@ -345,6 +353,8 @@ class Definitions:
         """Tell what was found and removed, of each thing once."""
         found = [each for each in findings if each.weight != "noted" and each not in self._told]
         removed = [each for each in notices if each not in self._told]
+        if len(self._told) > _TOLD:
+            self._told.clear()
         self._told.update(found)
         self._told.update(removed)
         if found:
@@ -493,6 +503,7 @@ class Definitions:
         if pins is None:
             return set()
         changed: list[ChangedDefinition] = []
+        accepted_names: set[tuple[str, str]] = set()
         for key, tables in pins.tables.items():
             for kind, table in tables.items():
                 names = [
@@ -501,17 +512,18 @@ class Definitions:
                     if wanted.get((kind, name)) == pin.hash and not pin.is_same
                 ]
                 changed += [
-                    ChangedDefinition(kind, name, table[name].state, table[name].parts)
+                    ChangedDefinition(kind, name[:_SHOWN], table[name].state, table[name].parts)
                     for name in names
                 ]
+                accepted_names.update((kind, name) for name in names)
                 if names:
                     pins = pins.with_table(key, kind, accepted(table, names))
         if changed:
             self._keep(structs.replace(pins, version=self.version or pins.version))
             self._ctx.tell(DefinitionsAccepted(self.name, tuple(changed[:_FACT_ITEMS])))
-            for each in changed:
-                self._changes.pop((each.kind, each.name), None)
-        return {(each.kind, each.name) for each in changed}
+            for each in accepted_names:
+                self._changes.pop(each, None)
+        return accepted_names
 
     # -- reports ---------------------------------------------------------------------------------
 
@@ -523,7 +535,7 @@ class Definitions:
         """Return the names of what differs from what is approved, those that are held first."""
         merged = {} if self.pins is None else self.pins.merged()
         found = [
-            (not pin.is_refused, name or kind)
+            (not pin.is_refused, name[:_SHOWN] or kind)
             for (kind, name), pin in merged.items()
             if pin.state not in ("approved", "gone")
         ]
@@ -720,7 +732,7 @@ def _finding(finding: Finding) -> dict[str, str]:
     """Return a finding without its evidence, which may be the attack itself."""
     return {
         "kind": finding.kind,
-        "name": finding.name,
+        "name": finding.name[:_SHOWN],
         "class": finding.cls,
         "weight": finding.weight,
         "place": finding.place,
@@ -730,7 +742,7 @@ def _finding(finding: Finding) -> dict[str, str]:
 def _notice(notice: Notice) -> dict[str, object]:
     return {
         "kind": notice.kind,
-        "name": notice.name,
+        "name": notice.name[:_SHOWN],
         "class": notice.cls,
         "count": notice.count,
         "characters": list(notice.characters),
