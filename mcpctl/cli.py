@@ -40,6 +40,8 @@ COMMANDS = {
     "import": "mcpctl.commands.imports",
     "adopt": "mcpctl.commands.adopt",
     "release": "mcpctl.commands.release",
+    "pins": "mcpctl.commands.pins",
+    "inspect": "mcpctl.commands.inspect",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",

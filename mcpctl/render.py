@@ -67,6 +67,22 @@ def escaped(text: str) -> str:
     return "".join(_spelled(c) for c in text.replace("\r\n", "\n"))
 
 
+def revealed(text: str) -> str:
+    """Return ``text`` with each character that cannot be seen as ``⟨U+200B⟩``, also in a pipe.
+
+    For what must be read before it is agreed to. Line ends and tabs stay.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"⟨U+{ord(c):04X}⟩" if _hides(c) else c for c in text.replace("\r\n", "\n"))
+
+
+def _hides(c: str) -> bool:
+    if c in "\n\t":
+        return False
+    return unicodedata.category(c) in (*INVISIBLE, "Co", "Cn") or "\ufe00" <= c <= "\ufe0f"
+
+
 def one_line(text: str) -> str:
     """Return ``text`` as one line, with a space for each line break."""
     return text if text.isprintable() else " ".join(text.splitlines())

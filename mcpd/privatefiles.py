@@ -73,14 +73,19 @@ def open_file(name: str, flags: int, *, directory: int) -> int:
     return fd
 
 
-def replace_file(name: str, content: bytes, *, directory: int) -> None:
-    """Replace the content of ``name`` atomically: a reader sees the old or the new one."""
+def replace_file(name: str, content: bytes, *, directory: int, is_durable: bool = False) -> None:
+    """Replace the content of ``name`` atomically: a reader sees the old or the new one.
+
+    If ``is_durable``, that holds after a power cut, too.
+    """
     temporary = f".{name}.{os.getpid()}"
     remove(temporary, directory=directory)
     fd = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, directory=directory)
     try:
         try:
             write_all(fd, content)
+            if is_durable:
+                os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -142,6 +142,7 @@ def _notes(
 ) -> Iterator[str]:
     """Yield notes on a server that the table does not show."""
     yield from _problems(server)
+    yield from _definitions(server)
     error = _last_error(server)
     if error and (is_detailed or "LAST ERROR" in left_out):
         yield error
@@ -210,6 +211,20 @@ def _problems(server: ServerStatus) -> Iterator[str]:
             f"{server['noise']} lines on its stdout were no messages of MCP"
             f"{f' ({reason})' if reason else ''}; to see them: mcpctl logs {server['name']}"
         )
+
+
+def _definitions(server: ServerStatus) -> Iterator[str]:
+    """Yield what differs from what was approved, and what was found."""
+    trust = server.get("trust")
+    if trust is None:
+        return
+    told = [f"{trust[what]} {what}" for what in ("changed", "held") if trust[what]]
+    if told:
+        names = trust.get("waiting", [])
+        which = f" ({render.revealed(', '.join(names))})" if names else ""
+        yield f"definitions: {', '.join(told)}{which}; mcpctl pins diff {server['name']}"
+    if trust["findings"]:
+        yield f"{trust['findings']} findings in its definitions; mcpctl inspect {server['name']}"
 
 
 def _details(server: ServerStatus) -> Iterator[str]:

@@ -17,6 +17,9 @@ PARAMS_BYTES: Final = 1024 * 1024
 MOST_NAMES: Final = 1000
 """Servers in one request, and roots of one session."""
 
+MOST_ITEMS: Final = 10_000
+"""Definitions in one request."""
+
 PATH_CHARACTERS: Final = 4096
 """Length of a directory: the kernel takes no longer path."""
 
@@ -99,6 +102,35 @@ class ServersParams(Params):
     """Parameters of ``mcpd/start``, ``mcpd/stop`` and ``mcpd/restart``."""
 
     servers: Names
+
+
+class PinsParams(Params):
+    """Parameters of ``mcpd/pins``."""
+
+    servers: Names | None = None
+    definitions: bool = False
+    """Whether the definitions themselves are wanted."""
+
+
+class PinItem(msgspec.Struct):
+    """One definition that is accepted, with the hash that was shown."""
+
+    kind: str
+    name: str
+    hash: str
+
+
+class PinAcceptParams(Params):
+    """Parameters of ``mcpd/pin_accept``."""
+
+    server: str
+    items: Annotated[tuple[PinItem, ...], msgspec.Meta(max_length=MOST_ITEMS)]
+
+
+class InspectParams(Params):
+    """Parameters of ``mcpd/inspect``."""
+
+    servers: Names | None = None
 
 
 class LoginParams(Params):

@@ -240,3 +240,77 @@ class Event(TypedDict):
 
 class ShuttingDown(TypedDict):
     """The result of ``mcpd/shutdown``: it has no members."""
+
+
+class PinnedItem(TypedDict):
+    """One definition of a server."""
+
+    kind: str
+    """``tool``, ``prompt``, ``template`` or ``instructions``."""
+    name: str
+    state: str
+    """``approved``, ``changed``, ``new``, ``renamed`` or ``gone``."""
+    held: bool
+    """Whether it is not listed, or refused when it is called."""
+    parts: list[str]
+    """Which parts have changed: ``text``, ``schema``, ``hints``, ``output``."""
+    hash: str
+    """Of what waits for a yes, or of what was approved; empty if it is gone."""
+    since: str | None
+    """RFC 3339, UTC."""
+    volatile: bool
+    was: NotRequired[str]
+    """The name it had, of a renamed one."""
+    approved: NotRequired[Any]
+    """The definition as approved, where definitions are asked for; ``None`` of a new one."""
+    current: NotRequired[Any]
+    """The definition as the server has it now; ``None`` of one that is gone."""
+
+
+class PinnedServer(TypedDict):
+    """What is approved of one server."""
+
+    name: str
+    pin: str
+    """``off``, ``warn`` or ``hold``."""
+    approved_version: str
+    """What the server called its version when its definitions were last approved."""
+    version: str
+    """And what it calls it now; empty before it has said so."""
+    changed: int
+    held: int
+    lost: bool
+    """Whether what was approved cannot be read."""
+    items: list[PinnedItem]
+
+
+class AllPinned(TypedDict):
+    """The result of ``mcpd/pins``."""
+
+    servers: list[PinnedServer]
+
+
+class PinsAccepted(TypedDict):
+    """The result of ``mcpd/pin_accept``."""
+
+    server: str
+    accepted: list[dict[str, str]]
+    """The ``kind`` and the ``name`` of each."""
+
+
+class InspectedServer(TypedDict):
+    """What is found in the definitions of one server."""
+
+    name: str
+    coverage: str
+    """``whole``, ``partial`` or, before it has listed anything, ``none``."""
+    findings: list[dict[str, Any]]
+    """Each with ``kind``, ``name``, ``class``, ``weight``, ``evidence`` and ``place``."""
+    sanitised: list[dict[str, Any]]
+    """What was removed: ``kind``, ``name``, ``class``, ``count``, ``characters``, ``hidden``."""
+
+
+class Inspected(TypedDict):
+    """The result of ``mcpd/inspect``."""
+
+    servers: list[InspectedServer]

@@ -123,6 +123,25 @@ class InteractiveStatus(TypedDict):
     """In the order in which they get the turn."""
 
 
+class TrustStatus(TypedDict):
+    """What has become of a server's definitions since they were approved."""
+
+    pin: str
+    """``off``, ``warn`` or ``hold``."""
+    changed: int
+    """Definitions that differ from what was approved."""
+    held: int
+    """Definitions that are not listed, or refused when they are called."""
+    findings: int
+    """Findings in them, hard and soft."""
+    lost: NotRequired[bool]
+    """Only if what was approved cannot be read."""
+    volatile: NotRequired[list[str]]
+    """Names of definitions that change all the time."""
+    waiting: NotRequired[list[str]]
+    """Names of definitions that differ; at most ten."""
+
+
 class ServerStatus(TypedDict):
     """One configured or ad-hoc server."""
 
@@ -185,6 +204,8 @@ class ServerStatus(TypedDict):
     """When that was: RFC 3339, UTC, milliseconds."""
     last_error_kind: NotRequired[str | None]
     """The ``kind`` of that error."""
+    trust: NotRequired[TrustStatus]
+    """Of its definitions, where anything judges them."""
     starting: NotRequired[StartingStatus]
     """Only while its state is ``starting``; of several processes, the first that starts."""
     instances: NotRequired[list[InstanceStatus]]

@@ -17,12 +17,20 @@ from mcpd.api.status import Status
 from mcpd.api.version import API
 from mcpd.config.entry import masked
 from mcpd.core.facts import Failure
-from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource, WorkspaceKnown
+from mcpd.core.interface.events import (
+    AcceptPins,
+    CallTool,
+    GetPrompt,
+    ListItems,
+    ReadResource,
+    WorkspaceKnown,
+)
 from mcpd.core.interface.failures import with_details
 from mcpd.core.mcp import codes
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
 from mcpd.daemon.client_processes import ClientProcesses
+from mcpd.daemon.pin_handlers import PinHandlers
 from mcpd.daemon.reload import Reloader
 from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.control import Reached, ServerControl
@@ -70,6 +78,7 @@ class ControlHandlers:
         clients: ClientProcesses,
         logins: Callable[[], LoginHandlers],
         auth: Callable[[str], str | None],
+        pins: PinHandlers,
         log: Pipeline,
         journal: Journal,
         dispatch: Callable[[WorkspaceKnown], None],
@@ -86,6 +95,7 @@ class ControlHandlers:
         each, ``others`` other daemons of this home directory, ``http`` the addresses on which it
         listens for HTTP. ``logins`` returns what handles
         sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
+        ``pins`` answers what is asked about definitions.
         """
         self._socket = socket
         self._config = config
@@ -101,6 +111,7 @@ class ControlHandlers:
         self._clients = clients
         self._logins = logins
         self._auth = auth
+        self._pins = pins
         self._log = log
         self._journal = journal
         self._dispatch = dispatch
@@ -238,6 +249,22 @@ class ControlHandlers:
     async def reload(self, _request: Request, _params: api.Params) -> results.Reloaded:
         """Read the configuration again and apply what has changed."""
         return await self._reloader.reload("asked")
+
+    # -- definitions -----------------------------------------------------------------------------
+
+    def pins(self, _request: Request, params: api.PinsParams) -> results.AllPinned | Failure:
+        """Return what is approved of the definitions of servers."""
+        return self._pins.pins(params)
+
+    def pin_accept(self, request: Request, params: api.PinAcceptParams) -> AcceptPins:
+        """Approve definitions that a person was shown."""
+        return self._pins.accept(request, params)
+
+    async def inspect(
+        self, _request: Request, params: api.InspectParams
+    ) -> results.Inspected | Failure:
+        """Return what is found in the definitions of servers."""
+        return await self._pins.inspect(params)
 
     # -- signing in ------------------------------------------------------------------------------
 
@@ -446,6 +473,11 @@ METHODS: Final = (
     Method("mcpd/stop", api.ServersParams, results.AllReached, ControlHandlers.stop),
     Method("mcpd/restart", api.ServersParams, results.AllReached, ControlHandlers.restart),
     Method("mcpd/reload", api.Params, results.Reloaded, ControlHandlers.reload),
+    Method("mcpd/pins", api.PinsParams, results.AllPinned, ControlHandlers.pins),
+    Method(
+        "mcpd/pin_accept", api.PinAcceptParams, results.PinsAccepted, ControlHandlers.pin_accept
+    ),
+    Method("mcpd/inspect", api.InspectParams, results.Inspected, ControlHandlers.inspect),
     Method("mcpd/login", api.LoginParams, results.Login, ControlHandlers.login),
     Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
     Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),

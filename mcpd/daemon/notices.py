@@ -68,6 +68,14 @@ class Notices:
         """Log that what servers have had sampled today cannot be written."""
         self._log.warning("budget.trouble", error=error)
 
+    def pins_trouble(self, error: OSError) -> None:
+        """Log that what is approved of servers cannot be written."""
+        self._log.error("pins.trouble", error=error)
+
+    def pins_lost(self, server: str, what: str) -> None:
+        """Log that what was approved of a server cannot be read, and what was done."""
+        self._log.error("pins.lost", server=server, what=what)
+
     def log_trouble(self, path: str, error: OSError | None, lost: int) -> None:
         """Log that the log of a server cannot be written, or can again."""
         if error is not None:

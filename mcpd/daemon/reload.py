@@ -79,10 +79,12 @@ class Reloader:
             change = Change(unchanged=tuple(old.entries)) if new.broken else diff(old, new)
             merged = carried_over(old, new)
             errors = [str(problem) for problem in merged.errors]
-            if merged != old:
+            has_lost_pins = self._registry.has_lost_pins()
+            if merged != old or has_lost_pins:
                 self._registry.apply(merged)
+            if merged != old:
                 self._report(change, errors, reason)
-            if is_change(change):
+            if is_change(change) or has_lost_pins:
                 self._applied(change)
             self.ask_for_variables(new)
             self.look_at_projects()

@@ -22,6 +22,7 @@ from mcpd.api.status import (
 from mcpd.config.urls import public_part
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
+from mcpd.daemon.pin_handlers import trust_status
 from mcpd.daemon.servers.server import Server
 from mcpd.daemon_start.place import Place
 from mcpd.logfiles.line import stamp
@@ -150,6 +151,9 @@ class Snapshot:
         }
         if server.entry.workspace is not None:
             status["project"] = server.entry.workspace
+        trust = trust_status(self._mux.definitions(server.name))
+        if trust is not None:
+            status["trust"] = trust
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s
             status["url"] = _public_url(server)

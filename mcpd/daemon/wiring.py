@@ -27,15 +27,18 @@ from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
 from mcpd.daemon.drain import Drain, Ending
+from mcpd.daemon.examination import Examinations
 from mcpd.daemon.facts import Facts
 from mcpd.daemon.handlers import METHODS, ControlHandlers
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.notices import Notices
+from mcpd.daemon.pin_handlers import PinHandlers
 from mcpd.daemon.reload import ConfigApplier, Reloader, starts_at_once
 from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.unresolved import UnresolvedHost, UnresolvedSpec
@@ -159,9 +162,13 @@ class Daemon:
         self.log_quota = LogQuota(
             self.state_dir, known=self._log_files, on_removed=notices.logs_removed
         )
+        self.pins = PinStore(
+            self.state_dir, on_lost=self._pins_lost, on_trouble=notices.pins_trouble
+        )
         self.registry = Registry(
             self.state_dir,
             self.cache,
+            self.pins,
             dict(os.environ),
             on_log_growth=self.log_quota.grew,
             on_log_trouble=notices.log_trouble,
@@ -284,6 +291,7 @@ class Daemon:
             tell=self.facts.publish,
         )
         self.checks = ArgumentChecks(self.reaper, dispatch)
+        self.examinations = Examinations(dispatch)
 
     def _build_downstreams(
         self, lock: DaemonLock, listening: socket.socket, identity: bind.Identity | None
@@ -367,6 +375,7 @@ class Daemon:
             clients=self.clients,
             logins=self._logins,
             auth=self._auth,
+            pins=PinHandlers(self.mux, self.registry, self.control, self.pins),
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
@@ -376,6 +385,7 @@ class Daemon:
                 self.place_keeper,
                 self.ledger,
                 self.cache,
+                self.pins,
                 self.registry,
                 self.http,
             ),
@@ -405,6 +415,9 @@ class Daemon:
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
                 cmd.KeepBudget: self.budgets.keep,
+                cmd.Examine: self.examinations.examine,
+                cmd.CleanResult: self.examinations.clean,
+                cmd.KeepPins: self.registry.keep_pins,
             }
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
@@ -437,6 +450,10 @@ class Daemon:
 
     async def _reload_for_variables(self) -> None:
         await self.reloader.reload("the login shell has answered")
+
+    def _pins_lost(self, name: str, what: str) -> None:
+        self.notices.pins_lost(name, what)
+        self.journal.add("pin.unreadable", server=name, text=what)
 
     def _settings(self) -> DaemonConfig:
         return self.registry.daemon

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
+import msgspec
+
+from mcpd.config.problems import printable
 from mcpd.core import facts
 from mcpd.core.facts import Fact, Failure
 from mcpd.observe.journal import Journal
 from mcpd.observe.pipeline import Logger
+
+_SHOWN = 10  # definitions in one line of the log
 
 Note = Callable[[str, str, str], None]
 """Takes a server's name, a source and a text."""
@@ -75,6 +80,16 @@ class Observer:
                 self._event(
                     "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
                 )
+            case (
+                facts.DefinitionsPinned()
+                | facts.DefinitionsChanged()
+                | facts.DefinitionsAccepted()
+                | facts.DefinitionVolatile()
+                | facts.DefinitionsFound()
+                | facts.DefinitionsSanitised()
+                | facts.ResultFlagged()
+            ):
+                self._report_definitions(fact)
             case facts.FactsOmitted():
                 self._report_omitted(fact)
             case facts.SignedIn():
@@ -111,6 +126,49 @@ class Observer:
                 reason = self._mask(None, fact.reason)
                 of = {"session": fact.session, "client": fact.client}
                 self._log.debug("frame.rejected", **of, reason=reason)
+            case _:
+                assert_never(fact)
+
+    def _report_definitions(
+        self,
+        fact: facts.DefinitionsPinned
+        | facts.DefinitionsChanged
+        | facts.DefinitionsAccepted
+        | facts.DefinitionVolatile
+        | facts.DefinitionsFound
+        | facts.DefinitionsSanitised
+        | facts.ResultFlagged,
+    ) -> None:
+        server = fact.server
+        log = self._log.bind(server=server)
+        match fact:
+            case facts.DefinitionsPinned():
+                kind, count, after = fact.kind, fact.count, fact.after
+                log.info("pin.baseline", kind=kind, count=count, after_edit=after)
+                self._event("pin.baseline", server=server, kind=kind, count=count, after=after)
+            case facts.DefinitionsChanged() | facts.DefinitionsAccepted():
+                is_change = isinstance(fact, facts.DefinitionsChanged)
+                name = "pin.changed" if is_change else "pin.accepted"
+                items = [msgspec.to_builtins(each) for each in fact.items]
+                (log.warning if is_change else log.info)(name, items=_named(items, "state"))
+                self._note(server, "mcpd", f"{name}: {_named(items, 'state')}")
+                self._event(name, server=server, items=items)
+            case facts.DefinitionVolatile():
+                log.warning("pin.volatile", kind=fact.kind, name=fact.name)
+                self._event("pin.volatile", server=server, kind=fact.kind, name=fact.name)
+            case facts.DefinitionsFound():
+                found = list(fact.findings)
+                log.warning("inspect.finding", findings=_named(found, "class"))
+                self._event("inspect.finding", server=server, findings=found)
+            case facts.DefinitionsSanitised():
+                removed = list(fact.notices)
+                log.warning("sanitised", removed=_named(removed, "class"))
+                self._event("sanitised", server=server, removed=removed)
+            case facts.ResultFlagged():
+                classes, is_clean = list(fact.classes), fact.is_clean
+                name = "sanitised" if is_clean else "result.flagged"
+                log.warning("result.flagged", tool=fact.tool, classes=classes, cleaned=is_clean)
+                self._event(name, server=server, tool=fact.tool, classes=classes)
             case _:
                 assert_never(fact)
 
@@ -225,6 +283,13 @@ class Observer:
             era=fact.era,
             protocol_version=version,
         )
+
+
+def _named(items: list[dict[str, object]], member: str) -> str:
+    """Return what was said of definitions, in one line for a person."""
+    shown = [f"{each['name'] or each['kind']}: {each[member]}" for each in items[:_SHOWN]]
+    more = len(items) - len(shown)
+    return printable(", ".join(shown)) + (f" and {more} more" if more > 0 else "")
 
 
 def _exit(failure: Failure) -> dict[str, object]:

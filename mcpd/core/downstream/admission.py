@@ -92,10 +92,14 @@ class Admission:
         if scope is not EVERYTHING and (denied := self._outside(scope, leg, entry)) is not None:
             return denied
         if tool is None:
-            return Verdict.ALLOW
+            return self._state.pin_refusal(entry.name, leg) or Verdict.ALLOW
         shown = self._state.filter_within(scope, entry)
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
+        if self._state.definitions.is_holding:
+            held = self._state.pin_refusal(entry.name, leg)
+            if held is not None:
+                return held
         if leg.is_checked or not (entry.validates or leg.client_info is None):
             return Verdict.ALLOW
         return Verdict.CHECK

@@ -83,7 +83,9 @@ class ControlRequests:
         if upstream.catalog.tool(event.tool) is not None:
             self._call_known(request, entry)
         else:
-            request.refuse(self._admission.tool_not_found(entry.name, event.tool, entry.filter))
+            held = self._state.held_name(entry.name, Kind.TOOLS, event.tool)
+            missing = self._admission.tool_not_found(entry.name, event.tool, entry.filter)
+            request.refuse(held or missing)
 
     def _call_known(self, request: ClientRequest, entry: Entry) -> None:
         event: CallTool = request.event

@@ -93,7 +93,9 @@ class Forwarding:
                 return
             names = self._state.aggregate_of(request).names(kind)
             near = self._state.ctx.suggest(qualified, names)
-            request.refuse(not_found(None, qualified, near, kind))
+            scope = request.session.principal.scope
+            held = self._state.held_in_aggregate(kind, qualified, scope)
+            request.refuse(held or not_found(None, qualified, near, kind))
 
         candidates = aggregate.candidates(qualified)
         self._list_requests.gather(

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Raw
 
+from mcpd.core.catalog.examine import Job
 from mcpd.core.catalog.model import Catalog
+from mcpd.core.catalog.pins import Pins
+from mcpd.core.catalog.sanitise import Level
 from mcpd.core.facts import Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
@@ -229,6 +232,29 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     """What it listed for clients that declare something else, by what these declare."""
 
 
+class Examine(msgspec.Struct, frozen=True):
+    """Look at a long list, not on the loop; answer with ``ListExamined``."""
+
+    ticket: int
+    job: Job
+
+
+class CleanResult(msgspec.Struct, frozen=True):
+    """Clean a long result, not on the loop; answer with ``ResultCleaned``."""
+
+    ticket: int
+    result: Raw | bytes
+    level: Level
+
+
+class KeepPins(msgspec.Struct, frozen=True):
+    """Put on disk which definitions of a server are approved; ``None`` forgets them."""
+
+    server: str
+    launch: str
+    pins: Pins | None
+
+
 class Tell(msgspec.Struct, frozen=True):
     """Publish a fact."""
 
@@ -265,5 +291,8 @@ Command = (
     | Validate
     | KeepCatalog
     | KeepBudget
+    | Examine
+    | CleanResult
+    | KeepPins
     | Tell
 )

@@ -9,6 +9,7 @@ import msgspec
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog
+from mcpd.core.catalog.pins import Pins, Rules
 from mcpd.core.facts import Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import Verdict
@@ -120,6 +121,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     of_clients: Mapping[str, Catalog] = {}
     """What it listed for clients that declare something else, by what these declare."""
     introduction: Introduction | None = None
+    rules: Rules = Rules()
+    """What is done with its definitions before clients get them."""
+    pins: Pins | None = None
+    """Its approved definitions, from the disk."""
+    are_pins_lost: bool = False
+    """Whether there are some that cannot be read: nothing new is served then."""
 
     @property
     def shown_name(self) -> str:

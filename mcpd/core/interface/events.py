@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from mcpd.core.catalog.examine import Examined
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry, Policy
@@ -251,6 +252,30 @@ class Validated(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
+class ListExamined(msgspec.Struct, frozen=True):
+    """A list was looked at; ``None`` where that failed."""
+
+    ticket: int
+    examined: tuple[Examined, ...] | None
+
+
+class ResultCleaned(msgspec.Struct, frozen=True):
+    """A result was cleaned; ``classes`` are those of what was removed. ``None``: that failed."""
+
+    ticket: int
+    result: bytes | None
+    classes: tuple[str, ...] = ()
+
+
+class AcceptPins(msgspec.Struct, frozen=True):
+    """``mcpd/pin_accept``: a person approves definitions, each by its kind, name and hash."""
+
+    session: SessionId
+    key: bytes
+    server: str
+    items: tuple[tuple[str, str, str], ...]
+
+
 class Draining(msgspec.Struct, frozen=True):
     """The daemon is going to end: open subscriptions are ended. Calls in flight go on."""
 
@@ -289,6 +314,9 @@ Event = (
     | GetPrompt
     | ControlDone
     | Validated
+    | ListExamined
+    | ResultCleaned
+    | AcceptPins
     | Draining
     | Farewell
     | Tick

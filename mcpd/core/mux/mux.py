@@ -26,6 +26,7 @@ from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.connections import Connections
 from mcpd.core.mux.notifier import Notifier
+from mcpd.core.mux.pinning import Pinning
 from mcpd.core.mux.reconfiguration import Reconfiguration
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
 from mcpd.core.mux.server_messages import ServerMessages
@@ -36,6 +37,7 @@ from mcpd.core.questions.questions import Questions
 from mcpd.core.questions.roots import Roots
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
+from mcpd.core.upstream.definitions import Definitions
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Principal
@@ -66,6 +68,7 @@ class Mux:
         # processes
         self._notifier = Notifier(state, asked, self._parked_calls)
         self._slots = slots = Slots(state, self._notifier)
+        self._pinning = Pinning(state, self._notifier)
         # what clients and people ask
         served = ListRequests(state, slots)
         owners = ResourceOwners(state, served)
@@ -125,6 +128,7 @@ class Mux:
             settings=self._settings,
             listens=self._client_subscriptions,
             notifier=self._notifier,
+            pinning=self._pinning,
         )
         return connections, reconfiguration
 
@@ -183,6 +187,12 @@ class Mux:
                 self._control.prompt(event)
             case events.Validated():
                 self._admission.validated(event)
+            case events.ListExamined():
+                self._state.definitions.examined(event.ticket, event.examined)
+            case events.ResultCleaned():
+                self._server_messages.results.cleaned(event)
+            case events.AcceptPins():
+                self._pinning.accept(event)
             case events.Draining():
                 self._client_messages.is_draining = True
                 self._client_subscriptions.end_all()
@@ -232,6 +242,10 @@ class Mux:
     def report(self, name: str) -> EntryReport:
         """Return what there is to say of a configured server."""
         return report(self._state, name)
+
+    def definitions(self, name: str) -> Definitions | None:
+        """Return what judges the definitions of a server; ``None`` where nothing does."""
+        return self._state.definitions_of(name)
 
     def is_unused(self, slot: SlotId) -> bool:
         """Tell whether nothing is under way at a place: no request, and no question."""
@@ -317,6 +331,8 @@ class Mux:
             "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),
             "parked": len(self._parked_calls),
             "rounds": len(self._input_rounds),
+            "examined": len(self._state.definitions),
+            "cleaned": len(self._server_messages.results),
         }
 
     def _hold(self, event: events.UserStop) -> None:

@@ -10,6 +10,7 @@ from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.mux.notifier import Notifier
+from mcpd.core.mux.pinning import Pinning
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -34,6 +35,7 @@ class Reconfiguration:
         settings: SessionSettings,
         listens: ClientSubscriptions,
         notifier: Notifier,
+        pinning: Pinning,
     ) -> None:
         self._state = state
         self._slots = slots
@@ -41,6 +43,7 @@ class Reconfiguration:
         self._settings = settings
         self._listens = listens
         self._notifier = notifier
+        self._pinning = pinning
 
     def apply(self, entries: Iterable[Entry], policy: Policy) -> None:
         """Take over all entries, and what the configuration says of calls.
@@ -60,6 +63,7 @@ class Reconfiguration:
         gone = [u for u in state.upstreams.values() if not state.is_wanted(u)]
         for upstream in state.upstreams.values():
             upstream.calls.configure(launches.get(upstream.entry.launch, upstream.entry))
+        self._pinning.configured(state.entries.values())
         for session in list(state.sessions.values()):
             self._move(session, gone)
         self._listens.configured(gone)

@@ -16,6 +16,7 @@ from mcpd.core.mcp import codes, questions
 from mcpd.core.mcp.listen import without_subscription_id
 from mcpd.core.mcp.versions import HAS_BATCHES, MODERN
 from mcpd.core.mux.notifier import Notifier
+from mcpd.core.mux.result_cleaning import ResultCleaning
 from mcpd.core.questions.input_rounds import InputRounds
 from mcpd.core.questions.questions import Questions
 from mcpd.core.questions.roots import Roots
@@ -59,6 +60,8 @@ class ServerMessages:
         self._roots = roots
         self._input_rounds = rounds
         self._notifier = notifier
+        self.results = ResultCleaning(ctx)
+        """Answers of servers whose results are looked at."""
 
     def receive(self, upstream: Upstream, frame: Frame | Oversized) -> None:
         """Handle one line of a process."""
@@ -130,7 +133,10 @@ class ServerMessages:
                     return
         if outcome is None:
             outcome = Outcome(End.ANSWERED, answer, wrong)
-        calls.finish(leg, answer, frame, outcome)
+        if leg.entry is not None and leg.entry.rules.results != "off":
+            self.results.take(calls, leg, answer, frame, outcome)
+        else:
+            calls.finish(leg, answer, frame, outcome)
 
     def _oversized(self, upstream: Upstream, frame: Oversized) -> None:
         ident = envelope.find_id(frame.head, frame.tail, of_answer=True)

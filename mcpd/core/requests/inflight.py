@@ -128,6 +128,8 @@ class UpstreamRequest:
     sent_at = 0.0
     created_at = 0.0
     """When it began, in monotonic seconds; 0 where nothing listens for facts of calls."""
+    seen: tuple[str, ...] = ()
+    """Classes of what nobody can see that its result has, or had, where results are looked at."""
     tries = 0
     is_written = False
     is_over = False

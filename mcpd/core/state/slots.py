@@ -73,7 +73,9 @@ class Slots:
         slot = slot_of(entry, key)
         upstream = self._state.upstreams.get(slot) or self._reclaim(slot, entry)
         if upstream is None:
-            upstream = Upstream(self._state.ctx, slot, entry, self._observer, client)
+            upstream = Upstream(
+                self._state.ctx, slot, entry, self._observer, client, self._state.definitions
+            )
             upstream.recall(self._state.known(entry))
             after = after or self._retiring_place(entry.name, key)
             self._state.upstreams[slot] = upstream

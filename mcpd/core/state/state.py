@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
+from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
+from mcpd.core.catalog.naming import qualify
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.views import Views
 from mcpd.core.upstream.client_lists import MOST_LISTS
+from mcpd.core.upstream.definitions import AllDefinitions, Definitions, recalled
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
@@ -61,6 +65,8 @@ class MuxState:
         """What the last process of a launch said, and what was listed last."""
         self.past_calls: dict[str, tuple[int, int]] = {}
         """Calls and errors of processes whose places are forgotten, by server."""
+        self.definitions = AllDefinitions(ctx)
+        """What judges what servers say of themselves, before anybody gets it."""
         self.aggregate = Aggregate(self.catalog_of)
         """The lists of all the user's servers as we are shown them."""
         self._of_projects: dict[str, Aggregate] = {}
@@ -325,6 +331,48 @@ class MuxState:
             entry.of_clients,
         )
 
+    def definitions_of(self, name: str) -> Definitions | None:
+        """Return what judges the definitions of a server; ``None`` where nothing does."""
+        entry = self.entries.get(name)
+        return None if entry is None else self.definitions.of(entry)
+
+    def pin_refusal(self, server: str, leg: UpstreamRequest) -> Failure | None:
+        """Return why a request may not use what it names, since nobody approved it; or ``None``."""
+        if not self.definitions.is_holding:
+            return None
+        definitions = self.definitions_of(server)
+        return None if definitions is None else definitions.refusal_of(leg)
+
+    def held_name(self, server: str, kind: Kind, name: str) -> Failure | None:
+        """Return why a name that a server lists is held; ``None`` where it is not."""
+        definitions = self.definitions_of(server)
+        if definitions is None or name not in definitions.held_names(kind):
+            return None
+        return definitions.refusal(KINDS[kind], name)
+
+    def held_in_aggregate(self, kind: Kind, qualified: str, scope: Scope) -> Failure | None:
+        """Return why a name of the aggregate is held, or ``None`` where it is not one."""
+        for server in self.aggregate.servers():
+            definitions = self.definitions_of(server) if scope.has(server) else None
+            held = [] if definitions is None else definitions.held_names(kind)
+            if not held:
+                continue
+            listing = self.catalog_of(server).get(kind)
+            listed = [item.identity for item in listing.items] if listing else []
+            names = qualify([*self.entries], server, [*listed, *held])
+            for name in held:
+                if names[name] == qualified:
+                    return self.held_name(server, kind, name)
+        return None
+
+    def recall(self, entry: Entry) -> None:
+        """Judge what is known from the disk of a server that is new to us."""
+        definitions = self.definitions.of(entry)
+        if definitions is None or entry.launch in self.memory or not entry.catalog.lists:
+            return
+        if SlotId(entry.launch) not in self.upstreams:
+            self.memory[entry.launch] = judged(definitions, self.known(entry))
+
     def may_have_listed(self, entry: Entry | None, kind: Kind) -> bool:
         """Tell whether a server's sessions can have been told that it has this list."""
         known = self.memory.get(entry.launch) if entry is not None else None
@@ -367,6 +415,27 @@ class MuxState:
         if not (session.has_introduced_itself or session.is_brief):
             session.has_introduced_itself = True
             self.ctx.tell(SessionNamed(session.id, session.server, session.label or name))
+
+
+def judged(
+    definitions: Definitions, known: Known, fresh: Collection[tuple[str, str]] = ()
+) -> Known:
+    """Return what is known of a launch as clients get it.
+
+    ``fresh`` are the kinds and names of definitions that were approved just now.
+    """
+    said = known.introduction
+    if said is not None:
+        text = definitions.instructions_again("", said.instructions)
+        said = msgspec.structs.replace(said, instructions=text)
+    return known._replace(
+        introduction=said,
+        catalog=recalled(definitions, "", known.catalog, fresh),
+        others=recalled(definitions, "", known.others, fresh),
+        of_clients={
+            key: recalled(definitions, key, each, fresh) for key, each in known.of_clients.items()
+        },
+    )
 
 
 def is_of_workspace(entry: Entry) -> bool:

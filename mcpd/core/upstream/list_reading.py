@@ -17,7 +17,8 @@ class ListReading:
     ``before`` is our copy when it was begun. ``waiters`` wait for the list, each with whether it
     may be read once more for them by the next process. All clients are notified of the list if it
     ``is_announced``, or ``is_compared`` and differs; those whose list it is, if it ``is_verified``
-    and differs. It ``is_outdated`` if all were notified of another change since it was begun.
+    and differs. Nobody is notified of a list that ``hides`` what has changed, and so is the same
+    as before. It ``is_outdated`` if all were notified of another change since it was begun.
     """
 
     def __init__(self, began_at: float, before: Listing | None) -> None:
@@ -28,3 +29,4 @@ class ListReading:
         self.is_announced = False
         self.is_verified = False
         self.is_outdated = False
+        self.hides = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.routing import parameters
 from mcpd.core.requests.calls import Calls
+from mcpd.core.upstream.definitions import Heard, Reviewed
 from mcpd.core.upstream.list_changes import REFRESH_EVERY, ListChanges
 from mcpd.core.upstream.list_reading import ListReading, ListWaiter
 from mcpd.core.wire import envelope
@@ -36,6 +37,21 @@ class ListHost(Protocol):
 
     def tells_changes(self, kind: Kind) -> bool:
         """Tell whether the server says so when a list changes."""
+
+    def review(
+        self,
+        listing: Listing,
+        lists: Lists,
+        then: Callable[[Reviewed], None],
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Call ``then`` with what clients get of a list that has arrived, now or later."""
+
+    def recalled(
+        self, listing: Listing, lists: Lists, fresh: Collection[tuple[str, str]]
+    ) -> Listing:
+        """Return what clients get of a list of an earlier process, which they got until now."""
 
     def have_read(self, lists: Lists) -> None:
         """Remember one of these lists, which a running process has changed."""
@@ -66,7 +82,10 @@ class Lists:
         for us; each ``None`` for our own lists.
         """
         self.catalog = catalog
-        self._capabilities = capabilities
+        """What clients get."""
+        self.heard: dict[Kind, Heard] = {}
+        """What the process sent, of the lists that were read in this life of the daemon."""
+        self.capabilities = capabilities
         self._ours = ours
         self._ctx = ctx
         self._calls = calls
@@ -228,8 +247,7 @@ class Lists:
         if self._host.has(kind.capability):
             self._ask_page(kind, Paging(kind), None)
         else:
-            self._take_listing(kind, Listing.empty(kind))
-            self._end_reading(kind)
+            self._arrived(Listing.empty(kind))
 
     def _ask_page(self, kind: Kind, paging: Paging, cursor: str | None) -> None:
         params = b"{}" if cursor is None else b'{"cursor":%b}' % envelope.quote(cursor)
@@ -248,12 +266,11 @@ class Lists:
                 return
             for note in paging.notes:
                 self._host.warn(note)
-            self._take_listing(kind, self._usable(paging.listing()), paging.hints)
-            self._end_reading(kind)
+            self._arrived(self._usable(paging.listing()), paging.hints)
 
         client_info = None
-        if self._capabilities is not None:
-            client_info = structs.replace(self._calls.ours, capabilities=self._capabilities)
+        if self.capabilities is not None:
+            client_info = structs.replace(self._calls.ours, capabilities=self.capabilities)
         self._calls.own_requests.ask(_LISTS[kind], params, take, client_info=client_info)
 
     def _usable(self, listing: Listing) -> Listing:
@@ -279,8 +296,7 @@ class Lists:
         members = envelope.object_of(error or b"{}") or {}
         is_missing = bytes(members.get("code", Raw(b""))) == b"%d" % codes.METHOD_NOT_FOUND
         if is_missing and not (self._calls.is_ready and self.catalog.get(kind) is not None):
-            self._take_listing(kind, Listing.empty(kind))  # declared and missing: empty, not broken
-            self._end_reading(kind)
+            self._arrived(Listing.empty(kind))  # declared and missing: empty, not broken
         else:
             said = self._calls.entry.redactor.excerpt(error or b"null", _ERROR_LENGTH)
             self._keep_previous(kind, paging, f"{kind.method} failed: {said}")
@@ -291,9 +307,55 @@ class Lists:
         elif self._ours is not None:
             self._host.warn(f"{why}; a client is given the list of others")
         else:
-            self._take_listing(kind, paging.listing())
             self._host.warn(f"{why}; what was read so far is kept")
+            self._arrived(paging.listing(), is_whole=False)
+            return
         self._end_reading(kind)
+
+    def _arrived(
+        self, listing: Listing, hints: Hints | None = None, *, is_whole: bool = True
+    ) -> None:
+        """Have a list that was read judged, then give clients what they get of it."""
+        kind = listing.kind
+        reading = self._reading.get(kind)
+
+        def reviewed(found: Reviewed) -> None:
+            if reading is None or self._reading.get(kind) is not reading:
+                return  # the process has gone meanwhile
+            if is_whole:
+                self.heard[kind] = found.heard
+            reading.hides = found.hides
+            self._take_listing(kind, found.listing, hints)
+            self._end_reading(kind)
+
+        self._host.review(listing, self, reviewed, is_whole=is_whole)
+
+    def judge_again(self, fresh: Collection[tuple[str, str]] = ()) -> None:
+        """Give clients what they get of each list now; notify them of those that differ.
+
+        ``fresh`` are the kinds and names of definitions that were approved just now.
+        """
+        for kind, known in self.catalog.lists.items():
+            heard = self.heard.get(kind)
+            if heard is None:
+                self._serve(kind, self._host.recalled(known, self, fresh))
+            else:
+                self._host.review(heard.listing, self, self._judged_again, is_whole=True)
+
+    def _judged_again(self, found: Reviewed) -> None:
+        kind = found.listing.kind
+        if kind in self.heard and self.heard[kind].listing is found.heard.listing:
+            self.heard[kind] = found.heard
+            self._serve(kind, found.listing)
+
+    def _serve(self, kind: Kind, listing: Listing) -> None:
+        if listing == self.catalog.get(kind):
+            return
+        ours = None if self._ours is None else self._ours.catalog.get(kind)
+        shown = listing if ours is None or ours != listing else ours
+        self.catalog = self.catalog.replaced(kind, shown)
+        self._host.have_read(self)
+        self._host.lists_differ(kind, self)
 
     def _end_reading(self, kind: Kind) -> None:
         """Give a list to the requests that wait for it; ``None`` if it cannot be read."""
@@ -307,7 +369,9 @@ class Lists:
         for waiter in reading.waiters:
             waiter(listing, None)
         is_other = reading.before is not None and listing != reading.before
-        if reading.is_announced or (reading.is_compared and is_other):
+        if (reading.is_announced and (is_other or not reading.hides)) or (
+            reading.is_compared and is_other
+        ):
             self._host.lists_changed(kind, self)
         elif reading.is_verified and is_other:
             self._host.lists_differ(kind, self)
@@ -318,7 +382,8 @@ class Lists:
         if self.catalog.get(kind) == listing:
             return
         ours = None if self._ours is None else self._ours.catalog.get(kind)
-        self.catalog = self.catalog.replaced(kind, ours if ours == listing else listing)
+        shown = listing if ours is None or ours != listing else ours
+        self.catalog = self.catalog.replaced(kind, shown)
         if self._ours is None:
             self._ctx.tell(CatalogChanged(self._calls.entry.name, kind.value, len(listing)))
         if self._calls.is_ready:

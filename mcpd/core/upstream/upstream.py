@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
+from mcpd.core.catalog.canonical import PINNED
+from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.model import Catalog, Kind, Listing
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.interface.commands import Introduced, Ready, StartRefused, ToServer
@@ -17,8 +19,10 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
+from mcpd.core.requests.inflight import End, Outcome
 from mcpd.core.upstream import own_info
 from mcpd.core.upstream.client_lists import ClientLists, canonical
+from mcpd.core.upstream.definitions import AllDefinitions, Definitions, Heard, Reviewed
 from mcpd.core.upstream.handshake import Handshake
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.listen_streams import ListenStreams
@@ -70,8 +74,12 @@ class Upstream:
         entry: Entry,
         observer: Observer,
         client: Callable[[], ClientInfo] | None = None,
+        definitions: AllDefinitions | None = None,
     ) -> None:
-        """``client`` returns whose process it is; ``None`` where several clients share it."""
+        """``client`` returns whose process it is; ``None`` where several clients share it.
+
+        ``definitions`` judge what it says of itself, where anything does.
+        """
         self.slot = slot
         self.introduction = entry.introduction
         self.phase = Phase.DOWN
@@ -98,6 +106,7 @@ class Upstream:
         self._ctx = ctx
         self._observer = observer
         self._client = client
+        self._definitions = definitions
         if client is None:
             calls.ours = own_info.client_info_for(entry, None, ctx.settings.version)
         self._start_steps = 0  # answers that are owed before the process is ready
@@ -254,7 +263,7 @@ class Upstream:
         self.calls.fail(wire_id, failure, may_repeat=may_repeat)
 
     def _take_introduction(self, introduction: Introduction) -> None:
-        self.introduction = introduction
+        self.introduction = self._judged(introduction)
         self._ctx.emit(Introduced(self.slot, introduction.version))
         self.calls.era = introduction.era
         self._before = dict(self.catalog.lists)
@@ -287,6 +296,7 @@ class Upstream:
         self.log_level.send_due()
         self.subscriptions.renew()
         self._roots_wait.process_ready()
+        self._refuse_held()
         self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
@@ -294,8 +304,28 @@ class Upstream:
                 self._observer.list_changed(self, kind, everybody=is_other, lists=self.lists)
         self._before = {}
         self.lists.opened()
+        self._read_held()
         self._observer.process_ready(self)
         self.calls.usage.mark_idle()
+
+    def _refuse_held(self) -> None:
+        """Refuse what waits for the process where its lists say now that nobody approved it."""
+        definitions = self.definitions
+        if definitions is None or definitions.rules.pin != "hold":
+            return
+        for leg in [*self.calls.start_wait.requests]:
+            failure = definitions.refusal_of(leg)
+            if failure is not None:
+                self.calls.end(leg, Outcome(End.REFUSED, failure=failure))
+
+    def _read_held(self) -> None:
+        """Read what is held, so that its first form is known before anybody asks for it."""
+        definitions = self.definitions
+        if definitions is None or definitions.rules.pin != "hold":
+            return
+        for kind in PINNED:
+            if self.catalog.get(kind) is None and self.has(kind.capability):
+                self.lists.read(kind, _ignore)
 
     def keep_lists(self) -> None:
         """Have what the server has said and listed remembered, and put on disk."""
@@ -305,6 +335,68 @@ class Upstream:
         if self.introduction is not None:
             self._observer.lists_kept(self)
             self._ctx.emit(self.known().kept(self.introduction, self.entry))
+
+    @property
+    def definitions(self) -> Definitions | None:
+        """What judges what the server says of itself; ``None`` where nothing does."""
+        return None if self._definitions is None else self._definitions.of(self.entry)
+
+    def key_of(self, lists: Lists) -> str:
+        """Return the capabilities that lists were asked with; empty for ours of all clients."""
+        if lists.capabilities is not None:
+            return canonical(lists.capabilities)
+        return canonical(self.calls.ours.capabilities) if self.is_private else ""
+
+    def _judged(self, introduction: Introduction) -> Introduction:
+        """Return an introduction with the instructions that clients get."""
+        definitions = self.definitions
+        if definitions is None:
+            return introduction
+        before = None if self.introduction is None else self.introduction.instructions
+        definitions.take_version(introduction.info)
+        text = definitions.instructions(self.key_of(self.lists), introduction.instructions, before)
+        return structs.replace(introduction, instructions=text)
+
+    def review(
+        self,
+        listing: Listing,
+        lists: Lists,
+        then: Callable[[Reviewed], None],
+        *,
+        is_whole: bool,
+    ) -> None:
+        """Call ``then`` with what clients get of a list that has arrived, now or later."""
+        definitions = self.definitions
+        if definitions is None:
+            then(Reviewed(listing, Heard(listing)))
+            return
+        served = lists.catalog.get(listing.kind)
+        key = self.key_of(lists)
+        definitions.review(key, listing, served, then, is_whole=is_whole)
+
+    def recalled(
+        self, listing: Listing, lists: Lists, fresh: Collection[tuple[str, str]]
+    ) -> Listing:
+        """Return what clients get of a list of an earlier process, which they got until now."""
+        definitions = self.definitions
+        if definitions is None:
+            return listing
+        names = [name for kind, name in fresh if kind == KINDS[listing.kind]]
+        return definitions.recalled(self.key_of(lists), listing.kind, listing, names)
+
+    def judge_again(self, fresh: Collection[tuple[str, str]] = ()) -> None:
+        """Give clients what they get now of what the server said; notify them of what differs."""
+        definitions = self.definitions
+        if definitions is None:
+            return
+        if self.introduction is not None:
+            key, said = self.key_of(self.lists), self.introduction
+            text = definitions.instructions_again(key, said.instructions)
+            if text != said.instructions:
+                self.introduction = structs.replace(said, instructions=text)
+                self.keep_lists()
+        for lists in (self.lists, *self.client_lists):
+            lists.judge_again(fresh)
 
     def have_read(self, lists: Lists) -> None:
         """Remember one of these lists, which a running process has changed."""
@@ -355,3 +447,7 @@ class Upstream:
     def warn(self, text: str) -> None:
         """Report something odd that the server does."""
         self._ctx.tell(ServerWarning(self.entry.name, text))
+
+
+def _ignore(listing: Listing | None, failure: Failure | None) -> None:
+    """Ignore that a list was read: what it says is remembered."""

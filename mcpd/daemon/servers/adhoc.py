@@ -78,6 +78,7 @@ class AdHoc:
             base_env=base,
             ignore_env=self._registry.daemon.ignore_env,
             is_ad_hoc=True,
+            trust=self._registry.loaded.trust,
         )
         known = self._known(server)
         if known is not None:

@@ -10,10 +10,11 @@ import msgspec
 from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig, HttpConfig
-from mcpd.core.interface.commands import KeepCatalog
+from mcpd.core.interface.commands import KeepCatalog, KeepPins
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
 from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
+from mcpd.daemon.servers.pinstore import PinStore, ad_hoc_name
 from mcpd.daemon.servers.server import Server, assemble
 from mcpd.ids import SlotId
 from mcpd.logfiles.serverlog import ServerLog
@@ -29,6 +30,7 @@ class Registry:
         self,
         state_dir: str,
         cache: CatalogCache,
+        pins: PinStore,
         environment: Mapping[str, str],
         *,
         on_log_growth: Callable[[int], object] = lambda _: None,
@@ -38,6 +40,7 @@ class Registry:
         self._on_log_growth, self._on_log_trouble = on_log_growth, on_log_trouble
         self._state_dir = state_dir
         self._cache = cache
+        self._pins = pins
         self.environment = environment
         """What configured servers may inherit: the daemon's, without its tag."""
         self.loaded = Loaded()
@@ -73,12 +76,16 @@ class Registry:
         before, self._servers = self._servers, {}
         for configured in loaded.entries.values():
             server = assemble(
-                configured, base_env=self.environment, ignore_env=loaded.daemon.ignore_env
+                configured,
+                base_env=self.environment,
+                ignore_env=loaded.daemon.ignore_env,
+                trust=loaded.trust,
             )
             known = before.get(server.name)
             if known is not None:
                 server = _with_secrets_of(known, server)
-            self._servers[server.name] = self._remembering(server, known)
+            server = self._remembering(server, known)
+            self._servers[server.name] = self._with_pins(server, known)
         for others in (self._projects, self._ad_hoc):
             for name in [name for name in others if name in self._servers]:
                 del others[name]
@@ -98,7 +105,7 @@ class Registry:
 
     def add(self, server: Server) -> None:
         """Add a server that a client brought."""
-        self._ad_hoc[server.name] = self._remembering(server, None)
+        self._ad_hoc[server.name] = self._with_pins(self._remembering(server, None), None)
         self._redactor = None
 
     def ad_hoc_count(self) -> int:
@@ -201,6 +208,16 @@ class Registry:
             )
             self._cache.keep(server.name, server.cache_key, said, server.entry.redactor)
 
+    def has_lost_pins(self) -> bool:
+        """Tell whether what is approved of a server cannot be read: it may have been mended."""
+        return any(server.entry.are_pins_lost for server in self)
+
+    def keep_pins(self, command: KeepPins) -> None:
+        """Put on disk what is approved of a server, for each entry with its launch."""
+        for server in self:
+            if server.backend is not None and server.entry.launch == command.launch:
+                self._pins.keep(pins_name(server), command.pins, server.entry.redactor)
+
     def close(self) -> None:
         """Close the files of the logs."""
         for log in self._logs.values():
@@ -211,6 +228,23 @@ class Registry:
             if (owner := self.get(name)) is not None:
                 log.redactor = owner.entry.redactor
         self._redactor = None
+
+    def _with_pins(self, server: Server, before: Server | None) -> Server:
+        """Return the server with what was approved of its definitions, if it is new to us.
+
+        The mux remembers that of others, unless it could not be read.
+        """
+        mode = server.entry.rules.pin
+        if server.backend is None or mode == "off":
+            return server
+        is_known = before is not None and before.backend is not None
+        if is_known and before is not None:
+            is_known = before.entry.rules.pin != "off" and not before.entry.are_pins_lost
+        if is_known:
+            return server
+        found = self._pins.load(pins_name(server), is_held=mode == "hold")
+        entry = msgspec.structs.replace(server.entry, pins=found.pins, are_pins_lost=found.is_lost)
+        return msgspec.structs.replace(server, entry=entry)
 
     def _remembering(self, server: Server, before: Server | None) -> Server:
         """Return the server with what the cache knows of its last process."""
@@ -243,6 +277,11 @@ def _with_secrets_of(before: Server, now: Server) -> Server:
         return now
     redactor = Redactor(now.configured.secrets | older)
     return msgspec.structs.replace(now, entry=msgspec.structs.replace(now.entry, redactor=redactor))
+
+
+def pins_name(server: Server) -> str:
+    """Return the name under which what is approved of a server is kept."""
+    return ad_hoc_name(server.entry.rules.identity) if server.is_ad_hoc else server.name
 
 
 def _log_file(name: str) -> str:

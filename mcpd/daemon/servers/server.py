@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from mcpd.config.entry import ServerEntry
+from mcpd.config.policy import TrustConfig
 from mcpd.config.remote import RemoteConfig
 from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
+from mcpd.core.catalog.pins import Rules as DefinitionRules
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry, Interactive, SamplingRules, Sharing
 from mcpd.core.lifecycle.rules import Rules
@@ -59,13 +61,15 @@ def assemble(
     base_env: Mapping[str, str],
     ignore_env: Iterable[str] = (),
     is_ad_hoc: bool = False,
+    trust: TrustConfig | None = None,
 ) -> Server:
     """Return the server of an entry. One that cannot be used answers requests with the reason.
 
     ``base_env`` is what it may inherit: the environment of the daemon, or of the client that
-    brought it. ``ignore_env`` are further patterns of variables that make no difference.
+    brought it. ``ignore_env`` are further patterns of variables that make no difference, ``trust``
+    the settings for servers whose entries say nothing else.
     """
-    config = configured.config
+    config, trust = configured.config, trust or TrustConfig()
     unavailable = _unavailable(configured)
     if config is not None and configured.awaits:
         return _unresolved(configured, config)
@@ -87,7 +91,7 @@ def assemble(
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
     declared = (roots, config.era, config.extensions, config.interactive == "off")
     if configured.remote is not None:
-        return _remote(configured, config, configured.remote, declared)
+        return _remote(configured, config, configured.remote, declared, trust)
     resolved = configured.launch
     assert resolved is not None  # what is resolved has one of the two
     environment = _distinguishing(resolved, base_env, tuple(ignore_env), is_ad_hoc=is_ad_hoc)
@@ -99,6 +103,7 @@ def assemble(
         of_workspace=resolved.of_workspace,
         is_fetched=runner_package(resolved.command, resolved.args) is not None,
         is_listed=not is_ad_hoc,
+        rules=_definition_rules(config, trust, (resolved.command, resolved.args)),
     )
     return Server(
         name=configured.name,
@@ -129,7 +134,11 @@ def _unresolved(configured: ServerEntry, config: ServerConfig) -> Server:
 
 
 def _remote(
-    configured: ServerEntry, config: ServerConfig, remote: RemoteConfig, declared: object
+    configured: ServerEntry,
+    config: ServerConfig,
+    remote: RemoteConfig,
+    declared: object,
+    trust: TrustConfig,
 ) -> Server:
     """Return a server that is reached by URL."""
     sharing, reason = _sharing_of_config(config)
@@ -137,7 +146,9 @@ def _remote(
         name=configured.name,
         configured=configured,
         entry=msgspec.structs.replace(
-            _entry(configured, config, _digest((remote, declared), {}), sharing), is_remote=True
+            _entry(configured, config, _digest((remote, declared), {}), sharing),
+            is_remote=True,
+            rules=_definition_rules(config, trust, remote.url),
         ),
         backend=RemoteSpec(
             server=configured.name, remote=remote, rules=_rules(config), grace=config.stop_grace
@@ -228,6 +239,17 @@ def _process_spec(
         scope=config.stop_scope,
         is_typed=is_ad_hoc and resolved.inherit_env == "none",
         package=runner_package(resolved.command, resolved.args),
+    )
+
+
+def _definition_rules(config: ServerConfig, trust: TrustConfig, started: object) -> DefinitionRules:
+    """Return what is done with a server's definitions; ``started`` is what makes it another one."""
+    return DefinitionRules(
+        identity=_digest(started, {}),
+        pin=config.policy.pin or trust.pin,
+        sanitise=trust.sanitise,
+        volatile=config.policy.pin_volatile,
+        results=config.policy.sanitise_results,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.upkeep.ledger_keeper import LedgerKeeper
 from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
@@ -15,6 +16,7 @@ def problems(
     place: PlaceKeeper,
     ledger: LedgerKeeper,
     cache: CatalogCache,
+    pins: PinStore,
     registry: Registry,
     http: HttpSwitch,
 ) -> list[str]:
@@ -28,6 +30,8 @@ def problems(
         found.append(f"the record of processes is not kept: {ledger.trouble}")
     if cache.trouble is not None:
         found.append(f"the lists of servers are not kept: {cache.trouble}")
+    if pins.trouble is not None:
+        found.append(f"what is approved of servers is not kept: {pins.trouble}")
     found += http.problems
     troubles = registry.log_troubles()
     return found + [f"the log of {name} is not written: {why}" for name, why in troubles]

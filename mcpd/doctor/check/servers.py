@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,6 +45,24 @@ def check(talk: Talk, explained: Collection[str]) -> Iterator[Finding]:
         if not found and server["state"] == "ready":
             yield fine("server", "ready", name)
         yield from _notes(server)
+        yield from _definitions(server)
+
+
+def _definitions(server: Server) -> Iterator[Finding]:
+    """Yield what is wrong with the approved definitions of a server."""
+    name, trust = server["name"], server.get("trust") or {}
+    word = shlex.quote(name)
+    if trust.get("lost"):
+        message = "its approved definitions cannot be read, so its calls are refused"
+        remedy = "mend or remove its file in trust/pins, then: mcpctl reload"
+        yield error("pins_lost", message, remedy, name)
+    if trust.get("held"):
+        message = f"{trust['held']} of its definitions are held: nobody has approved them"
+        yield warning("definitions_held", message, f"mcpctl pins diff {word}", name)
+    if volatile := trust.get("volatile"):
+        names = ", ".join(json.dumps(each, ensure_ascii=False) for each in volatile)
+        message = "texts of its definitions change all the time; their changes are not told"
+        yield note("definitions_volatile", message, f"pin_volatile = [{names}]", name)
 
 
 def _state(

@@ -17,6 +17,7 @@ from mcpd.core.policy.stateful import known_stateful
 from mcpd.daemon.servers import adhoc
 from mcpd.daemon.servers.adhoc import AdHoc, stem_of
 from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.registry import Registry
 from tests.support.waiting import wait_until_async
 
@@ -51,7 +52,7 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         configured = entry_from_json({"command": "srv"}, name="conf", env=ENV, cwd="/home/ada")
-        self.registry = Registry(str(folder), CatalogCache(str(folder)), ENV)
+        self.registry = Registry(str(folder), CatalogCache(str(folder)), PinStore(str(folder)), ENV)
         self.registry.apply(Loaded(entries={"conf": configured}))
         self.mux = Mux(Settings(version="0"), suggest=lambda *_: [])
         self.changes = 0

@@ -15,6 +15,7 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.daemon.servers.cache import CatalogCache, Remembered
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import assemble
 from mcpd.redact import Redactor
@@ -24,7 +25,9 @@ SECRET = "hunter22-of-the-first"
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Registry:
-    return Registry(str(tmp_path), CatalogCache(str(tmp_path)), {"PATH": "/bin"})
+    return Registry(
+        str(tmp_path), CatalogCache(str(tmp_path)), PinStore(str(tmp_path)), {"PATH": "/bin"}
+    )
 
 
 def entry(name: str, **more: Any) -> Any:
@@ -128,7 +131,7 @@ async def test_the_era_of_a_remote_server_is_remembered(tmp_path: Path):
     introduction = Introduction("2025-11-25", {}, b'{"name":"x"}', None)
     cache.keep("far", server.cache_key, Remembered(introduction, Catalog()), Redactor())
     await cache.flush()
-    registry = Registry(str(tmp_path), cache, {})
+    registry = Registry(str(tmp_path), cache, PinStore(str(tmp_path)), {})
     registry.apply(Loaded(entries={"far": configured}))
     known = registry.get("far")
     assert known is not None
