@@ -93,8 +93,7 @@ class Forwarding:
                 return
             names = self._state.aggregate_of(request).names(kind)
             near = self._state.ctx.suggest(qualified, names)
-            scope = request.session.principal.scope
-            held = self._state.held_in_aggregate(kind, qualified, scope)
+            held = self._state.held_in_aggregate(kind, qualified, request.session)
             request.refuse(held or not_found(None, qualified, near, kind))
 
         candidates = aggregate.candidates(qualified)

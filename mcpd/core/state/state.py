@@ -350,16 +350,18 @@ class MuxState:
             return None
         return definitions.refusal(KINDS[kind], name)
 
-    def held_in_aggregate(self, kind: Kind, qualified: str, scope: Scope) -> Failure | None:
+    def held_in_aggregate(self, kind: Kind, qualified: str, session: Session) -> Failure | None:
         """Return why a name of the aggregate is held, or ``None`` where it is not one."""
-        for server in self.aggregate.servers():
-            definitions = self.definitions_of(server) if scope.has(server) else None
+        known = self.views.of(session.workspace)
+        shown = {name: entry.shown_name for name, entry in known.items()}
+        for server in self.servers_of(session):
+            definitions = self.definitions_of(server)
             held = [] if definitions is None else definitions.held_names(kind)
             if not held:
                 continue
             listing = self.catalog_of(server).get(kind)
             listed = [item.identity for item in listing.items] if listing else []
-            names = qualify([*self.entries], server, [*listed, *held])
+            names = qualify([*shown.values()], shown[server], [*listed, *held])
             for name in held:
                 if names[name] == qualified:
                     return self.held_name(server, kind, name)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from mcpd.config.load import Loaded
-from mcpd.config.schema import DaemonConfig, TrustConfig
+from mcpd.config.policy import TrustConfig
+from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import Failure
 from mcpd.daemon.servers import projects
 from mcpd.daemon.servers.cache import CatalogCache
