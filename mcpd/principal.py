@@ -49,6 +49,11 @@ class Principal(msgspec.Struct, frozen=True):
     rights: frozenset[Right]
     scope: Scope = EVERYTHING
 
+    @property
+    def label(self) -> str:
+        """Return it as records name it: ``local``, ``token:NAME`` or ``none``."""
+        return f"token:{self.name}" if self.kind == "token" else self.kind
+
     def may(self, right: Right) -> bool:
         """Tell whether this principal has a right."""
         return right in self.rights

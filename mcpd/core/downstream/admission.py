@@ -79,6 +79,8 @@ class Admission:
 
         A failure denies it. A request that is sent again is decided about again.
         """
+        if self._state.ctx.suspension is not None:
+            return self._state.ctx.suspension
         tool = leg.tool
         if tool is None:
             return Verdict.ALLOW
@@ -121,8 +123,8 @@ class Admission:
     def send_to(self, leg: UpstreamRequest, session: Session, entry: Entry) -> None:
         """Send a request to a server that can be used, if it is admitted."""
         ctx = self._state.ctx
-        if ctx.tells_calls and not leg.created_at:
-            call_facts.started(ctx, leg)
+        if ctx.tells_calls and leg.caller is None:
+            call_facts.started(ctx, leg, session)
         verdict = self.admit(leg, entry)
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)

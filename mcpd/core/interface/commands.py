@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
-from mcpd.core.facts import Fact, Failure
+from mcpd.core.facts import CallEnded, Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.routing import Routing
@@ -258,4 +258,5 @@ Command = (
     | Validate
     | KeepCatalog
     | Tell
+    | CallEnded
 )

@@ -45,6 +45,8 @@ class Question:
         self.timer: Timer | None = None
         self.retract: Callable[[], None] | None = None
         """Withdraws it from the client that was asked."""
+        self.when_over: Callable[[str], None] | None = None
+        """Called once with how it ended: ``answered``, ``error`` or ``none``."""
 
     def take_back(self) -> None:
         """Nobody wants to know any more."""
@@ -74,7 +76,8 @@ class OpenQuestions:
         """Give a server its answer; with neither result nor error the client said nothing."""
         if not question.is_open:
             return
-        self.close(question)
+        how = "answered" if result is not None else "none" if error is None else "error"
+        self.close(question, how)
         if result is not None or error is not None:
             question.upstream.answer(question.ident, result=result, error=error)
         elif question.method == questions.ELICITATION:
@@ -96,9 +99,11 @@ class OpenQuestions:
             question.take_back()
             self.close(question)
 
-    def close(self, question: Question) -> None:
-        """Forget a question, and let the time-outs of its calls go on."""
+    def close(self, question: Question, how: str = "none") -> None:
+        """Forget a question, and let the time-outs of its calls go on; ``how`` is reported."""
         question.is_open = False
+        if question.when_over is not None:
+            question.when_over(how)
         own = self._open[question.upstream]
         del own[question]
         if not own:
