@@ -113,6 +113,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     # and our lock, also when we are killed.
     guardian.start()
     _take_signals(daemon)
+    daemon.audit.apply()
     daemon.applier.apply_entries()
     daemon.applier.apply_listeners()
     daemon.http.start()
@@ -192,6 +193,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     await guardian.farewell()
     daemon.ledger.close()
     await daemon.cache.flush()
+    await daemon.audit.close()
     await daemon.log_quota.close()
     daemon.registry.close()
     daemon.unix.close()
