@@ -34,6 +34,7 @@ COMMANDS = {
     "reload": "mcpctl.commands.config",
     "logs": "mcpctl.commands.logs",
     "events": "mcpctl.commands.logs",
+    "audit": "mcpctl.commands.audit",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",
