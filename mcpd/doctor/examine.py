@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 
 from mcpd import __version__, paths
+from mcpd.config.policy import TrustConfig
 from mcpd.config.schema import DaemonConfig
-from mcpd.doctor.check import catalog, config, daemon, http, machine, servers, sign_ins
+from mcpd.doctor.check import audit, catalog, config, daemon, http, machine, servers, sign_ins
 from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.probe import place as places
+from mcpd.doctor.probe.audit import audit as probe_audit
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
@@ -64,6 +66,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the ledgers": lambda: ledgers(state_dir),
             "the tokens": lambda: tokens(state_dir),
             "the sign-ins": lambda: probe_sign_ins(state_dir),
+            "the audit": lambda: probe_audit(state_dir),
         }
     )
     said: Talk | None = probes.get("the daemon")
@@ -89,6 +92,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         ledgers=probes.get("the ledgers"),
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
+        audit=probes.get("the audit"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -116,6 +120,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)
     yield from sign_ins.check(facts.sign_ins)
+    trust = TrustConfig() if facts.files is None else facts.files.loaded.trust
+    yield from audit.check(facts.audit, facts.talk, is_on=trust.audit)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
 
