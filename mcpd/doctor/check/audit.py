@@ -54,6 +54,6 @@ def _of_file(found: Audit) -> Iterator[Finding]:
     if found.aside:
         yield note(
             "audit_set_aside",
-            f"broken files of the audit were moved, and another one begun: {', '.join(found.aside)}",
+            f"broken files of the audit were moved, and another begun: {', '.join(found.aside)}",
             "remove what you do not want to look at",
         )
