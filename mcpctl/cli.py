@@ -42,6 +42,7 @@ COMMANDS = {
     "release": "mcpctl.commands.release",
     "pins": "mcpctl.commands.pins",
     "inspect": "mcpctl.commands.inspect",
+    "audit": "mcpctl.commands.audit",
     "doctor": "mcpctl.commands.doctor",
     "http": "mcpctl.commands.http",
     "url": "mcpctl.commands.http",

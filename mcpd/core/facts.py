@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Principal
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -226,6 +228,7 @@ class SessionOpened(msgspec.Struct, frozen=True):
     session: SessionId
     server: str | None
     client: str | None
+    principal: str = "local"
 
 
 class SessionNamed(msgspec.Struct, frozen=True):
@@ -243,6 +246,7 @@ class SessionClosed(msgspec.Struct, frozen=True):
     server: str | None
     reason: str
     client: str | None = None
+    principal: str = "local"
 
 
 class FrameRejected(msgspec.Struct, frozen=True):
@@ -253,49 +257,70 @@ class FrameRejected(msgspec.Struct, frozen=True):
     client: str | None = None
 
 
-class CallStarted(msgspec.Struct, frozen=True):
-    """A request of a client, or of a user, was sent towards a server.
+class QuestionAsked(msgspec.Struct, frozen=True):
+    """A client is asked what a server wants to know; told only where calls are recorded.
 
-    ``method`` is MCP's, ``name`` that of the tool or the prompt, or the URI of the resource.
+    ``method`` is that of the server's request, as ``sampling/createMessage``.
     """
 
-    session: SessionId
     server: str
-    method: str
-    name: str | None
-
-
-class CallWaited(msgspec.Struct, frozen=True):
-    """A call was sent after it waited: for a start, its turn, room or a check."""
-
     session: SessionId
-    server: str
     method: str
-    name: str | None
-    duration_s: float
 
 
-class CallEnded(msgspec.Struct, frozen=True):
-    """A call ended.
+class QuestionAnswered(msgspec.Struct, frozen=True):
+    """A question that a client was asked is over; told only where calls are recorded.
+
+    ``outcome`` is ``answered``, ``error`` (the client's), or ``none``: no answer came.
+    """
+
+    server: str
+    session: SessionId
+    method: str
+    outcome: str
+
+
+RETRIED: Final = 1
+"""Flag of a call that was sent to a second process."""
+SANITISED: Final = 2
+"""Flag of a call whose result was changed."""
+FLAGGED: Final = 4
+"""Flag of a call whose result has what ``sanitise_results`` looks for."""
+LATE_YES: Final = 8
+"""Flag of a call that an earlier yes let through."""
+QUEUED: Final = 16
+"""Flag of a call that waited for its turn, or for room."""
+
+
+class CallEnded(msgspec.Struct, frozen=True, gc=False):
+    """A call, a read or a prompt ended. The mux emits it as a command, if calls are recorded.
 
     ``outcome`` is ``answered``, ``error`` (the server's, or a tool's), ``failed``, ``timed_out``,
     ``cancelled``, ``refused`` or ``lost``; ``kind`` is the kind of our failure, if it was one.
-    ``duration_s`` counts from ``CallStarted``.
+    ``arguments`` and ``result`` refer to the frames that they came in, as JSON; an error is a
+    result, too. ``server`` is empty for a request that reached none. ``flags`` is a sum of the
+    constants above, ``approval`` the number of the question that let it through, 0 for none.
     """
 
     session: SessionId
+    principal: Principal
+    client: str | None
     server: str
     method: str
     name: str | None
+    """That of the tool or the prompt; a resource has none."""
     outcome: str
     kind: str | None
     duration_s: float
+    wait_s: float
+    """Seconds until it was sent; all of them for a call that was not."""
     request_bytes: int
     result_bytes: int
-
-
-CallFact = CallStarted | CallWaited | CallEnded
-"""Reported only if there is a listener: each call has several."""
+    arguments: Raw | bytes | None = None
+    result: Raw | bytes | None = None
+    pin: bytes | None = None
+    approval: int = 0
+    flags: int = 0
 
 
 class BudgetUsedUp(msgspec.Struct, frozen=True):
@@ -349,5 +374,6 @@ Fact = (
     | FrameRejected
     | BudgetUsedUp
     | FactsOmitted
-    | CallFact
+    | QuestionAsked
+    | QuestionAnswered
 )

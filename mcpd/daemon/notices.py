@@ -60,6 +60,22 @@ class Notices:
         """Log that the record of processes cannot be written."""
         self._log.error("ledger.trouble", path=path, error=error)
 
+    def audit_trouble(self, reason: str, *, is_required: bool) -> None:
+        """Log that calls cannot be recorded."""
+        self._log.error("audit.trouble", reason=reason, required=is_required)
+
+    def audit_resumed(self) -> None:
+        """Log that calls are recorded again."""
+        self._log.info("audit.resumed")
+
+    def audit_gap(self, rows: int, hashes: int) -> None:
+        """Log that rows, or hashes of calls, are missing."""
+        self._log.warning("audit.gap", rows=rows, hashes=hashes)
+
+    def audit_set_aside(self, path: str, reason: str) -> None:
+        """Log that a broken file was moved, and that another one was begun."""
+        self._log.error("audit.set_aside", path=path, reason=reason)
+
     def cache_trouble(self, error: OSError) -> None:
         """Log that the lists of servers cannot be written."""
         self._log.warning("cache.trouble", error=error)

@@ -113,6 +113,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     # and our lock, also when we are killed.
     guardian.start()
     _take_signals(daemon)
+    daemon.audit.apply()
     daemon.applier.apply_entries()
     daemon.budgets.start()
     daemon.applier.apply_listeners()
@@ -199,6 +200,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.budgets.close()
     await daemon.cache.flush()
     await daemon.pins.flush()
+    await daemon.audit.close()
     await daemon.log_quota.close()
     daemon.registry.close()
     daemon.unix.close()

@@ -15,13 +15,21 @@ from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
+from mcpd.core.facts import (
+    Failure,
+    QuestionAnswered,
+    QuestionAsked,
+    ServerReady,
+    ServerStopped,
+    SessionClosed,
+)
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
 from mcpd.daemon.argument_checks import ArgumentChecks
+from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
@@ -209,6 +217,13 @@ class Daemon:
         self.clock = Clock(loop, on_gap=self._jumped)
         self.dispatcher = Dispatcher(self.mux, self.clock)
         self.mux.context.unfinished = self.dispatcher.unfinished
+        self.audit = AuditKeeper(
+            self.state_dir,
+            dispatcher=self.dispatcher,
+            registry=self.registry,
+            notices=self.notices,
+            journal=self.journal,
+        )
 
     def _build_upstreams(self) -> None:
         """Build what starts, stops and speaks to servers."""
@@ -318,6 +333,7 @@ class Daemon:
             sessions=self.sessions,
             registry=self.registry,
             notices=self.notices,
+            record=self.audit.event,
         )
         self.drain = Drain(self.dispatcher, self.supervisor, self.listeners, self.http)
         self.ending = Ending(self.drain)
@@ -388,6 +404,7 @@ class Daemon:
                 self.pins,
                 self.registry,
                 self.http,
+                self.audit,
             ),
             others=self.place_keeper.others,
             http=lambda: self.http.addresses,
@@ -425,6 +442,8 @@ class Daemon:
         facts.subscribe(observer.report)
         facts.subscribe(lambda _: self.manager_status.changed())
         facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
+        facts.subscribe_to(QuestionAsked, self.audit.asked)
+        facts.subscribe_to(QuestionAnswered, self.audit.asked)
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())
         facts.subscribe_to(ServerStopped, lambda _: loop.call_soon(self.applier.forget_logs))
 
@@ -462,6 +481,7 @@ class Daemon:
         return self.registry.log_files()
 
     def _apply(self, change: Change) -> None:
+        self.audit.apply()
         self.applier.apply(change)
 
     def _apply_entries(self) -> None:

@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from mcpd import __version__, paths
+from mcpd.config.policy import TrustConfig
 from mcpd.config.schema import DaemonConfig
 from mcpd.daemon_start.place import locate, others
 from mcpd.doctor.check import (
+    audit,
     catalog,
     clients,
     config,
@@ -26,6 +28,7 @@ from mcpd.doctor.check.machine import NO_LIMIT
 from mcpd.doctor.facts import Daemon, Facts, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.probe import place as places
+from mcpd.doctor.probe.audit import audit as probe_audit
 from mcpd.doctor.probe.clients import clients as probe_clients
 from mcpd.doctor.probe.files import files
 from mcpd.doctor.probe.ledgers import ledgers
@@ -79,6 +82,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the other daemons": lambda: others(path, env),
             "the tokens": lambda: tokens(state_dir),
             "the sign-ins": lambda: probe_sign_ins(state_dir),
+            "the audit": lambda: probe_audit(state_dir),
         }
     )
     said: Talk | None = probes.get("the daemon")
@@ -109,6 +113,7 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
         sign_ins=probes.get("the sign-ins"),
         clients=probes.get("the files of clients"),
         project=probes.get("the project"),
+        audit=probes.get("the audit"),
         unfinished=tuple(probes.unfinished),
     )
 
@@ -138,6 +143,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
     yield from projects.check(facts.project, facts.talk)
     yield from sign_ins.check(facts.sign_ins)
     yield from clients.check(facts.clients)
+    trust = TrustConfig() if facts.files is None else facts.files.loaded.trust
+    yield from audit.check(facts.audit, facts.talk, is_on=trust.audit)
     if facts.machine is not None:
         yield from machine.check(facts.machine, facts.daemon, settings)
 

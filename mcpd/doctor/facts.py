@@ -226,6 +226,26 @@ class Project(msgspec.Struct, frozen=True, kw_only=True):
     """How to fix that."""
 
 
+class Audit(msgspec.Struct, frozen=True, kw_only=True):
+    """The audit of a state directory, as it can be read."""
+
+    path: str
+    trouble: str | None = None
+    """Why it cannot be read."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+    is_newer: bool = False
+    """Whether a later mcpd has written it."""
+
+    gaps: tuple[tuple[str, int, int], ...] = ()
+    """The newest gaps: when, missing rows, calls without hashes."""
+
+    aside: tuple[str, ...] = ()
+    """Paths of broken files that were moved."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """All facts; a part is ``None`` if its probe did not finish in time."""
 
@@ -245,5 +265,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sign_ins: SignIns | None = None
     clients: Clients | None = None
     project: Project | None = None
+    audit: Audit | None = None
     unfinished: tuple[str, ...] = ()
     """Names of the probes that did not finish in time."""

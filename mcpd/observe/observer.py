@@ -102,8 +102,8 @@ class Observer:
                 self._event("budget.used_up", **of)
             case facts.StrayEnded():
                 self._log.warning("stray.ended", pid=fact.pid)
-            case facts.CallStarted() | facts.CallWaited() | facts.CallEnded():
-                pass  # reported to listeners of calls alone
+            case facts.QuestionAsked() | facts.QuestionAnswered():
+                pass  # for the audit alone
             case _:
                 self._report_lifecycle(fact)
 
@@ -112,16 +112,18 @@ class Observer:
         fact: facts.SessionOpened | facts.SessionNamed | facts.SessionClosed | facts.FrameRejected,
     ) -> None:
         match fact:
-            case facts.SessionOpened() | facts.SessionNamed():
-                is_new = isinstance(fact, facts.SessionOpened)
-                name = "session.opened" if is_new else "session.named"
+            case facts.SessionOpened():
                 of = {"session": fact.session, "server": fact.server, "client": fact.client}
-                self._log.debug(name, **of)
-                self._event(name, **of)
+                self._log.debug("session.opened", **of)
+                self._event("session.opened", **of, principal=fact.principal)
+            case facts.SessionNamed():
+                of = {"session": fact.session, "server": fact.server, "client": fact.client}
+                self._log.debug("session.named", **of)
+                self._event("session.named", **of)
             case facts.SessionClosed():
                 of = {"session": fact.session, "server": fact.server, "client": fact.client}
                 self._log.debug("session.closed", **of, reason=fact.reason)
-                self._event("session.closed", **of, reason=fact.reason)
+                self._event("session.closed", **of, reason=fact.reason, principal=fact.principal)
             case facts.FrameRejected():
                 reason = self._mask(None, fact.reason)
                 of = {"session": fact.session, "client": fact.client}

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sqlite3
 from typing import Final
 
+from mcpd.audit import queue
 from mcpd.daemon.downstream import MOST_CONNECTIONS
 from mcpd.daemon.servers import adhoc
 from mcpd.listeners.unix import RESERVE
 from tests.size.ground import BUFFERED_BYTES, HOLDS_MIB, MIB, REQUEST_BYTES, Arena, outcome, skim
 from tests.size.rows import row
 from tests.support.daemon import Json, Peer
+from tests.support.waiting import wait_until
 
 LARGE: Final = 8 * MIB
 """A large part of a line that is still taken."""
@@ -493,3 +496,33 @@ def answers_that_nobody_asked_for(arena: Arena) -> None:
     peer = arena.session("victim")
     peer.send_raw(b"".join(b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % n for n in range(100_000)))
     assert peer.request("ping", timeout=30.0) == {}
+
+
+@row(110)
+def calls_that_are_not_recorded_yet(arena: Arena) -> None:
+    """Another program holds the file: calls go on, and what waits for it is bounded."""
+    peer = arena.session("victim")
+    peer.call("count")
+    path = arena.box.state / "audit.db"
+    wait_until(path.exists)
+    held = sqlite3.connect(path, isolation_level=None, timeout=10.0)
+    held.execute("BEGIN IMMEDIATE")
+    try:
+        asked_for = b"".join(
+            line("tools/call", b'{"name":"count","arguments":{}}', b"%d" % n)
+            for n in range(1000, 1500)
+        )
+        for _ in range(queue.MOST_ROWS // 500 + 1):
+            peer.send_raw(asked_for)
+            for ident in range(1000, 1500):
+                assert outcome(peer, ident) == "ok"
+    finally:
+        held.execute("ROLLBACK")
+        held.close()
+
+    def is_said() -> bool:
+        with Peer.dial(arena.box.socket) as person:
+            problems = person.request("mcpd/status")["daemon"].get("problems", [])
+        return any("the audit has a gap" in each for each in problems)
+
+    wait_until(is_said, 20.0)

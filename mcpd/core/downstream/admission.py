@@ -86,6 +86,8 @@ class Admission:
         A failure denies it. A request that is sent again is decided about again. What decides, in
         this order: the scope of its principal, the server's patterns, its arguments.
         """
+        if self._state.ctx.suspension is not None:
+            return self._state.ctx.suspension
         tool = leg.tool
         session = self._state.sessions.get(SessionId(leg.owner))
         scope = EVERYTHING if session is None else self._state.scope_of(session.principal)
@@ -144,8 +146,8 @@ class Admission:
     def send_to(self, leg: UpstreamRequest, session: Session, entry: Entry) -> None:
         """Send a request to a server that can be used, if it is admitted."""
         ctx = self._state.ctx
-        if ctx.tells_calls and not leg.created_at:
-            call_facts.started(ctx, leg)
+        if ctx.tells_calls and leg.caller is None:
+            call_facts.started(ctx, leg, session)
         verdict = self.admit(leg, entry)
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)

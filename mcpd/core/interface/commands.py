@@ -11,7 +11,7 @@ from mcpd.core.catalog.examine import Job
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.catalog.pins import Pins
 from mcpd.core.catalog.sanitise import Level
-from mcpd.core.facts import Fact, Failure
+from mcpd.core.facts import CallEnded, Fact, Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.routing import Routing
@@ -295,4 +295,5 @@ Command = (
     | CleanResult
     | KeepPins
     | Tell
+    | CallEnded
 )

@@ -11,6 +11,7 @@ from typing import Final
 from mcpd.core.facts import (
     Fact,
     FactsOmitted,
+    Failure,
     FrameRejected,
     ServerLogged,
     ServerNoise,
@@ -66,7 +67,9 @@ class Context:
         self.soonest = math.inf
         """No timer is due before; moved on when somebody asks for the next deadline."""
         self.tells_calls = False
-        """Whether something listens for the facts of calls."""
+        """Whether calls are recorded: each that ends is emitted as a ``CallEnded``."""
+        self.suspension: Failure | None = None
+        """Why no call is sent to any server; ``None`` while they are."""
         self._told: dict[tuple[str, str | int], int] = {}
 
     def emit(self, command: Command) -> None:

@@ -31,7 +31,7 @@ class Method(msgspec.Struct, frozen=True):
 
     ``required`` names the members of ``params`` without which real servers crash or never answer.
     ``kind`` names the list that the request reads. ``may_repeat`` is true if it changes nothing:
-    it is sent again after a crash.
+    it is sent again after a crash. ``is_recorded`` is true if the audit has a row for each.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Method(msgspec.Struct, frozen=True):
     kind: str | None = None
     may_repeat: bool = False
     is_input_capable: bool = False
+    is_recorded: bool = False
     is_legacy: bool = True
     is_modern: bool = True
     quoted: bytes = b""
@@ -60,7 +61,14 @@ CLIENT_REQUESTS: Final = _table(
     Method("prompts/list", Route.LIST, capability="prompts", kind="prompts"),
     Method("resources/list", Route.LIST, capability="resources", kind="resources"),
     Method("resources/templates/list", Route.LIST, capability="resources", kind="templates"),
-    Method("tools/call", Route.TOOL, required=("name",), capability="tools", is_input_capable=True),
+    Method(
+        "tools/call",
+        Route.TOOL,
+        required=("name",),
+        capability="tools",
+        is_input_capable=True,
+        is_recorded=True,
+    ),
     Method(
         "prompts/get",
         Route.PROMPT,
@@ -68,6 +76,7 @@ CLIENT_REQUESTS: Final = _table(
         capability="prompts",
         may_repeat=True,
         is_input_capable=True,
+        is_recorded=True,
     ),
     Method(
         "resources/read",
@@ -76,6 +85,7 @@ CLIENT_REQUESTS: Final = _table(
         capability="resources",
         may_repeat=True,
         is_input_capable=True,
+        is_recorded=True,
     ),
     Method(
         "completion/complete",

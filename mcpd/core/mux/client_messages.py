@@ -19,6 +19,7 @@ from mcpd.core.interface.commands import (
 )
 from mcpd.core.interface.failures import no_room, too_large, too_many
 from mcpd.core.mcp import codes
+from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.versions import HAS_BATCHES
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import Questions
@@ -137,9 +138,11 @@ class ClientMessages:
             params is not UNSET and self._parked_calls.is_retry(session, params)
         ):
             why = "requests of this session are in flight"
+            _note_method(request, method)
             request.refuse(too_many(why, most, "in_flight"))
             return
         if not request.enter(share, size):
+            _note_method(request, method)
             request.refuse(no_room(share, size))
             return
         session.requests[key] = request
@@ -150,6 +153,7 @@ class ClientMessages:
                     return
                 self._state.open_session(session)
             if self.is_draining and method != "ping":  # else there would be no end to it
+                _note_method(request, method)
                 request.refuse(DRAINING)
             else:
                 self._downstream.request(request, method, params)
@@ -250,3 +254,9 @@ class ClientMessages:
             self._ctx.emit(ToSession(session.id, line))
         else:
             self._ctx.emit(ToSession(session.id, line, request=key, is_response=True))
+
+
+def _note_method(request: ClientRequest, name: str) -> None:
+    """Note what a request asks for that is refused before it is read, for the record of it."""
+    if (method := CLIENT_REQUESTS.get(name)) is not None:
+        request.method = method

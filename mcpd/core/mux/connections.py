@@ -242,9 +242,9 @@ class Connections:
                 if upstream.slot in self._state.upstreams:
                     self._settings.apply_levels(upstream)
         if session.is_session and not session.is_brief:
-            self._state.ctx.tell(
-                SessionClosed(session.id, session.server, event.reason, session.label)
-            )
+            who = session.label, session.principal.label
+            closed = SessionClosed(session.id, session.server, event.reason, *who)
+            self._state.ctx.tell(closed)
 
     def _cancel_all(self, session: Session, keys: Iterable[bytes]) -> None:
         for key in keys:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from mcpd.core.facts import Failure
+from mcpd.core.facts import Failure, QuestionAnswered, QuestionAsked
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.interface.failures import no_room
 from mcpd.core.mcp import codes, modern, questions, translation
@@ -186,6 +186,9 @@ class InputRounds:
                     limit = {"limit": "sampling"}
                     return failed(Failure("rate_limited", why, name, False, None, limit))
         if is_modern:
+            if self._state.ctx.tells_calls:  # the answers come with another call
+                for method, _ in wanted.requests.values():
+                    self._state.ctx.tell(QuestionAsked(name, SessionId(leg.owner), method))
             return Outcome(End.ANSWERED, result)
         return self._begin_round(upstream, leg, wanted)
 
@@ -231,7 +234,14 @@ class InputRounds:
     def _ask(
         self, loop: InputLoop, session: Session, key: str, method: str, params: bytes | None
     ) -> None:
+        ctx, server = self._state.ctx, loop.upstream.entry.name
+        if ctx.tells_calls:
+            ctx.tell(QuestionAsked(server, session.id, method))
+
         def heard(result: Raw | None, error: Raw | None) -> None:
+            if ctx.tells_calls:
+                how = "answered" if result is not None else "none" if error is None else "error"
+                ctx.tell(QuestionAnswered(server, session.id, method, how))
             self._heard(loop, key, method, result, error)
 
         asked = self._questions.to_clients.ask(

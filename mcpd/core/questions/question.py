@@ -48,6 +48,8 @@ class Question:
         self.settle: Callable[[int], None] | None = None
         """Takes the size of its answer in bytes, once it is closed."""
         self.answer_bytes = 0
+        self.when_over: Callable[[str], None] | None = None
+        """Called once with how it ended: ``answered``, ``error`` or ``none``."""
 
     def take_back(self) -> None:
         """Nobody wants to know any more."""
@@ -78,7 +80,8 @@ class OpenQuestions:
         if not question.is_open:
             return
         question.answer_bytes = 0 if result is None else len(result)
-        self.close(question)
+        how = "answered" if result is not None else "none" if error is None else "error"
+        self.close(question, how)
         if result is not None or error is not None:
             question.upstream.answer(question.ident, result=result, error=error)
         elif question.method == questions.ELICITATION:
@@ -100,11 +103,13 @@ class OpenQuestions:
             question.take_back()
             self.close(question)
 
-    def close(self, question: Question) -> None:
-        """Forget a question, and let the time-outs of its calls go on."""
+    def close(self, question: Question, how: str = "none") -> None:
+        """Forget a question, and let the time-outs of its calls go on; ``how`` is reported."""
         question.is_open = False
         if question.settle is not None:
             question.settle(question.answer_bytes)
+        if question.when_over is not None:
+            question.when_over(how)
         own = self._open[question.upstream]
         del own[question]
         if not own:

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from mcpd.core.facts import QuestionAnswered, QuestionAsked
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp import codes, questions
 from mcpd.core.mcp.questions import MOST_PER_CALL
@@ -229,6 +230,7 @@ class Questions:
             question.timer.cancel()
             question.timer = None
         question.owner = question.callers[0].owner
+        self._tell(question)
         question.upstream.calls.question_opened(question.owner)
         newest = question.callers[-1]
         fresh = (p for p in reversed(question.callers) if not self._parked_calls.is_parked(p))
@@ -241,6 +243,15 @@ class Questions:
             self._parked_calls.put(question, leg)
         elif session is not None:
             self.put_to(question, session)
+
+    def _tell(self, question: Question) -> None:
+        """Report that a client is asked, and when that is over, where calls are recorded."""
+        ctx, server = self._state.ctx, question.upstream.entry.name
+        if not ctx.tells_calls:
+            return
+        session, method = SessionId(question.owner), question.method
+        ctx.tell(QuestionAsked(server, session, method))
+        question.when_over = lambda how: ctx.tell(QuestionAnswered(server, session, method, how))
 
     def put_to(self, question: Question, session: Session) -> None:
         """Ask a legacy session."""

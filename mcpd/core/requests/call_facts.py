@@ -1,15 +1,15 @@
-"""What is reported of calls: how many there were, and the facts of each.
+"""What is reported of calls: how many there were, and how each ended.
 
-The facts are that a call started, what it waited for, and how it ended. None is made, and no call
-is timed for them, unless ``Context.tells_calls`` is set.
+The end of a call is reported where ``Context.tells_calls`` is set. Nothing is made, and no call is
+timed for it, where it is not.
 """
 
 from __future__ import annotations
 
-from mcpd.core.facts import CallEnded, CallStarted, CallWaited
+from mcpd.core.facts import RETRIED, CallEnded
 from mcpd.core.interface.context import Context
-from mcpd.core.requests.inflight import Outcome, UpstreamRequest
-from mcpd.ids import SessionId
+from mcpd.core.mcp.methods import Route
+from mcpd.core.requests.inflight import Caller, Outcome, UpstreamRequest
 
 
 class CallCounts:
@@ -26,36 +26,45 @@ class CallCounts:
         return counts
 
 
-def started(ctx: Context, leg: UpstreamRequest) -> None:
-    """Report a call before it is sent, or waits to be; once for each call."""
-    leg.created_at = ctx.now
-    ctx.tell(CallStarted(SessionId(leg.owner), _server(leg), leg.method.name, leg.name))
+def started(ctx: Context, leg: UpstreamRequest, caller: Caller) -> None:
+    """Note when a call began and whose it is, before it is sent, or waits to be; once for each."""
+    if leg.method.is_recorded:
+        leg.created_at = ctx.now
+        leg.caller = caller
+        leg.arguments = leg.recipient.arguments
 
 
-def sent(ctx: Context, leg: UpstreamRequest) -> None:
-    """Report how long a call waited before it was sent, if it did."""
-    waited = ctx.now - leg.created_at
-    if waited > 0 and not leg.tries:
-        ctx.tell(CallWaited(SessionId(leg.owner), _server(leg), leg.method.name, leg.name, waited))
+def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome, server: str | None = None) -> None:
+    """Report how a call ended that ``started`` has noted.
 
-
-def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome) -> None:
-    """Report how a call ended."""
+    ``server`` is the one that was named by a call that has no entry.
+    """
+    caller, params, now, method = leg.caller, leg.params, ctx.now, leg.method
+    if caller is None:
+        return
+    failure, entry, created = outcome.failure, leg.entry, leg.created_at
     said = outcome.result if outcome.error is None else outcome.error
-    ctx.tell(
+    name = leg.tool
+    if name is None and method.route is Route.PROMPT:
+        name = leg.name
+    ctx.commands.append(
         CallEnded(
-            SessionId(leg.owner),
-            _server(leg),
-            leg.method.name,
-            leg.name,
-            outcome.how.value,
-            None if outcome.failure is None else outcome.failure.kind,
-            ctx.now - leg.created_at,
-            leg.request_bytes,
+            leg.owner,  # type: ignore[arg-type]  # a call by name costs as much as a field
+            caller.principal,
+            caller.client,
+            (server or "") if entry is None else entry.name,
+            method.name,
+            name,
+            outcome.how,
+            None if failure is None else failure.kind,
+            now - created,
+            (leg.first_sent_at or leg.sent_at or now) - created,
+            0 if params is None else len(params),
             0 if said is None else len(said),
+            leg.arguments,
+            said,
+            leg.pin,
+            leg.approval,
+            leg.flags | RETRIED if leg.tries else leg.flags,
         )
     )
-
-
-def _server(leg: UpstreamRequest) -> str:
-    return "" if leg.entry is None else leg.entry.name

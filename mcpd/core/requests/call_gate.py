@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mcpd.core.facts import Failure
+from mcpd.core.facts import QUEUED, Failure
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Interactive
 from mcpd.core.mcp.client_info import ClientInfo
@@ -281,6 +281,7 @@ class CallGate:
         if line is None:
             line = self._lines[leg.owner] = _Line(self._ctx.now, leg.client_info)
         line.requests[leg] = None
+        leg.flags |= QUEUED
         self._length += 1
         wait = self._process.entry.queue_timeout
         if wait > 0:

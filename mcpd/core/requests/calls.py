@@ -131,7 +131,7 @@ class Calls(Process):
         if leg.is_over:
             return
         leg.is_over = True
-        if leg.created_at:
+        if leg.caller is not None:
             call_facts.ended(self._ctx, leg, outcome)
         how = outcome.how
         if how is not End.ANSWERED and how is not End.ERROR:  # else it was taken already
@@ -237,8 +237,6 @@ class Calls(Process):
             return
         leg.is_written = True
         leg.sent_at = self._ctx.now
-        if leg.created_at:
-            call_facts.sent(self._ctx, leg)
         if is_timed and entry is not None:
             timeout = leg.timeout or entry.call_timeout
             self.timeouts.start(leg, timeout, entry.call_timeout_max)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, KeysView
-from enum import Enum
+from enum import StrEnum
 from typing import Final, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.methods import Method
 from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import RequestMemory
+from mcpd.principal import Principal
 
 OURS: Final = 0
 """The owner of requests that no session made."""
@@ -26,7 +27,7 @@ LATELY_S: Final = 0.1
 """How long what a process logs without a call in flight may belong to one that ended."""
 
 
-class End(Enum):
+class End(StrEnum):
     """How a request to a server ended."""
 
     ANSWERED = "answered"
@@ -82,11 +83,23 @@ class Recipient:
 
     __slots__ = ()
 
+    @property
+    def arguments(self) -> Raw | bytes | None:
+        """What the client gave with its request, as it came; ``None`` for requests of ours."""
+        return None
+
     def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:
         """Take how a request ended; called once."""
 
     def take_progress(self, leg: UpstreamRequest, params: Raw) -> None:
         """Take the parameters of a progress notification."""
+
+
+class Caller(Protocol):
+    """The maker of a request, as it is recorded."""
+
+    principal: Principal
+    client: str | None
 
 
 class UpstreamRequest:
@@ -127,9 +140,21 @@ class UpstreamRequest:
     wire_id = 0
     sent_at = 0.0
     created_at = 0.0
-    """When it began, in monotonic seconds; 0 where nothing listens for facts of calls."""
+    """When it began, in monotonic seconds; 0 where its end is not reported."""
     seen: tuple[str, ...] = ()
     """Classes of what nobody can see that its result has, or had, where results are looked at."""
+    caller: Caller | None = None
+    """Who made it, where its end is reported."""
+    arguments: Raw | bytes | None = None
+    """Its arguments as they came, where its end is reported."""
+    first_sent_at = 0.0
+    """When it first went upstream, of one that was sent again."""
+    pin: bytes | None = None
+    """The digest of the tool's definition, where that is pinned."""
+    approval = 0
+    """The number of the question that let it through, 0 for none."""
+    flags = 0
+    """What else is reported of it: a sum of the flags in ``core.facts``."""
     tries = 0
     is_written = False
     is_over = False
@@ -168,6 +193,7 @@ class UpstreamRequest:
 
     def unsend(self) -> None:
         """Make it a request that has not been sent: it may be sent to another process."""
+        self.first_sent_at = self.first_sent_at or self.sent_at
         self.is_written = False
         self.wire_id = 0
         self.drop_timers()
@@ -185,11 +211,6 @@ class UpstreamRequest:
         if found is None:
             return None
         return envelope.text(found.name if found.name is not UNSET else found.uri)
-
-    @property
-    def request_bytes(self) -> int:
-        """The size of its parameters."""
-        return 0 if self.params is None else len(self.params)
 
 
 class Inflight:

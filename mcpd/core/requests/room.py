@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
+from mcpd.core.facts import QUEUED
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.failures import no_place
 from mcpd.core.requests.inflight import Inflight, Outcome, UpstreamRequest, failed
@@ -99,6 +100,7 @@ class Room:
     def wait(self, leg: UpstreamRequest) -> None:
         """Have a request wait until there is room for it."""
         self.queue.push(leg)
+        leg.flags |= QUEUED
         timeout = self._process.entry.queue_timeout
         if timeout > 0:
             leg.queue_timer = self._ctx.after(timeout, partial(self._time_out, leg))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, FrameRejected
 from mcpd.core.interface.commands import KeepSession, SessionState, ToSession
 from mcpd.core.interface.context import Context, Timer
+from mcpd.core.interface.events import CallTool, GetPrompt, ReadResource
 from mcpd.core.interface.failures import MOST_FOLLOWED, no_room, with_details
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.client_info import UNKNOWN_CLIENT, ClientInfo
-from mcpd.core.mcp.methods import LEVELS, Method
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS, Method, Route
 from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, Recipient, UpstreamRequest
@@ -33,6 +34,12 @@ _KINDS_OF_CODES = {
     codes.INVALID_PARAMS: "invalid_params",
 }
 _NO_PARAMS = Params()
+_METHODS: Final[dict[type[object], str]] = {
+    CallTool: "tools/call",
+    GetPrompt: "prompts/get",
+    ReadResource: "resources/read",
+}
+"""What control requests ask of servers in MCP."""
 
 
 class ClientRequest(RequestMemory, Recipient):
@@ -71,7 +78,7 @@ class ClientRequest(RequestMemory, Recipient):
         self.ident = ident
         self.key = key
         self.method: Method
-        """What MCP says of it; not of control requests."""
+        """What MCP says of it, once it is known; not of control requests."""
         self.params: Raw | None = None
         self.found = _NO_PARAMS
         """What was read of its parameters."""
@@ -100,6 +107,8 @@ class ClientRequest(RequestMemory, Recipient):
 
     def refuse(self, failure: Failure, code: int | None = None) -> None:
         """Answer with an error of ours."""
+        if self.session.ctx.tells_calls and not self.is_over:
+            self._tell_refused(failure)
         self.pass_error(codes.error_object(failure, code))
 
     def reject(self, code: int, why: str) -> None:
@@ -141,6 +150,46 @@ class ClientRequest(RequestMemory, Recipient):
             told = progress.restored(params, leg.token)
             self.session.notify_always("notifications/progress", told, self.key)
 
+    def _tell_refused(self, failure: Failure) -> None:
+        """Report a call that is refused before a server had it, unless its server reports it."""
+        leg = self.leg
+        outcome = Outcome(End.REFUSED, failure=failure)
+        if leg is None:
+            method = self._asked_for()
+            if method is None or not method.is_recorded:
+                return
+            leg = UpstreamRequest(self.session.id, method, self.params, self)
+            leg.tool = self._tool() if method.route is Route.TOOL else None
+            call_facts.started(self.session.ctx, leg, self.session)
+            server = self.session.server if failure.server is None else failure.server
+            call_facts.ended(self.session.ctx, leg, outcome, server)
+        elif leg.holder is None and not leg.is_over and leg.caller is not None:
+            leg.is_over = True
+            call_facts.ended(self.session.ctx, leg, outcome)
+
+    def _asked_for(self) -> Method | None:
+        """Return the method, also that of a control request; ``None`` where it is not known."""
+        method = _METHODS.get(type(self.event))
+        return getattr(self, "method", None) if method is None else CLIENT_REQUESTS[method]
+
+    def _tool(self) -> str | None:
+        if isinstance(self.event, CallTool):
+            return self.event.tool
+        return envelope.text(self.found.name)
+
+    @property
+    def arguments(self) -> Raw | bytes | None:
+        """What its client gave: the arguments of a tool or a prompt, the URI of a resource."""
+        found = self.found
+        if found.arguments is not UNSET:
+            return found.arguments
+        match self.event:
+            case CallTool(arguments=given) | GetPrompt(arguments=given):
+                return given
+            case ReadResource(uri=uri):
+                return envelope.quote(uri)
+        return None if found.uri is UNSET else found.uri
+
     def _send(self, line: bytes) -> None:
         session = self.session
         if self.batch is None:
@@ -178,7 +227,7 @@ class ClientRequest(RequestMemory, Recipient):
         leg = self.leg
         if leg is not None and leg.holder is None and not leg.is_over:  # it was not sent
             leg.is_over = True
-            if leg.created_at:
+            if leg.caller is not None:
                 call_facts.ended(session.ctx, leg, Outcome(how))
         self.leg = None  # else a circle keeps request and frame until the collector runs
         if is_known:

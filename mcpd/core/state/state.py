@@ -406,7 +406,9 @@ class MuxState:
         session.is_session = True
         if session.is_brief:
             return
-        self.ctx.tell(SessionOpened(session.id, session.server, session.label))
+        self.ctx.tell(
+            SessionOpened(session.id, session.server, session.label, session.principal.label)
+        )
 
     def introduce(self, session: Session, client: ClientInfo) -> None:
         """Call a session what its client calls itself."""

@@ -17,7 +17,7 @@ from mcpd.core.mux.mux import Mux
 from mcpd.daemon.downstream import Sessions
 from mcpd.daemon.http.core import HttpCore
 from mcpd.daemon.http.holder import holder_of
-from mcpd.daemon.http.tokens import TokenFile
+from mcpd.daemon.http.tokens import Record, TokenFile
 from mcpd.daemon.notices import Notices
 from mcpd.daemon.servers.registry import Registry
 from mcpd.errors import AlreadyRunning, PathRefused
@@ -55,9 +55,11 @@ class HttpFront:
         sessions: Sessions,
         registry: Registry,
         notices: Notices,
+        record: Record,
     ) -> None:
         self._registry = registry
         self._notices = notices
+        self._record = record
         self._refused_timer: asyncio.TimerHandle | None = None
         self._refused_count = 0
         self._loaded = registry.loaded
@@ -77,7 +79,7 @@ class HttpFront:
             lambda session: self._store.remove(session.digest),
             secrets.token_hex(LIFE_BYTES),
         )
-        self.tokens = TokenFile(state_dir, self._token_ended)
+        self.tokens = TokenFile(state_dir, self._token_ended, record)
         application = Application(
             self.core,
             self._settings,
@@ -208,6 +210,7 @@ class HttpFront:
     def _tell_refused(self) -> None:
         self._refused_timer = None
         self._notices.http_refused(self._refused_count)
+        self._record("token.refused", requests=self._refused_count)
         self._refused_count = 0
 
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final, Protocol
 
 from mcpd import tokens
 from mcpd.config.files.watch import FileWatch
@@ -16,23 +16,41 @@ from mcpd.tokens import Token, TokensError
 LONGEST_S: Final = 86400.0
 """The longest time until tokens are looked at again: the wall clock may be set."""
 
+
+class Record(Protocol):
+    """Records an event in the audit."""
+
+    def __call__(self, what: str, /, **detail: Any) -> None: ...
+
+
 _Stamp = tuple[int, int, int] | None
 
 
 class TokenFile:
     """Finds tokens by their text."""
 
-    def __init__(self, state_dir: str, ended: Callable[[str], None]) -> None:
-        """``ended`` is told the name of each token that is valid no more."""
+    def __init__(
+        self,
+        state_dir: str,
+        ended: Callable[[str], None],
+        record: Record,
+    ) -> None:
+        """``ended`` is told the name of each token that is valid no more.
+
+        ``record`` is told which tokens are made, revoked and replaced, and which expire.
+        """
         self.trouble: str | None = None
         """Why the file cannot be used."""
         self._path = tokens.path_in(state_dir)
         self._ended = ended
         self._stamp: _Stamp = None
         self._tokens: tuple[Token, ...] = ()
+        self._record = record
+        self._expired: set[Token] = set()
+        """Tokens of the file whose time is over, as has been recorded."""
         self._timer: asyncio.TimerHandle | None = None
         self._watch = FileWatch((self._path,), self._read)
-        self._read()
+        self._read(is_first=True)
 
     def find(self, text: str) -> Token | None:
         """Return the token with this text."""
@@ -58,7 +76,7 @@ class TokenFile:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns
 
-    def _read(self) -> None:
+    def _read(self, *, is_first: bool = False) -> None:
         before, self._stamp = self._tokens, self._look()
         try:
             self._tokens = tokens.read(self._path)
@@ -66,7 +84,24 @@ class TokenFile:
         except TokensError as error:
             self._tokens = ()
             self.trouble = error.message
+        if not is_first and self.trouble is None:
+            self._record_changes(before)
         self._end_old(before)
+
+    def _record_changes(self, before: tuple[Token, ...]) -> None:
+        for token in self._tokens:
+            if token not in before:
+                self._record(
+                    "token.made",
+                    subject=token.name,
+                    servers=token.servers,
+                    tools=token.tools,
+                    read_only=token.read_only,
+                    expires=token.expires,
+                )
+        for token in before:
+            if token not in self._tokens:
+                self._record("token.revoked", subject=token.name)
 
     def _end_old(self, before: tuple[Token, ...]) -> None:
         """End the tokens that are not valid any more; look again when the next one expires."""
@@ -74,7 +109,10 @@ class TokenFile:
         valid = {token for token in self._tokens if not token.is_expired(now)}
         for token in before:
             if token not in valid:
+                if token in self._tokens and token not in self._expired:
+                    self._record("token.expired", subject=token.name)
                 self._ended(token.name)
+        self._expired = set(self._tokens) - valid
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

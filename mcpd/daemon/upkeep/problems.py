@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.pinstore import PinStore
@@ -19,6 +20,7 @@ def problems(
     pins: PinStore,
     registry: Registry,
     http: HttpSwitch,
+    audit: AuditKeeper,
 ) -> list[str]:
     """Return a sentence for each thing that cannot be written, or used."""
     found = []
@@ -32,6 +34,7 @@ def problems(
         found.append(f"the lists of servers are not kept: {cache.trouble}")
     if pins.trouble is not None:
         found.append(f"what is approved of servers is not kept: {pins.trouble}")
+    found += audit.problems
     found += http.problems
     troubles = registry.log_troubles()
     return found + [f"the log of {name} is not written: {why}" for name, why in troubles]

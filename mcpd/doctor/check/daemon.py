@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from mcpd import paths
 from mcpd.client.hints import ADVICE
+from mcpd.doctor.check.audit import AUDIT
 from mcpd.doctor.check.http import HTTP
 from mcpd.doctor.facts import Daemon, Facts, Ledger, Place, Talk
 from mcpd.doctor.finding import Finding, error, fine, note, warning
@@ -119,8 +120,8 @@ def _runs(place: Place, talk: Talk) -> Iterator[Finding]:
         "daemon_runs", f"mcpd {hello.get('version')} answers, pid {pid}, {place.socket.path}"
     )
     for problem in (talk.status or {}).get("daemon", {}).get("problems", ()):
-        if problem.startswith(HTTP):
-            continue  # ``check.http`` reports these
+        if problem.startswith((AUDIT, HTTP)):
+            continue  # ``check.audit`` and ``check.http`` report these
         yield warning(
             "daemon_cannot_write",
             problem,

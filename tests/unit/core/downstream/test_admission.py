@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from mcpd.audit.record import FLAGS, flags_of
 from mcpd.core.downstream.admission import ADMITTED, NOT_SENT, Admission
-from mcpd.core.facts import CallEnded, CallFact, CallStarted, CallWaited, Failure
+from mcpd.core.facts import FLAGGED, LATE_YES, QUEUED, RETRIED, SANITISED, CallEnded, Failure
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.entries import Entry
@@ -68,21 +69,20 @@ class Hall(World):
         declared = "" if self.method.is_legacy else "- "
         return self.run(f"{mark} 1 {declared}{json.dumps(message)}")
 
-    def facts(self, line: str) -> list[CallFact]:
-        """Have something happen; return the facts of calls."""
-        facts: list[CallFact] = []
+    def ended(self, *lines: str) -> list[CallEnded]:
+        """Have things happen; return the calls whose end was reported."""
+        ended: list[CallEnded] = []
         handle = self.mux.handle
 
         def heard(event: ev.Event, now: float) -> list[cmd.Command]:
             done = handle(event, now)
-            told = [each.fact for each in done if isinstance(each, cmd.Tell)]
-            facts.extend(each for each in told if isinstance(each, CallFact))
-            return [each for each in done if not isinstance(each, cmd.Tell)]
+            ended.extend(each for each in done if isinstance(each, CallEnded))
+            return [each for each in done if not isinstance(each, CallEnded)]
 
         self.mux.handle = heard  # type: ignore[method-assign]
-        self.run(line)
+        self.run(*lines)
         self.mux.handle = handle  # type: ignore[method-assign]
-        return facts
+        return ended
 
 
 @pytest.fixture
@@ -163,68 +163,143 @@ def test_the_next_round_of_a_call_is_decided_about_again(monkeypatch: pytest.Mon
     assert line.startswith("<< 1") and "not today" in line
 
 
-# -- facts of calls --------------------------------------------------------------------------------
+# -- the ends of calls that are recorded -------------------------------------------------------------
 
 
-def listened(fields: str = "") -> Hall:
-    """Return a hall where something listens for the facts of calls."""
-    hall = Hall(CALL, fields)
+def recorded(fields: str = "", method: Method = CALL) -> Hall:
+    """Return a hall where calls are recorded."""
+    hall = Hall(method, fields)
     hall.mux.context.tells_calls = True
     return hall
 
 
-REQUEST = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}'
+REQUEST = (
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write","arguments":{"a": 1}}}'
+)
+PARAMS_BYTES = len(b'{"name":"write","arguments":{"a": 1}}')
 ONE = SessionId(1)
-THE_CALL = (ONE, "echo", "tools/call", "write")
+ANSWER = '>> echo {"jsonrpc":"2.0","id":3,"result":{"content":[]}}'
 
 
-def test_without_a_listener_there_are_no_facts_of_calls():
-    assert Hall(CALL).facts(f">> 1 {REQUEST}") == []
+def test_where_calls_are_not_recorded_nothing_is_made_of_them():
+    assert Hall(CALL).ended(f">> 1 {REQUEST}", ANSWER) == []
 
 
 @pytest.mark.parametrize(
-    ("how", "outcome", "kind", "size"),
+    ("how", "outcome", "kind", "result"),
     [
-        ('>> echo {"jsonrpc":"2.0","id":3,"result":{"content":[]}}', "answered", None, 14),
-        ('>> echo {"jsonrpc":"2.0","id":3,"result":{"isError":true}}', "error", None, 16),
-        ('>> echo {"jsonrpc":"2.0","id":3,"error":{"code":1}}', "error", None, 10),
-        ('>> echo {"jsonrpc":"2.0","id":3}', "failed", "invalid_message", 0),
-        ("!! down echo crashed", "failed", "server_crashed", 0),
+        (ANSWER, "answered", None, b'{"content":[]}'),
+        (
+            '>> echo {"jsonrpc":"2.0","id":3,"result":{"isError":true}}',
+            "error",
+            None,
+            b'{"isError":true}',
+        ),
+        ('>> echo {"jsonrpc":"2.0","id":3,"error":{"code":1}}', "error", None, b'{"code":1}'),
+        ('>> echo {"jsonrpc":"2.0","id":3}', "failed", "invalid_message", b""),
+        ("!! down echo crashed", "failed", "server_crashed", b""),
         (
             '>> 1 {"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}',
             "cancelled",
             None,
-            0,
+            b"",
         ),
-        ("!! close 1", "cancelled", None, 0),
+        ("!! close 1", "cancelled", None, b""),
     ],
 )
-def test_a_call_starts_and_ends(how: str, outcome: str, kind: str | None, size: int):
-    hall = listened()
-    assert hall.facts(f">> 1 {REQUEST}") == [CallStarted(*THE_CALL)]
-    hall.run("!! +1.5")
-    request = len(b'{"name":"write"}')
-    assert hall.facts(how) == [CallEnded(*THE_CALL, outcome, kind, 1.5, request, size)]
+def test_the_end_of_a_call_is_reported(how: str, outcome: str, kind: str | None, result: bytes):
+    hall = recorded()
+    assert hall.ended(f">> 1 {REQUEST}", "!! +1.5") == []
+    (call,) = hall.ended(how)
+    assert (call.session, call.principal.label, call.server) == (ONE, "local", "echo")
+    assert (call.method, call.name, call.outcome, call.kind) == (
+        "tools/call",
+        "write",
+        outcome,
+        kind,
+    )
+    assert (call.duration_s, call.wait_s) == (1.5, 0.0)
+    assert (call.request_bytes, call.result_bytes) == (PARAMS_BYTES, len(result))
+    assert bytes(call.arguments or b"") == b'{"a": 1}'
+    assert bytes(call.result or b"") == result
+    assert (call.pin, call.approval, call.flags) == (None, 0, 0)
 
 
 def test_a_call_that_times_out_ends_once():
-    hall = listened("call_timeout=2")
+    hall = recorded("call_timeout=2")
     hall.run(f">> 1 {REQUEST}")
-    (fact,) = hall.facts("!! +2")
-    assert isinstance(fact, CallEnded)
-    assert (fact.outcome, fact.kind) == ("timed_out", "call_timeout")
-    assert hall.facts('>> echo {"jsonrpc":"2.0","id":3,"result":{}}') == []
+    (call,) = hall.ended("!! +2")
+    assert (call.outcome, call.kind) == ("timed_out", "call_timeout")
+    assert hall.ended('>> echo {"jsonrpc":"2.0","id":3,"result":{}}') == []
 
 
 def test_a_call_that_had_to_wait_says_how_long():
-    hall = listened()
+    hall = recorded()
     hall.run("!! down echo crashed")
-    assert hall.facts(f">> 1 {REQUEST}") == [CallStarted(*THE_CALL)]
-    hall.run("!! +3")
-    assert hall.facts("!! start echo") == [CallWaited(*THE_CALL, 3.0)]
+    assert hall.ended(f">> 1 {REQUEST}", "!! +3", "!! start echo", "!! +1") == []
+    (call,) = hall.ended("!! close 1")
+    assert (call.wait_s, call.duration_s, call.flags) == (3.0, 4.0, 0)
 
 
-def test_a_call_that_is_denied_ends_as_well():
-    started, ended = listened("deny=write").facts(f">> 1 {REQUEST}")
-    assert started == CallStarted(*THE_CALL)
-    assert isinstance(ended, CallEnded) and ended.outcome == "refused"
+def test_a_call_that_waits_for_room_is_queued():
+    hall = recorded("max_concurrency=1")
+    second = REQUEST.replace('"id":1', '"id":2')
+    hall.run(f">> 1 {REQUEST}", f">> 1 {second}", "!! +1")
+    (first,) = hall.ended(ANSWER)
+    (call,) = hall.ended(ANSWER.replace('"id":3', '"id":4'))
+    assert (first.flags, call.flags, call.wait_s) == (0, QUEUED, 1.0)
+
+
+def test_a_read_that_a_second_process_answers_is_retried():
+    """
+    How long it waited counts until it was first sent.
+    """
+    hall = recorded(method=CLIENT_REQUESTS["resources/read"])
+    hall.send()
+    hall.run("!! +2", "!! down echo crashed", "!! start echo")
+    (call,) = hall.ended("!! close 1")
+    assert (call.method, call.name, call.flags) == ("resources/read", None, RETRIED)
+    assert (call.wait_s, call.duration_s) == (0.0, 2.0)
+    assert bytes(call.arguments or b"") == b'"file:///x"'
+
+
+def test_a_call_that_is_denied_is_reported_with_the_kind():
+    (call,) = recorded("deny=write").ended(f">> 1 {REQUEST}")
+    assert (call.outcome, call.kind, call.server) == ("refused", "tool_not_found", "echo")
+    assert call.request_bytes == PARAMS_BYTES
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ('"tools/call","params":{"name":7}', "invalid_params"),
+        ('"tools/call","params":{}', "invalid_params"),
+    ],
+)
+def test_a_call_that_no_server_gets_is_reported(asked: str, kind: str):
+    (call,) = recorded().ended(f'>> 1 {{"jsonrpc":"2.0","id":1,"method":{asked}}}')
+    assert (call.outcome, call.kind, call.name) == ("refused", kind, None)
+
+
+def test_requests_that_are_no_calls_are_not_reported():
+    hall = recorded()
+    assert hall.ended('>> 1 {"jsonrpc":"2.0","id":1,"method":"tools/list"}') == []
+    assert hall.ended('>> 1 {"jsonrpc":"2.0","id":2,"method":"nope/nope"}') == []
+
+
+def test_while_calls_are_suspended_none_is_sent():
+    """
+    ``audit_required``: what cannot be recorded does not run, and that is recorded.
+    """
+    hall = recorded()
+    hall.mux.context.suspension = DENIED
+    (call,) = hall.ended(f">> 1 {REQUEST}")
+    assert (call.outcome, call.kind) == ("refused", DENIED.kind)
+    hall.mux.context.suspension = None
+    (line,) = hall.run(f">> 1 {REQUEST}")
+    assert line.startswith("<< echo")
+
+
+def test_flags_are_the_bits_that_the_audit_names():
+    bits = (RETRIED, SANITISED, FLAGGED, LATE_YES, QUEUED)
+    assert [flags_of(bit) for bit in bits] == [[name] for name in FLAGS]

@@ -1,0 +1,339 @@
+"""What the audit's thread does: hashes, writes, tries again, and removes what is old."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from mcpd.audit import hashes, record, retention, schema
+from mcpd.audit.payloads import Recorded, kept
+from mcpd.audit.queue import MOST_BYTES, Event, Queue
+from mcpd.audit.settings import Reports, Settings
+from mcpd.audit.store import MOST_NAMES, CallRow, EventRow, Store
+from mcpd.core.facts import CallEnded
+
+CLOSING_S: Final = 2.0
+"""Seconds in which what waits is written at the end."""
+
+RETRY_S: Final = 0.25
+"""Seconds between two tries to write."""
+
+TOLD_S: Final = 1.0
+"""Seconds after which it is reported that nothing can be written: a short lock is no trouble."""
+
+RETAIN_EVERY_S: Final = 600.0
+
+REST_S: Final = 0.005
+"""Seconds between two steps that remove old rows."""
+
+MOST_DETAIL: Final = 4096
+"""Characters of an event's detail."""
+
+LOG_BYTES: Final = 64 * 1024 * 1024
+"""A write-ahead log that cannot be emptied grows to this, or to ``audit_max`` where that is more:
+another program may read it for days."""
+
+ASIDE_EVERY_S: Final = 60.0
+"""Seconds between two broken files that are set aside: the disk may break each of them."""
+
+_MOST_FILE_BYTES: Final = 16 * 1024 * 1024
+
+
+class Batches:
+    """Writes rows in transactions; keeps those that cannot be written, in their order."""
+
+    def __init__(
+        self, state_dir: str, queue: Queue, settings: Callable[[], Settings], reports: Reports
+    ) -> None:
+        self._state_dir = state_dir
+        self._path = record.path_in(state_dir)
+        self._queue = queue
+        self._settings = settings
+        self._reports = reports
+        self._store: Store | None = None
+        self._hash: Callable[[msgspec.Raw | bytes], bytes]
+        """Hashes with the key, once there is a file."""
+        self._rows: list[CallRow | EventRow] = []
+        """Rows that have been read and are not written."""
+        self._payload_bytes = 0
+        """Bytes of recorded arguments and results among them."""
+        self._failing_since: float | None = None
+        self._off: str | None = None
+        """Why nothing is recorded at all."""
+        self._told_rows = self._told_hashes = 0
+        """What an event says that is missing."""
+        self._retain_at = 0.0
+        self._retention: Iterator[None] | None = None
+        self._aside_at = -math.inf
+
+    def run(self) -> None:
+        """Write until the queue is closed and empty."""
+        closing_at = math.inf
+        while True:
+            self._wait()
+            if self._queue.is_closing.is_set():
+                closing_at = min(closing_at, time.monotonic() + CLOSING_S)
+            self._turn()
+            is_done = not self._rows and not len(self._queue)
+            if closing_at < math.inf and (is_done or time.monotonic() >= closing_at):
+                self._close()
+                return
+
+    def _wait(self) -> None:
+        if self._failing_since is not None:
+            self._queue.is_closing.wait(RETRY_S)
+            if self._queue.is_closing.is_set():
+                time.sleep(REST_S)
+        elif self._retention is not None and not len(self._queue):
+            self._queue.is_closing.wait(REST_S)
+        else:
+            self._queue.wait(None if self._off else self._retain_at - time.monotonic())
+
+    def _turn(self) -> None:
+        try:
+            if not self._open():
+                self._discard()
+                return
+            self._read()
+            if self._rows or self._failing_since is not None:
+                self._write()
+            if not self._queue.is_closing.is_set():
+                self._retain()
+        except (sqlite3.Error, OSError) as error:
+            self._failed(error)
+
+    # -- the file ----------------------------------------------------------------------------------
+
+    def _open(self) -> bool:
+        """Open the file unless it is open; tell whether there is one that can be used."""
+        if self._off is not None:
+            return False
+        if self._store is not None:
+            if self._store.is_there():
+                return True
+            self._close()
+        try:
+            self._store = Store(self._path)
+        except schema.NewerFile as newer:
+            self._off = newer.message
+            self._reports.trouble(self._off, math.inf)
+            return False
+        self._hash = hashes.Hasher(hashes.make_key(self._state_dir))
+        return True
+
+    def _close(self) -> None:
+        self._retention = None
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _failed(self, error: sqlite3.Error | OSError) -> None:
+        """Keep what cannot be written; begin another file where this one is broken."""
+        now = time.monotonic()
+        is_damaged = isinstance(error, sqlite3.Error) and schema.is_damaged(error)
+        if is_damaged and now - self._aside_at >= ASIDE_EVERY_S:
+            self._aside_at = now
+            self._set_aside(str(error))
+            return
+        if not schema.is_locked(error):
+            self._close()  # another try begins with the file as it is then
+        self._retention = None
+        if self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since >= TOLD_S:
+            self._reports.trouble(_why(error), now - self._failing_since)
+
+    def _set_aside(self, why: str) -> None:
+        self._close()
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        aside = os.path.join(self._state_dir, record.BAD + stamp)
+        try:
+            os.replace(self._path, aside)
+            for ending in ("-wal", "-shm"):
+                if os.path.lexists(self._path + ending):
+                    os.replace(self._path + ending, aside + ending)
+        except OSError as error:
+            self._failed(error)
+            return
+        self._reports.set_aside(aside, why)
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Make rows of what waits. Frames are not held any longer then."""
+        while (row := self._queue.take()) is not None:
+            if isinstance(row, Event):
+                self._rows.append(self._event_row(row))
+            else:
+                self._rows.append(self._call_row(*row))
+                self._queue.mark_read(row[1])
+
+    def _discard(self) -> None:
+        """Forget what waits: it is not going to be written."""
+        while (row := self._queue.take()) is not None:
+            if not isinstance(row, Event):
+                self._queue.mark_read(row[1])
+            self._queue.mark_written(1)
+
+    def _call_row(self, at_ns: int, call: CallEnded) -> CallRow:
+        arguments = result = None
+        recorded = self._settings().recorded.get(call.server)
+        if recorded is not None and self._payload_bytes < MOST_BYTES:
+            arguments, result = _payload(call.arguments, call.result, recorded)
+            self._payload_bytes += len(arguments or b"") + len(result or b"")
+        return CallRow(
+            at_ns // 1_000_000,
+            call.session,
+            call.principal.label,
+            call.client,
+            call.server or None,
+            call.name,
+            call.method,
+            record.outcome_of(call.outcome, call.kind),
+            call.kind,
+            round(call.duration_s * 1000),
+            round(call.wait_s * 1000),
+            call.request_bytes,
+            call.result_bytes,
+            None if call.arguments is None else self._hash(call.arguments),
+            None if call.result is None else self._hash(call.result),
+            call.pin,
+            call.approval or None,
+            call.flags,
+            arguments,
+            result,
+        )
+
+    def _event_row(self, event: Event) -> EventRow:
+        detail = dict(event.detail)
+        if event.files:
+            detail["files"] = {path: self._hash_of(path) for path in event.files}
+        return EventRow(
+            event.at_ns // 1_000_000,
+            event.what,
+            event.principal,
+            event.server,
+            event.subject,
+            _json(detail),
+        )
+
+    def _hash_of(self, path: str) -> str | None:
+        try:
+            with open(path, "rb") as file:
+                return self._hash(file.read(_MOST_FILE_BYTES)).hex()
+        except OSError:
+            return None
+
+    def _write(self) -> None:
+        store = self._store
+        if store is None:
+            return
+        self._check_log(store)
+        rows, count = self._rows, len(self._rows)
+        missing_rows = self._queue.missing_rows - self._told_rows
+        missing_hashes = self._queue.missing_hashes - self._told_hashes
+        is_gap = bool(missing_rows or missing_hashes) and not len(self._queue)
+        if is_gap:
+            detail = _json({"rows": missing_rows, "hashes": missing_hashes})
+            at = time.time_ns() // 1_000_000
+            rows = [*rows, EventRow(at, record.GAP, None, None, None, detail)]
+        store.write(rows)
+        self._rows.clear()
+        self._payload_bytes = 0
+        self._queue.mark_written(count)
+        if is_gap:
+            self._told_rows += missing_rows
+            self._told_hashes += missing_hashes
+            self._reports.gap(missing_rows, missing_hashes)
+        if self._failing_since is not None:
+            self._failing_since = None
+            self._reports.trouble(None, 0.0)
+
+    def _check_log(self, store: Store) -> None:
+        """Raise ``OSError`` where another program keeps the write-ahead log from being emptied."""
+        most = max(LOG_BYTES, self._settings().most_bytes)
+        if _size(f"{self._path}-wal") <= most:
+            return
+        store.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if _size(f"{self._path}-wal") > most:
+            raise OSError("another program has been reading it for so long that its log is full")
+
+    # -- what is old -------------------------------------------------------------------------------
+
+    def _retain(self) -> None:
+        """Take one step of what removes old rows, if that is due."""
+        store = self._store
+        if store is None:
+            return
+        if self._retention is None:
+            if time.monotonic() < self._retain_at:
+                return
+            self._retain_at = time.monotonic() + RETAIN_EVERY_S
+            settings = self._settings()
+            self._retention = retention.retain(
+                store.connection,
+                now_ms=time.time_ns() // 1_000_000,
+                days=settings.days,
+                most_bytes=settings.most_bytes,
+            )
+        if next(self._retention, self) is self:
+            self._retention = None
+            names = store.connection.execute("SELECT count(*) FROM name").fetchone()[0]
+            if names > MOST_NAMES:
+                retention.forget_unused_names(store.connection)
+                store.forget_names()
+
+
+def _payload(
+    arguments: msgspec.Raw | bytes | None, result: msgspec.Raw | bytes | None, recorded: Recorded
+) -> tuple[bytes | None, bytes | None]:
+    redactor, is_full = recorded.redactor, recorded.mode == "full"
+    return (
+        None if arguments is None else kept(arguments, redactor),
+        None if result is None or not is_full else kept(result, redactor),
+    )
+
+
+def _json(detail: dict[str, object]) -> str:
+    """Return a detail as JSON; the longest texts of one that is too long are cut."""
+    text = msgspec.json.encode(_encodable(detail), enc_hook=str).decode()
+    while len(text) > MOST_DETAIL and detail:
+        longest = max(detail, key=lambda name: len(msgspec.json.encode(_encodable(detail[name]))))
+        value = detail[longest]
+        cut = value[: len(value) // 2] + "…" if isinstance(value, str) and len(value) > 64 else None
+        detail = {**detail, longest: cut}
+        if cut is None and all(each is None for each in detail.values()):
+            return "{}"
+        text = msgspec.json.encode(_encodable(detail), enc_hook=str).decode()
+    return text
+
+
+def _encodable(value: object) -> object:
+    """Return a value without lone surrogates, which UTF-8 has no bytes for."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {str(_encodable(name)): _encodable(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_encodable(each) for each in value]
+    return value
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _why(error: sqlite3.Error | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)
