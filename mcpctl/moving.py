@@ -39,6 +39,16 @@ def options(function: Any) -> Any:
     return function
 
 
+servers = click.option(
+    "--server",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this server, by its name in the client; can be given several times.",
+)
+"""The option of those that read clients' files."""
+
+
 def is_file(word: str) -> bool:
     """Return whether an argument is a path, and not the name of a client."""
     from mcpd.onboarding.clients.table import BY_ID

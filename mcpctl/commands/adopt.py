@@ -29,13 +29,7 @@ RENAMES = (
 @options.command("adopt", starts=False)
 @moving.options
 @click.option("--all", "is_all", is_flag=True, help="All clients of this machine.")
-@click.option(
-    "--server",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only this server, by its name in the client; can be given several times.",
-)
+@moving.servers
 @click.option(
     "--aggregate",
     is_flag=True,

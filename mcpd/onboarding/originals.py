@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: tuple[Changed, ...] = ()
     added: tuple[tuple[Any, ...], Any] | None = None
-    """The one entry that stands for all: where, and what it says."""
+    """With ``--aggregate``: path and content of the entry by which all servers are reached."""
 
     settled: tuple[tuple[str, str], ...] = ()
     """Of a release: the change, and the name of the entry, that is undone or out of date."""

@@ -14,7 +14,7 @@ from mcpd.onboarding.own import Own
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's server, and the server of mcpd that stands for it."""
+    """A client's server, and the equal server in mcpd's configuration."""
 
     file: ClientFile
     found: Found
