@@ -61,6 +61,8 @@ def test_files_of_the_repository_are_named(tmp_path: Path):
     assert offer(command="sh", args=["run.sh"], cwd="sub").programs(where) == ["run.sh"]
     assert offer(command=f"{where}/tool.py").programs(where) == [f"{where}/tool.py"]
     assert offer(command="/bin/sh", args=["../x", "-c"]).programs(where) == []
+    assert offer(command="sh", envFile=".env").programs("/p") == [".env"]
+    assert offer(command="sh", env_file="../.env").programs("/p") == []
     line = "tool.py is a file of this repository; its content is not pinned"
     assert line in offer(command="tool.py").lines(where)
 
