@@ -129,8 +129,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("inherits the whole environment of the daemon")
         for program in self.programs(directory):
             lines.append(f"{program} is a file of this repository; its content is not pinned")
-        # JSON can have half of a surrogate pair, which no file and no message can.
-        return [line.encode("utf-8", "backslashreplace").decode() for line in lines]
+        return [_on_one_line(line) for line in lines]
 
     def entry(
         self, name: str, directory: str, env: Mapping[str, str], since: str | None
@@ -150,6 +149,15 @@ def hash_of(value: object) -> str:
     """Return the SHA-256 of a value as JSON, in hexadecimal; the order of members is no matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text with its line breaks visible: behind ``#`` a shell runs what follows one.
+
+    JSON can have half of a surrogate pair, which no file and no message can.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _is_below(place: str, directory: str) -> bool:

