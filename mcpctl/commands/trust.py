@@ -132,13 +132,22 @@ def untrust_command(app: App, directory: str | None, servers: tuple[str, ...]) -
 
 
 def _daemon(app: App) -> Control | None:
-    """Return a connection to the daemon, ``None`` where none runs."""
+    """Return a connection to the daemon, ``None`` where none runs.
+
+    Answers are the daemon's that has this state directory, whatever ``--socket`` says.
+    """
+    from mcpd.client.control import Control
+    from mcpd.daemon_start import place
+
     try:
         return app.connect(start=False)
     except DaemonUnavailable as error:
-        if error.details.get("why") in NO_DAEMON:
-            return None
-        raise
+        if error.details.get("why") not in NO_DAEMON:
+            raise
+    for each in place.others(app.socket):
+        if os.path.realpath(each.state_dir) == os.path.realpath(app.state_dir):
+            return Control.open(each.socket, start=False)
+    return None
 
 
 def _look(app: App, directory: str | None, control: Control | None) -> Look:

@@ -200,6 +200,8 @@ def test_a_client_and_what_it_starts_may_not_trust(clone: Clone) -> None:
         done = box.ctl("trust", clone.folder, "--hash", given, "--json")
         assert done.returncode == 6
         assert json.loads(done.stdout)["error"]["data"]["reason"] == "asker"
+    nowhere = ("--socket", box.root / "none.sock")
+    assert box.ctl(*nowhere, "trust", clone.folder, "--hash", digest).returncode == 6
     assert not (box.state / "projects.json").exists()
     assert box.ctl("trust", clone.folder, "--json").returncode == 0
 
