@@ -223,7 +223,10 @@ def _status(app: App) -> int:
     """Print what is adopted."""
     from mcpd.onboarding import originals, releasing
 
-    rows = releasing.adopted(originals.in_force(originals.kept()))
+    unusable: dict[str, str] = {}
+    rows = releasing.adopted(originals.in_force(originals.kept(unusable)))
+    for path, why in unusable.items():
+        app.note(f"{path}: {why}")
     if app.as_json:
         app.print_document(
             {

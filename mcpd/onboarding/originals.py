@@ -102,22 +102,33 @@ def keep(change: Change, before: bytes) -> str:
     return os.path.join(place, name)
 
 
-def kept() -> list[Original]:
-    """Return all originals, the oldest first. Those that cannot be read are left out."""
+def kept(unusable: dict[str, str] | None = None) -> list[Original]:
+    """Return all originals, the oldest first.
+
+    Files that cannot be read are left out, and added to ``unusable`` with the reason.
+    """
     place = directory()
     try:
-        names = sorted(name for name in os.listdir(place) if not name.startswith("."))
+        names = sorted(os.listdir(place))
     except FileNotFoundError:
         return []
     found = []
     for name in names:
+        if name.startswith(".") or name.endswith(".tmp"):  # of a process that was killed
+            continue
         file = os.path.join(place, name)
         try:
             head, _, before = privatefiles.read_private(file, SIZE_LIMIT).partition(b"\n")
             change = msgspec.convert(json.loads(head), Change)
-        except (OSError, ValueError, msgspec.ValidationError):
+        except OSError as error:
+            why = error.strerror or "it cannot be read"
+        except (ValueError, msgspec.ValidationError):
+            why = "it is no original of ours"
+        else:
+            found.append(Original(file=file, change=change, before=before))
             continue
-        found.append(Original(file=file, change=change, before=before))
+        if unusable is not None:
+            unusable[file] = f"{why}; what was adopted then is not known"
     return found
 
 

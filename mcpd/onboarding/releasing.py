@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -67,11 +68,22 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
     written.
     """
     result = Released()
-    when = originals.now()
+    first = opened[0][0].change
+    undone = Change(
+        what="release",
+        client=first.client,
+        path=path,
+        format=first.format,
+        when=originals.now(),
+        after="",
+    )
+    settled: list[tuple[str, str]] = []
+    before = b""
 
     def edit(raw: bytes | None) -> bytes | None:
+        nonlocal before, undone
         result.done, result.left = [], []
-        settled: list[tuple[str, str]] = []
+        settled.clear()
         if raw is None:
             result.left = [(each, "the file is gone") for _, entries in opened for each in entries]
             return None
@@ -80,22 +92,13 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
             content = _one_by_one(content, rest, result, settled)
         if content == raw or is_dry:
             return None
-        change = opened[0][0].change
-        originals.keep(
-            Change(
-                what="release",
-                client=change.client,
-                path=path,
-                format=change.format,
-                when=when,
-                after=originals.digest(content),
-                settled=tuple(settled),
-            ),
-            raw,
-        )
+        before, undone = raw, msgspec.structs.replace(undone, after=originals.digest(content))
+        originals.keep(undone, before)
         return content
 
-    replace.change(path, edit)
+    if replace.change(path, edit):  # nothing is settled by what could not be written
+        with contextlib.suppress(ConfigError):  # then the entries are seen to be what they were
+            originals.keep(msgspec.structs.replace(undone, settled=tuple(settled)), before)
     return result
 
 

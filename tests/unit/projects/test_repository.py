@@ -53,3 +53,13 @@ def test_a_submodule_is_a_repository_of_its_own(tmp_path: Path):
 def test_a_pointer_that_is_a_link_is_not_followed(tmp_path: Path):
     (tmp_path / ".git").symlink_to("/etc/hostname")
     assert home_of(str(tmp_path)) == str(tmp_path)
+
+
+def test_a_pointer_that_is_no_path_leads_nowhere(tmp_path: Path):
+    (tmp_path / ".git").write_bytes(b"gitdir: a\0b\n")
+    assert home_of(str(tmp_path)) == str(tmp_path)
+    entry = tmp_path / "main" / ".git" / "worktrees" / "tree"
+    entry.mkdir(parents=True)
+    (entry / "gitdir").write_bytes(b"\0\n")
+    (tmp_path / ".git").write_text(f"gitdir: {entry}\n")
+    assert home_of(str(tmp_path)) == str(tmp_path)

@@ -156,6 +156,13 @@ async def test_only_what_was_shown_is_trusted(place: Place) -> None:
     assert isinstance(gone, Failure)
 
 
+async def test_to_ask_whether_one_may_trust_takes_nothing_back(place: Place) -> None:
+    path = str(place.state / "projects.json")
+    kept.refuse(path, place.workspace, None)
+    assert place.projects.trust(place.workspace, {}) is None
+    assert kept.read(path)[place.workspace].is_never
+
+
 async def test_what_is_taken_back_waits_again(place: Place) -> None:
     place.projects.enter(ONE, place.workspace)
     place.trust()
