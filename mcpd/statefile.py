@@ -72,3 +72,5 @@ class StateFile(Generic[T]):
                     privatefiles.replace_durably(path, data + b"\n")
         except OSError as error:
             raise self._error(f"cannot write {path}: {error.strerror}") from None
+        except UnicodeEncodeError:  # a path of a file system may be any bytes
+            raise self._error(f"cannot write {path}: a name in it is not UTF-8") from None

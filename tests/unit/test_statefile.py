@@ -67,3 +67,16 @@ def test_a_file_that_others_can_read_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         FILE.read(str(path))
     assert caught.value.hint == f"chmod 600 {path}"
+
+
+class Names(msgspec.Struct, frozen=True):
+    version: int
+    names: tuple[str, ...] = ()
+
+
+def test_a_name_that_is_not_text_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "names.json")
+    file = StateFile(Names(version=1), "names", ConfigError)
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        file.change(path, lambda found: msgspec.structs.replace(found, names=("\udcff",)))
+    assert not os.path.exists(path)
