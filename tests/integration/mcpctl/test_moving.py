@@ -190,6 +190,8 @@ def test_import_needs_a_yes(home: Home) -> None:
 def test_a_client_that_does_not_exist(home: Home, command: str) -> None:
     shown = ran(home, command, "kursor", "--yes", status=2)
     assert "Did you mean cursor" in shown
+    shown = ran(home, command, "nosuch", "--yes", status=2)
+    assert "Did you mean" not in shown and "antigravity" in shown
     assert "no such file" in ran(home, "import", "./nope.json", status=2)
 
 
