@@ -331,6 +331,19 @@ def test_a_client_that_runs_and_rewrites_its_file_is_named(
     assert path.read_bytes() == before
 
 
+def test_an_entry_that_somebody_changed_stays_and_the_originals_are_named(home: Home) -> None:
+    path = home.client("cursor", {"files": FILES})
+    ran(home, "adopt", "cursor", "--yes")
+    path.write_text(path.read_text().replace('"connect"', '"connect", "-v"'))
+    before = path.read_bytes()
+    for more in ("--dry-run", "--yes"):
+        shown = ran(home, "release", "cursor", more, status=1)
+        assert "was changed since" in shown
+        assert "mcpd/adopted" in shown
+        assert "nothing to release" not in shown
+    assert path.read_bytes() == before
+
+
 def test_a_file_that_broke_since_is_left_with_its_line(home: Home) -> None:
     path = home.client("cursor", {"files": FILES})
     ran(home, "adopt", "cursor", "--yes")
