@@ -64,10 +64,11 @@ def check(words: Iterable[str]) -> None:
 
     for word in words:
         if word not in BY_ID and not is_file(word):
-            near = get_close_matches(word, BY_ID, n=2) or list(BY_ID)
+            near = get_close_matches(word, BY_ID, n=2)
+            meant = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(BY_ID)}."
             raise click.UsageError(
-                f"There is no client {word!r}. Did you mean {' or '.join(near[:2])}? A file is "
-                f"written with its directory: ./{word}"
+                f"There is no client {word!r}. {meant} A file is written with its directory: "
+                f"./{word}"
             )
 
 

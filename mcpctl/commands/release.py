@@ -74,12 +74,14 @@ def release_command(
             for path, client, each in done
         ]
         app.print_document(moving.document(rows, left, ()))
-    elif not done:
+    elif not done and not left:
         app.print("there is nothing to release")
     elif not dry_run:
         for path in dict.fromkeys(path for path, _, _ in done):
             count = sum(where == path for where, _, _ in done)
             app.print_line(f"{path}: {count} put back")
+    if left and not app.as_json:
+        app.print_line(f"the originals are kept in {originals.directory()}")
     return moving.status(left)
 
 

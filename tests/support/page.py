@@ -22,6 +22,27 @@ def typed(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def recorded(page: str, heading: str) -> list[tuple[str, str]]:
+    """Return the commands of the recording below a heading, each with a pattern of what it says.
+
+    ``[…]`` on the page stands for any lines, and the widths of columns and all times may differ.
+    """
+    _, _, below = page.partition(f"\n## {heading}\n")
+    block = re.search(r"^```text\n(.*?)^```", below, re.MULTILINE | re.DOTALL)
+    assert block is not None, heading
+    found: list[tuple[str, str]] = []
+    for line in block[1].splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], ""))
+        elif line == "[…]":
+            found[-1] = (found[-1][0], f"{found[-1][1]}(?:.*\n)*")
+        elif line:
+            pattern = re.sub(r"(?:\\ ){2,}", " +", re.escape(line))
+            pattern = re.sub(r"\d\d:\d\d:\d\d|\b\d+(?=\\ s\\ ago)", r"[\\d:]+", pattern)
+            found[-1] = (found[-1][0], f"{found[-1][1]}{pattern}\n")
+    return found
+
+
 def check(page: str, run: Callable[[str], str]) -> None:
     """Type the commands in one shell, and compare what each says with what the page shows.
 

@@ -190,6 +190,8 @@ def test_import_needs_a_yes(home: Home) -> None:
 def test_a_client_that_does_not_exist(home: Home, command: str) -> None:
     shown = ran(home, command, "kursor", "--yes", status=2)
     assert "Did you mean cursor" in shown
+    shown = ran(home, command, "nosuch", "--yes", status=2)
+    assert "Did you mean" not in shown and "antigravity" in shown
     assert "no such file" in ran(home, "import", "./nope.json", status=2)
 
 
@@ -326,6 +328,19 @@ def test_a_client_that_runs_and_rewrites_its_file_is_named(
     assert "--force" in ran(home, "release", "claude-code", "--yes", status=1)
     assert path.read_bytes() == during
     ran(home, "release", "claude-code", "--force", "--yes")
+    assert path.read_bytes() == before
+
+
+def test_an_entry_that_somebody_changed_stays_and_the_originals_are_named(home: Home) -> None:
+    path = home.client("cursor", {"files": FILES})
+    ran(home, "adopt", "cursor", "--yes")
+    path.write_text(path.read_text().replace('"connect"', '"connect", "-v"'))
+    before = path.read_bytes()
+    for more in ("--dry-run", "--yes"):
+        shown = ran(home, "release", "cursor", more, status=1)
+        assert "was changed since" in shown
+        assert "mcpd/adopted" in shown
+        assert "nothing to release" not in shown
     assert path.read_bytes() == before
 
 

@@ -59,6 +59,16 @@ def test_tools_that_one_of_the_clients_shows_are_shown(home: Home) -> None:
     assert "a of Codex" in made.warnings[-1]
 
 
+def test_a_time_out_that_another_client_lacks_or_has_otherwise_is_named(home: Home) -> None:
+    home.client("roo-code", {"a": entry("x"), "b": entry("y", timeout=5)})
+    home.client("goose", {"a": entry("x", timeout=7), "b": entry("y", timeout=7)})
+    made = planned(home)
+    assert "call_timeout" not in made.new["a"]
+    assert made.new["b"]["call_timeout"] == 5
+    assert "left out" in next(each for each in made.warnings if each.startswith("a of Goose"))
+    assert "from another" in next(each for each in made.warnings if each.startswith("b of Goose"))
+
+
 def test_one_server_is_enough(home: Home) -> None:
     home.client("cursor", {"a": entry("x"), "b": entry("y")})
     made = planned(home, "b", "c")

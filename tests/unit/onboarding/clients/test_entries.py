@@ -200,7 +200,8 @@ def test_a_path_that_depends_on_the_directory_means_a_server_per_workspace(tmp_p
     for arg in ("serve.js", "./serve.js"):
         found = made("claude-code", entry("node", arg), directory=where)
         assert found == {"command": "node", "args": [arg], "cwd": where}
-    assert "cwd" not in made("claude-code", entry("node", "other.js"), directory=where)
+    for arg in ("other.js", f"{where}/serve.js", ""):
+        assert "cwd" not in made("claude-code", entry("node", arg), directory=where), arg
 
 
 @pytest.mark.parametrize(
