@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.daemon import Box, binary
+from tests.support.waiting import scaled
 
 END = "\x1e"
 
@@ -55,3 +61,18 @@ def check(page: str, run: Callable[[str], str]) -> None:
         lines = [line for line in answer.splitlines() if line]
         pattern = "\n".join(re.escape(line).replace("…", ".*") for line in shown if line)
         assert re.fullmatch(pattern, "\n".join(lines)), f"$ {command}\n{answer}"
+
+
+def run(box: Box, home: Path, script: str) -> str:
+    """Return what a script says in a shell that knows the home directory and nothing else."""
+    environment = {
+        "HOME": str(home),
+        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
+        "XDG_RUNTIME_DIR": str(box.root / "run"),
+        "MCPD_TEST_BOX": box.tag,
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
+    )  # fmt: skip
+    return done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from mcpd import exits
 from tests.support import terminal
 from tests.support.daemon import Box, binary
 from tests.support.fakemanager import FakeManager
-from tests.support.page import check, recorded
-from tests.support.waiting import scaled
+from tests.support.page import check, recorded, run
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,21 +26,6 @@ def home(box: Box) -> Iterator[Path]:
     (home / "mcpd").symlink_to(ROOT)
     yield home
     run(box, home, "mcpctl down")
-
-
-def run(box: Box, home: Path, script: str) -> str:
-    """Return what a script says in a shell that knows the home directory and nothing else."""
-    environment = {
-        "HOME": str(home),
-        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
-        "XDG_RUNTIME_DIR": str(box.root / "run"),
-        "MCPD_TEST_BOX": box.tag,
-    }
-    done = subprocess.run(
-        ["bash", "-c", script],
-        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
-    )  # fmt: skip
-    return done.stdout
 
 
 def page_of(path: str, box: Box, home: Path) -> str:
