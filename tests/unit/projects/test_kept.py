@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,18 @@ def test_a_directory_that_is_missing_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(ProjectsError, match="cannot write"):
         kept.trust(str(tmp_path / "file" / "projects.json"), "/a", [answer("one")])
+
+
+def test_what_is_said_at_the_same_time_is_all_kept(path: str):
+    homes = [f"/{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda home: kept.trust(path, home, [answer("one")]), homes))
+    assert sorted(kept.read(path)) == sorted(homes)
+
+
+def test_what_is_known_already_is_not_written_again(path: str):
+    kept.trust(path, "/a", [answer("one")])
+    before = Path(path).stat()
+    kept.trust(path, "/a", [answer("one")])
+    kept.forget(path, "/b", None)
+    assert Path(path).stat().st_ino == before.st_ino
