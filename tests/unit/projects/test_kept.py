@@ -41,6 +41,7 @@ def test_several_contents_are_trusted_and_the_newest_is_compared(path: str):
     assert known.has("one", "1")
     assert known.has("one", "2")
     assert known.answer("one") == answer("one", "1")
+    assert [each.hash for each in known.trusted] == ["2", "1"]
 
 
 def test_what_is_kept_of_a_server_is_bounded(path: str):
