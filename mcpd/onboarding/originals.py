@@ -106,7 +106,7 @@ def kept() -> list[Original]:
     """Return all originals, the oldest first. Those that cannot be read are left out."""
     place = directory()
     try:
-        names = sorted(name for name in os.listdir(place) if not name.startswith("."))
+        names = sorted(name for name in os.listdir(place) if not name.endswith(".tmp"))
     except FileNotFoundError:
         return []
     found = []
@@ -129,7 +129,7 @@ def in_force(originals: list[Original]) -> list[tuple[Original, tuple[Changed, .
         entries = tuple(
             each for each in original.change.entries if (original.id, each.name) not in settled
         )
-        if original.change.what == "adopt" and entries:
+        if entries:  # a release has none
             rest.append((original, entries))
     return rest
 
