@@ -59,6 +59,32 @@ def test_tools_that_one_of_the_clients_shows_are_shown(home: Home) -> None:
     assert "a of Codex" in made.warnings[-1]
 
 
+def test_all_tools_that_a_client_shows_are_shown(home: Home) -> None:
+    home.client("cursor", {"b": entry("y")})
+    home.client("codex", {"a": entry("x", enabled_tools=["l"]), "b": entry("y")})
+    home.client("gemini-cli", {"a": entry("x", includeTools=["r"])})
+    home.client("qwen-code", {"b": entry("y", includeTools=["r"])})
+    made = planned(home)
+    assert made.new["a"]["tools"] == {"allow": ["l", "r"]}
+    assert "tools" not in made.new["b"]
+
+
+def test_one_that_has_an_allow_list_shows_less_than_one_that_has_none(home: Home) -> None:
+    home.client("codex", {"a": entry("x", enabled_tools=["l"])})
+    home.client("gemini-cli", {"a": entry("x")})
+    assert "tools" not in planned(home).new["a"]
+
+
+def test_one_that_its_client_does_not_read_is_a_warning(home: Home) -> None:
+    home.client("opencode", {"x": entry("uvx", "new")})
+    old = {"x": {"type": "local", "command": ["uvx", "old"]}}
+    home.put(".config/opencode/opencode.json", {"mcp": old})
+    made = planned(home)
+    assert made.left == []
+    assert len(made.moves) == 1
+    assert "does not read it" in made.warnings[-1]
+
+
 def test_one_server_is_enough(home: Home) -> None:
     home.client("cursor", {"a": entry("x"), "b": entry("y")})
     made = planned(home, "b", "c")
