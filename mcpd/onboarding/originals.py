@@ -136,4 +136,4 @@ def in_force(originals: list[Original]) -> list[tuple[Original, tuple[Changed, .
 
 def _head(change: Change) -> bytes:
     """Return a change as one line of JSON; numbers of any size stay what they are."""
-    return json.dumps(msgspec.to_builtins(change, builtin_types=()), default=str).encode()
+    return json.dumps(msgspec.to_builtins(change, builtin_types=())).encode()

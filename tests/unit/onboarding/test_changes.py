@@ -175,6 +175,16 @@ def test_one_that_stands_in_a_file_of_root_is_left_there(
         Scope(None).remove(["second"])
 
 
+def test_a_broken_file_of_root_is_not_the_one_to_edit(
+    put: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, own = put("config.toml", "{"), put("mcp.json", "{")
+    files = [file for file in Scope(None).files if file in (str(broken), str(own))]
+    assert Scope(None).own_file() == files[0]
+    monkeypatch.setattr(os, "access", lambda path, _: path != files[0])
+    assert Scope(None).own_file() == files[1]
+
+
 def test_an_entry_that_is_no_table_cannot_be_switched(put: Place) -> None:
     path = put("mcp.json", '{"mcpServers": {"odd": 5}}')
     Scope(None).switch(["odd"], is_on=False)

@@ -36,6 +36,12 @@ def test_a_server_that_mcpd_has_is_not_copied(home: Home) -> None:
     assert moves(made) == [("cursor", "other", "files", False)]
 
 
+def test_of_two_equal_servers_of_mcpd_the_first_counts(home: Home) -> None:
+    home.client("cursor", {"other": entry("uvx", "x")})
+    made = planned(home, first=entry("uvx", "x"), second=entry("uvx", "x"))
+    assert moves(made) == [("cursor", "other", "first", False)]
+
+
 def test_a_taken_name_gets_the_clients_name_behind_it(home: Home) -> None:
     home.client("cursor", {"github": entry("uvx", "theirs")})
     home.client("vscode", {"github": entry("uvx", "other")})

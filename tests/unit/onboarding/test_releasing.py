@@ -175,7 +175,7 @@ def test_a_program_is_gone_if_it_cannot_be_run(tmp_path: Path) -> None:
     assert is_gone(str(program))
     program.chmod(0o755)
     assert not is_gone(str(program))
-    assert not is_gone("mcpctl")
+    assert not is_gone("mcpctl-on-the-path")
 
 
 def test_the_state_directory_of_somebody_else_holds_no_originals(home: Home, cursor: Path) -> None:
