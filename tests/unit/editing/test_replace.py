@@ -417,3 +417,19 @@ def test_an_edit_that_fails_while_the_file_changes_raises_at_last(
     with pytest.raises(ConfigError, match="cut off"):
         replace.change(str(file), fail)
     assert file.read_bytes() == b"old+++"
+
+
+def test_what_is_written_meanwhile_is_not_lost_where_files_cannot_be_exchanged(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = replace.privatefiles.write_all
+
+    def late(fd: int, content: bytes) -> None:
+        if file.read_bytes() == b"old":
+            file.write_bytes(b"theirs")
+        write(fd, content)
+
+    monkeypatch.setattr(replace.privatefiles, "write_all", late)
+    monkeypatch.setattr(replace, "_renameat2", lambda *_: errno.ENOSYS)
+    assert replace.change(str(file), lambda old: (old or b"") + b"+")
+    assert file.read_bytes() == b"theirs+"
