@@ -81,6 +81,16 @@ def test_one_that_has_an_allow_list_shows_less_than_one_that_has_none(home: Home
     assert "tools" not in planned(home).new["a"]
 
 
+def test_a_time_out_that_another_client_has_is_a_warning(home: Home) -> None:
+    home.client("codex", {"a": entry("x", tool_timeout_sec=5)})
+    home.client("gemini-cli", {"a": entry("x", timeout=9000)})
+    made = planned(home)
+    assert made.new["a"]["call_timeout"] == 5
+    assert [each for each in made.warnings if "call_timeout" in each] == [
+        "a of Gemini CLI: the call_timeout of a comes from another client"
+    ]
+
+
 def test_one_that_its_client_does_not_read_is_a_warning(home: Home) -> None:
     home.client("opencode", {"x": entry("uvx", "new")})
     old = {"x": {"type": "local", "command": ["uvx", "old"]}}

@@ -263,6 +263,7 @@ async def test_who_comes_back_in_time_finds_the_servers(
     place.projects.enter(TWO, place.workspace)
     place.projects.leave(ONE)
     await asyncio.sleep(0.01)
+    assert place.known() == {"one": False}
     place.projects.leave(TWO)
     place.projects.enter(ONE, place.workspace)
     await asyncio.sleep(0.01)
@@ -352,6 +353,7 @@ async def test_the_latest_workspaces_with_sessions_are_watched(
     await asyncio.sleep(0.01)
     other = place.beside("other")
     place.projects.enter(SessionId(3), other, is_session=True)
+    place.projects.enter(SessionId(4), place.beside("plain"))
     await asyncio.sleep(0.01)
     ((kept_file, *paths),) = watches.now
     assert kept_file == str(place.state / "projects.json")
