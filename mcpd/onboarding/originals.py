@@ -114,7 +114,7 @@ def kept(unusable: dict[str, str] | None = None) -> list[Original]:
         return []
     found = []
     for name in names:
-        if name.startswith(".") or name.endswith(".tmp"):  # of a process that was killed
+        if name.endswith(".tmp"):  # of a process that was killed
             continue
         file = os.path.join(place, name)
         try:
@@ -140,11 +140,11 @@ def in_force(originals: list[Original]) -> list[tuple[Original, tuple[Changed, .
         entries = tuple(
             each for each in original.change.entries if (original.id, each.name) not in settled
         )
-        if original.change.what == "adopt" and entries:
+        if entries:  # a release has none
             rest.append((original, entries))
     return rest
 
 
 def _head(change: Change) -> bytes:
     """Return a change as one line of JSON; numbers of any size stay what they are."""
-    return json.dumps(msgspec.to_builtins(change, builtin_types=()), default=str).encode()
+    return json.dumps(msgspec.to_builtins(change, builtin_types=())).encode()

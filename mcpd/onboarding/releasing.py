@@ -68,22 +68,13 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
     written.
     """
     result = Released()
-    first = opened[0][0].change
-    undone = Change(
-        what="release",
-        client=first.client,
-        path=path,
-        format=first.format,
-        when=originals.now(),
-        after="",
-    )
-    settled: list[tuple[str, str]] = []
-    before = b""
+    when = originals.now()
+    last: tuple[Change, bytes] | None = None
 
     def edit(raw: bytes | None) -> bytes | None:
-        nonlocal before, undone
+        nonlocal last
         result.done, result.left = [], []
-        settled.clear()
+        settled: list[tuple[str, str]] = []
         if raw is None:
             result.left = [(each, "the file is gone") for _, entries in opened for each in entries]
             return None
@@ -92,13 +83,24 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
             content = _one_by_one(content, rest, result, settled)
         if content == raw or is_dry:
             return None
-        before, undone = raw, msgspec.structs.replace(undone, after=originals.digest(content))
-        originals.keep(undone, before)
+        change = opened[0][0].change
+        made = Change(
+            what="release",
+            client=change.client,
+            path=path,
+            format=change.format,
+            when=when,
+            after=originals.digest(content),
+        )
+        originals.keep(made, raw)
+        last = msgspec.structs.replace(made, settled=tuple(settled)), raw
         return content
 
-    if replace.change(path, edit):  # nothing is settled by what could not be written
-        with contextlib.suppress(ConfigError):  # then the entries are seen to be what they were
-            originals.keep(msgspec.structs.replace(undone, settled=tuple(settled)), before)
+    if replace.change(path, edit) and last is not None:
+        # Settled now, and not by a release that failed. Where that cannot be noted, the entries are
+        # seen to be what they were.
+        with contextlib.suppress(ConfigError):
+            originals.keep(*last)
     return result
 
 
