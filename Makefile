@@ -40,7 +40,7 @@ lint: setup ## ruff, mypy, import contracts, spelling, plain words
 	$(BIN)/python -m tests.plain_words
 
 test: setup ## every test that needs no network and takes no minutes
-	$(BIN)/python -m pytest tests -n $(JOBS) -m 'not real and not stress and not drill and not long'
+	$(BIN)/python -m pytest tests -n $(JOBS) --dist worksteal -m 'not real and not stress and not drill and not long'
 
 check: lint test ## what CI runs first
 

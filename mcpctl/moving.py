@@ -39,6 +39,16 @@ def options(function: Any) -> Any:
     return function
 
 
+servers = click.option(
+    "--server",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this server, by its name in the client; can be given several times.",
+)
+"""The option of those that read clients' files."""
+
+
 def is_file(word: str) -> bool:
     """Return whether an argument is a path, and not the name of a client."""
     from mcpd.onboarding.clients.table import BY_ID
@@ -54,10 +64,11 @@ def check(words: Iterable[str]) -> None:
 
     for word in words:
         if word not in BY_ID and not is_file(word):
-            near = get_close_matches(word, BY_ID, n=2) or list(BY_ID)
+            near = get_close_matches(word, BY_ID, n=2)
+            meant = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(BY_ID)}."
             raise click.UsageError(
-                f"There is no client {word!r}. Did you mean {' or '.join(near[:2])}? A file is "
-                f"written with its directory: ./{word}"
+                f"There is no client {word!r}. {meant} A file is written with its directory: "
+                f"./{word}"
             )
 
 

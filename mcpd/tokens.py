@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from mcpd import privatefiles
 from mcpd.errors import ConfigError
+from mcpd.statefile import StateFile
 
 FILE_NAME: Final = "tokens.json"
 """In the state directory."""
@@ -21,8 +21,6 @@ PREFIX: Final = "mcpd_"
 SECRET_BYTES: Final = 32
 
 MOST_FILE_BYTES: Final = 1024 * 1024
-
-_VERSION: Final = 1
 
 
 class TokensError(ConfigError):
@@ -54,12 +52,12 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         return self.expires is not None and now >= self.expires
 
 
-class _File(msgspec.Struct):
+class _File(msgspec.Struct, frozen=True):
     version: int
     tokens: tuple[Token, ...]
 
 
-_decode: Final = msgspec.json.Decoder(_File).decode
+_FILE: Final = StateFile(_File(version=1, tokens=()), "tokens", TokensError, MOST_FILE_BYTES)
 
 
 def path_in(state_dir: str) -> str:
@@ -73,23 +71,7 @@ def read(path: str) -> tuple[Token, ...]:
     Raises:
         TokensError: the file cannot be read, is not private, or is not what ``create`` writes.
     """
-    try:
-        data = privatefiles.read_private(path, MOST_FILE_BYTES)
-    except FileNotFoundError:
-        return ()
-    except PermissionError as error:
-        raise TokensError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod 600 {path}"
-        ) from None
-    except OSError as error:
-        raise TokensError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        kept = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise TokensError(f"{path} is not a file of tokens: {error}") from None
-    if kept.version != _VERSION:
-        raise TokensError(f"{path} was written by another version of mcpd ({kept.version})")
-    return kept.tokens
+    return _FILE.read(path).tokens
 
 
 def create(
@@ -170,10 +152,5 @@ def find(tokens: Iterable[Token], text: str, now: float) -> Token | None:
 
 
 def _change(path: str, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
-    """Replace the file under a lock, so that two changes at once are both made."""
-    try:
-        with privatefiles.locked(f"{path}.lock"):
-            data = msgspec.json.encode(_File(version=_VERSION, tokens=change(read(path))))
-            privatefiles.replace_durably(path, msgspec.json.format(data, indent=1) + b"\n")
-    except OSError as error:
-        raise TokensError(f"cannot write {path}: {error.strerror}") from None
+    """Replace the tokens of a file."""
+    _FILE.change(path, lambda file: msgspec.structs.replace(file, tokens=change(file.tokens)))

@@ -450,7 +450,7 @@ def _add(
             where = ", ".join(clear)
             app.note(f"{name} has a secret in the clear ({where}): nobody else can read {file}")
     if is_project:
-        app.note("it runs here once you have trusted this directory", "mcpctl trust")
+        app.note("it runs here once you have trusted this directory", "  mcpctl trust")
         return exits.DONE
     testable = [
         name

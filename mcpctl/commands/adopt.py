@@ -29,13 +29,7 @@ RENAMES = (
 @options.command("adopt", starts=False)
 @moving.options
 @click.option("--all", "is_all", is_flag=True, help="All clients of this machine.")
-@click.option(
-    "--server",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only this server, by its name in the client; can be given several times.",
-)
+@moving.servers
 @click.option(
     "--aggregate",
     is_flag=True,
@@ -229,7 +223,10 @@ def _status(app: App) -> int:
     """Print what is adopted."""
     from mcpd.onboarding import originals, releasing
 
-    rows = releasing.adopted(originals.in_force(originals.kept()))
+    unusable: dict[str, str] = {}
+    rows = releasing.adopted(originals.in_force(originals.kept(unusable)))
+    for path, why in unusable.items():
+        app.note(f"{path}: {why}")
     if app.as_json:
         app.print_document(
             {

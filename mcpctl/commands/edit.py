@@ -8,11 +8,12 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import applying, options, questions
+from mcpctl import applying, options, questions, render
 from mcpd import exits
 from mcpd.errors import ConfigError
 
@@ -86,6 +87,8 @@ class _EditorFailed(Exception):
 def _run_editor(path: str) -> None:
     chosen = next(filter(None, map(os.environ.get, EDITORS)), None)
     if chosen is None:
+        if not render.is_terminal(sys.stdin):
+            raise _EditorFailed("there is no terminal for an editor: set EDITOR")
         found = next(filter(None, map(shutil.which, USUAL)), None)
         if found is None:
             raise _EditorFailed("there is no editor: set EDITOR")

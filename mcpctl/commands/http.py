@@ -86,7 +86,7 @@ def url_command(app: App, server: str | None) -> int:
     elif addresses:
         app.note(f"the daemon listens on {addresses[0]}, which has no URL")
     else:
-        app.note("the daemon does not listen for HTTP", "mcpctl http on")
+        app.note("the daemon does not listen for HTTP", "  mcpctl http on")
     return exits.DONE if urls else exits.NO_SERVER
 
 

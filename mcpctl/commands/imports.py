@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
 from mcpctl import applying, failures, moving, options, render
 from mcpd import exits
 from mcpd.errors import ConfigError
@@ -19,13 +17,7 @@ if TYPE_CHECKING:
 
 @options.command("import", starts=False)
 @moving.options
-@click.option(
-    "--server",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Only this server, by its name in the client; can be given several times.",
-)
+@moving.servers
 def import_command(
     app: App, which: tuple[str, ...], names: tuple[str, ...], dry_run: bool, yes: bool
 ) -> int:

@@ -97,8 +97,11 @@ class _Steps:
                 self._add(name)
         if self._servers() or self._is_json:
             return
-        self._app.note("mcpd has no servers yet; known ones, and by hand:")
-        self._app.note("mcpctl presets", "mcpctl add NAME -- COMMAND")
+        self._app.note(
+            "mcpd has no servers yet; known ones, and by hand:",
+            "  mcpctl presets",
+            "  mcpctl add NAME -- COMMAND",
+        )
         if self._is_yes or not questions.can_ask(self._app):
             return
         question = "Add a known server now?"
@@ -117,7 +120,7 @@ class _Steps:
             yes = bool(wanted or self._is_yes)
             self._run("adopt", adopt_command, is_all=True, yes=yes)
         else:
-            self._app.note("mcpd has no servers that clients could use; later:", "mcpctl adopt")
+            self._app.note("mcpd has no servers that clients could use; later:", "  mcpctl adopt")
 
     def install(self, wanted: bool | None) -> None:
         """Install the service."""

@@ -37,16 +37,21 @@ def release_command(
     mcpctl release --all
     """
     from mcpd.onboarding import originals, releasing
+    from mcpd.onboarding.plan import Left
 
     if not which and not is_all:
         raise click.UsageError("Name the clients or files, or say --all.")
     moving.check(which)
+    unusable: dict[str, str] = {}
+    kept = originals.kept(unusable)
     opened = {
         path: own
-        for path, own in releasing.by_path(originals.in_force(originals.kept())).items()
+        for path, own in releasing.by_path(originals.in_force(kept)).items()
         if is_all or _is_meant(which, own)
     }
     done, left = _run(opened, is_dry=True, is_forced=force)
+    lost = [Left(client=None, path=path, name=None, why=why) for path, why in unusable.items()]
+    left = [*lost, *left]
     if not app.as_json:
         for path in dict.fromkeys(path for path, _, _ in done):
             own = [each for where, _, each in done if where == path]
@@ -60,6 +65,7 @@ def release_command(
             return exits.DONE
         known = len(left)
         done, left = _run(opened, is_dry=False, is_forced=force)
+        left = [*lost, *left]
         if not app.as_json:
             moving.show_rest(app, left[known:], ())
     if app.as_json:
@@ -68,12 +74,14 @@ def release_command(
             for path, client, each in done
         ]
         app.print_document(moving.document(rows, left, ()))
-    elif not done:
+    elif not done and not left:
         app.print("there is nothing to release")
     elif not dry_run:
         for path in dict.fromkeys(path for path, _, _ in done):
             count = sum(where == path for where, _, _ in done)
             app.print_line(f"{path}: {count} put back")
+    if left and not app.as_json:
+        app.print_line(f"the originals are kept in {originals.directory()}")
     return moving.status(left)
 
 

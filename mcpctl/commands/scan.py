@@ -55,7 +55,7 @@ def show(app: App, projects: Sequence[str] = (), *, is_alone: bool = True) -> No
     elif not rows:
         app.print("no client with MCP servers was found on this machine")
         if is_alone:
-            app.note("to add a server by hand", "mcpctl add NAME -- COMMAND")
+            app.note("to add a server by hand", "  mcpctl add NAME -- COMMAND")
     elif _show(app, rows) and is_alone:
         app.print("")
         app.print("to move them: mcpctl adopt --all    to copy them: mcpctl import")

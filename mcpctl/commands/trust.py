@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mcpctl import options, render
-from mcpd import exits, paths
+from mcpd import exits
 from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def trust_command(
         control.request("mcpd/trust", {"dir": seen.project.workspace, "entries": []})
     left = exits.FAILED if any(p.severity == "error" for p in seen.project.problems) else exits.DONE
     if never:
-        return _refuse(app, seen, servers)
+        return _refuse(app, seen, servers, control)
     if digest is not None:
         names = _with_hash(seen, digest, servers)
         if not names:
@@ -115,7 +115,7 @@ def untrust_command(app: App, directory: str | None, servers: tuple[str, ...]) -
     from mcpd.projects.look import workspace_at
     from mcpd.projects.repository import home_of
 
-    path = kept.path_in(paths.state_dir())
+    path = kept.path_in(app.state_dir)
     known = kept.read(path)
     given = os.path.realpath(directory or ".")
     home = given if given in known else home_of(os.path.realpath(workspace_at(directory)))
@@ -123,6 +123,7 @@ def untrust_command(app: App, directory: str | None, servers: tuple[str, ...]) -
         app.note(f"nothing of {home} was trusted")
         return exits.FAILED
     kept.forget(path, home, servers or None)
+    _have_it_looked_at(_daemon(app))
     if app.as_json:
         app.print_document({"dir": home, "servers": list(servers) or None})
     else:
@@ -131,20 +132,30 @@ def untrust_command(app: App, directory: str | None, servers: tuple[str, ...]) -
 
 
 def _daemon(app: App) -> Control | None:
-    """Return a connection to the daemon, ``None`` where none runs."""
+    """Return a connection to the daemon, ``None`` where none runs.
+
+    Answers are the daemon's that has this state directory, whatever ``--socket`` says.
+    """
+    from mcpd.client.control import Control
+    from mcpd.daemon_start import place
+
     try:
         return app.connect(start=False)
     except DaemonUnavailable as error:
-        if error.details.get("why") in NO_DAEMON:
-            return None
-        raise
+        if error.details.get("why") not in NO_DAEMON:
+            raise
+    for each in place.others(app.socket):
+        if os.path.realpath(each.state_dir) == os.path.realpath(app.state_dir):
+            return Control.open(each.socket, start=False)
+    return None
 
 
 def _look(app: App, directory: str | None, control: Control | None) -> Look:
     from mcpd.projects.look import look
 
     config = app.config or (None if control is None else control.hello.get("config"))
-    return look(directory, state_dir=paths.state_dir(), config=config, env=os.environ)
+    env = {**os.environ, **app.variables}
+    return look(directory, state_dir=app.state_dir, config=config, env=env)
 
 
 def _with_hash(seen: Look, digest: str, servers: tuple[str, ...]) -> list[str]:
@@ -209,7 +220,7 @@ def _remember(app: App, seen: Look, names: list[str], control: Control | None) -
         shown = [{"name": offer.name, "hash": offer.hash} for offer in offers]
         control.request("mcpd/trust", {"dir": project.workspace, "entries": shown})
     else:
-        path = kept.path_in(paths.state_dir())
+        path = kept.path_in(app.state_dir)
         kept.trust(path, project.home, kept.answers(offers, project.directory))
     if app.as_json:
         app.print_document({"dir": project.workspace, "trusted": names})
@@ -217,12 +228,13 @@ def _remember(app: App, seen: Look, names: list[str], control: Control | None) -
         app.print_line(f"trusted: {', '.join(names)} of {project.workspace}")
 
 
-def _refuse(app: App, seen: Look, servers: tuple[str, ...]) -> int:
+def _refuse(app: App, seen: Look, servers: tuple[str, ...], control: Control | None) -> int:
     """Remember what is never asked about again: these servers, or the whole project."""
     from mcpd.projects import kept
 
     project = seen.project
-    kept.refuse(kept.path_in(paths.state_dir()), project.home, servers or None)
+    kept.refuse(kept.path_in(app.state_dir), project.home, servers or None)
+    _have_it_looked_at(control)
     if app.as_json:
         app.print_document({"dir": project.workspace, "never": list(servers) or None})
     else:
@@ -231,10 +243,16 @@ def _refuse(app: App, seen: Look, servers: tuple[str, ...]) -> int:
     return exits.DONE
 
 
+def _have_it_looked_at(control: Control | None) -> None:
+    """Have the daemon stop what is not trusted any more: it may not watch the file."""
+    if control is not None:
+        control.request("mcpd/projects")
+
+
 def _list(app: App) -> int:
     from mcpd.projects import kept
 
-    known = list(kept.read(kept.path_in(paths.state_dir())).values())
+    known = list(kept.read(kept.path_in(app.state_dir)).values())
     if app.as_json:
         app.print_document(
             {

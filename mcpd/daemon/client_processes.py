@@ -41,7 +41,7 @@ class ClientProcesses:
         if peer is not None and client is not None and client.name == CLIENT:
             bridge = procfs.stat(peer)
             pids.add(None if bridge is None else bridge.ppid)
-        found = (procfs.identify(pid) for pid in pids if pid is not None and pid > 1)
+        found = (procfs.identify(pid) for pid in pids if pid is not None)
         self._clients.setdefault(session, set()).update(each for each in found if each is not None)
 
     def closed(self, session: SessionId) -> None:
@@ -53,11 +53,12 @@ class ClientProcesses:
         """Return why a connection may not decide for a person, or ``None`` if it may.
 
         Refused is who is, or runs below, a client or this daemon, and a process that cannot be
-        seen from here: that of a container.
+        seen from here: that of a container, or one with too many parents.
         """
         clients = set(self._all())
         chain = list(_chain(self._peers.get(session)))
-        if chain and clients.isdisjoint(chain) and all(each.pid != os.getpid() for each in chain):
+        is_seen = 0 < len(chain) < MOST_PARENTS
+        if is_seen and clients.isdisjoint(chain) and all(each.pid != os.getpid() for each in chain):
             return None
         return Failure(
             kind="denied",

@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 Sign = TypeVar("Sign", api.LoginParams, api.PasteParams)
 
 
+SHELL_S: Final = 2.0
+"""How long a reload waits for the variables of the login shell, to tell which are not set."""
+
+
 class ControlHandlers:
     """Handles the control methods; ``METHODS`` names the handler of each.
 
@@ -247,8 +251,15 @@ class ControlHandlers:
         return self._reached(await self._operator.restart(names))
 
     async def reload(self, _request: Request, _params: api.Params) -> results.Reloaded:
-        """Read the configuration again and apply what has changed."""
-        return await self._reloader.reload("asked")
+        """Read the configuration again and apply what has changed.
+
+        Variables that only the login shell has may be known later: the log then says what is wrong.
+        """
+        done = await self._reloader.reload("asked")
+        await self._operator.resolved(SHELL_S)
+        known = [str(problem) for problem in self._registry.loaded.errors]
+        done["errors"] += [each for each in known if each not in done["errors"]]
+        return done
 
     # -- definitions -----------------------------------------------------------------------------
 

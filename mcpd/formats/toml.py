@@ -24,6 +24,17 @@ _STRING = re.compile(
 )
 _SCALAR = re.compile(r"[^,\]}#\n]*[^,\]}#\s]")
 _LONG_NUMBER = re.compile(r"[0-9_]{4300,}")
+_TOO_LONG = "this number has too many digits"
+_LONG_HEXADECIMAL = re.compile(r"0[xob][0-9A-Fa-f_]{1000,}")
+"""A number that could not be printed: Python writes integers of at most 4,300 digits."""
+
+_PART = re.compile(r'[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|#[^\n]*'
+    rf"|(?P<key>(?:{_PART.pattern})(?:[ \t]*\.[ \t]*(?:{_PART.pattern}))*)|(?P<broken>[\"'])",
+    re.DOTALL,
+)
+"""What a key may stand beside; ``broken`` is a string without its end."""
 
 
 class TomlDocument(Document):
@@ -52,15 +63,35 @@ def parse(text: str) -> TomlDocument:
 
 
 def loads(text: str) -> dict[str, Any]:
-    """Return the data alone; raise as ``parse`` does, except for its limit of depth."""
+    """Return the data alone; raise as ``parse`` does, except for its limit of depth.
+
+    One key of many parts is refused: ``tomllib`` takes the square of their number for it.
+    """
     import tomllib  # only a TOML file pays for it
 
+    if text.count(".") >= DEPTH_LIMIT or _LONG_HEXADECIMAL.search(text):
+        _check_keys(text)
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise syntax_error(f"nested more than {DEPTH_LIMIT} deep", 1, 1) from None
+        raise _too_deep((1, 1)) from None
     except ValueError as error:
         raise _located(str(error), text, Document(text)) from None
+
+
+def _check_keys(text: str) -> None:
+    for token in _TOKEN.finditer(text):
+        if token["broken"] is not None:
+            return  # tomllib says so
+        key = token["key"] or ""
+        if key.count(".") >= DEPTH_LIMIT and len(_PART.findall(key)) > DEPTH_LIMIT:
+            raise _too_deep(Document(text).place(token.start()))
+        if _LONG_HEXADECIMAL.match(key):
+            raise syntax_error(_TOO_LONG, *Document(text).place(token.start()))
+
+
+def _too_deep(place: tuple[int, int]) -> ConfigError:
+    return syntax_error(f"nested more than {DEPTH_LIMIT} deep", *place)
 
 
 def _located(message: str, text: str, document: Document) -> ConfigError:
@@ -68,7 +99,7 @@ def _located(message: str, text: str, document: Document) -> ConfigError:
     if found is None:  # Python reads integers of at most 4,300 digits; tomllib lets that through
         number = _LONG_NUMBER.search(text)
         place = document.place(number.start() if number else 0)
-        return syntax_error("this number has too many digits", *place)
+        return syntax_error(_TOO_LONG, *place)
     message = found[1][:1].lower() + found[1][1:]
     if found[2] is None:
         return syntax_error(f"{message}, and the file ends here", *document.place(len(text)))
@@ -106,6 +137,8 @@ class _Scanner:
         parts = self._key()
         self._at += 2 if many else 1
         path: KeyPath = ()
+        if len(parts) > DEPTH_LIMIT:
+            raise _too_deep(self._document.place(start))
         for number, (name, _) in enumerate(parts):
             path = (*path, name)
             self._document.keys.setdefault(path, start)
@@ -149,8 +182,7 @@ class _Scanner:
 
     def _value(self, path: KeyPath) -> None:
         if len(path) > DEPTH_LIMIT:
-            place = self._document.place(self._at)
-            raise syntax_error(f"nested more than {DEPTH_LIMIT} deep", *place)
+            raise _too_deep(self._document.place(self._at))
         self._document.values[path] = self._at
         match self._text[self._at]:
             case "[":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,7 @@ from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.originals import Change, Changed
 
 AGGREGATE: Final = "mcpd"
-"""The name of the one entry that stands for all."""
+"""The name of the one entry by which a client reaches all servers."""
 
 _OF_PROCESS: Final = ("stdio", "local")
 
@@ -99,18 +99,14 @@ def repaired(content: Mapping[str, Any], program: str) -> list[Edit]:
 
 def for_all(client: Client, words: Sequence[str], name: str) -> dict[str, Any]:
     """Return a new entry in a client's spelling."""
-    if client.list_command:
-        return {"type": client.stdio, "command": list(words), "enabled": True}
     launch: dict[str, Any] = {client.command: words[0], "args": list(words[1:])}
-    if client.stdio and (client.needs_type or client.nested):
+    if client.list_command:
+        launch = {client.command: list(words)}
+    if client.stdio and (client.needs_type or client.nested or client.list_command):
         launch = {"type": client.stdio, **launch}
     if client.nested:
-        return {client.nested: launch}
-    if client.id == "goose":
-        return {"name": name, "description": "", **launch, "enabled": True, "timeout": 300}
-    if client.id == "continue":
-        return {"name": name, **launch}
-    return {**launch, "tools": ["*"]} if client.id == "copilot-cli" else launch
+        launch = {client.nested: launch}
+    return {**({"name": name} if client.has_name else {}), **launch, **client.wants}
 
 
 def applied(content: Any, made: Sequence[Edit]) -> Any:
@@ -150,44 +146,24 @@ def adopt(
     result = Adopted()
 
     def edit(raw: bytes | None) -> bytes | None:
-        result.done, result.changed_since = [], []
+        result.done, result.changed_since = [], list(wanted)
         if raw is None:
-            result.changed_since = list(wanted)
             return None
         file = parse(raw, first.format)
         found = [(each, place(file, each.found)) for each in wanted]
         result.changed_since = [each for each, where in found if where is None]
-        todo = [(each, where) for each, where in found if where is not None]
+        todo = [_Todo(each, where) for each, where in found if where is not None]
         if not todo:
             return None
-        entries: list[Changed] = []
-        made: list[Edit] = []
-        for each, where in todo:
-            own = changes_of(each, bridge)
-            gone = is_aggregate and each.server is not None
-            entries.append(
-                Changed(
-                    name=each.found.name,
-                    path=where,
-                    server=each.server or "",
-                    source=file.source(where),
-                    content=each.found.content,
-                    ours=None if gone else applied(each.found.content, own),
-                )
-            )
-            if gone:
-                made.append(Drop(where))
-            else:
-                made += [msgspec.structs.replace(e, path=(*where, *e.path)) for e in own]
-        added = None
-        if is_aggregate and any(each.server is not None for each, _ in todo):
-            made.reverse()  # the indexes of a list stay right
-            added = _all_of(file, first, bridge, len([e for e in entries if e.ours is None]))
-            made.append(Put(*added))
+        made, entries = _edits_of(file, todo, bridge, is_aggregate=is_aggregate)
+        removed = [entry for entry in entries if entry.ours is None]
+        added = _all_of(file, first, bridge, len(removed)) if removed else None
+        if added is not None:
+            made = [*reversed(made), Put(*added)]  # the indexes of a list stay right
         after = file.edited(made).encode()
         if after == raw:
             return None
-        result.done = [each for each, _ in todo]
+        result.done = [each.wanted for each in todo]
         result.original = keep(
             Change(
                 what="adopt",
@@ -205,6 +181,39 @@ def adopt(
 
     replace.change(path, edit)
     return result
+
+
+class _Todo(NamedTuple):
+    """An entry to rewrite, and where it stands now."""
+
+    wanted: Wanted
+    where: KeyPath
+
+
+def _edits_of(
+    file: File, todo: Sequence[_Todo], bridge: Bridge, *, is_aggregate: bool
+) -> tuple[list[Edit], list[Changed]]:
+    """Return the edits of a file, and what is remembered of each entry to put it back."""
+    made: list[Edit] = []
+    entries: list[Changed] = []
+    for wanted, where in todo:
+        own = changes_of(wanted, bridge)
+        is_removed = is_aggregate and wanted.server is not None
+        entries.append(
+            Changed(
+                name=wanted.found.name,
+                path=where,
+                server=wanted.server or "",
+                source=file.source(where),
+                content=wanted.found.content,
+                ours=None if is_removed else applied(wanted.found.content, own),
+            )
+        )
+        if is_removed:
+            made.append(Drop(where))
+        else:
+            made += [msgspec.structs.replace(each, path=(*where, *each.path)) for each in own]
+    return made, entries
 
 
 def _all_of(file: File, first: ClientFile, bridge: Bridge, removed: int) -> tuple[KeyPath, Any]:

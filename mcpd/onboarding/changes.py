@@ -30,7 +30,7 @@ PROJECT_FILE: Final = ".mcp.json"
 PROJECT_TABLE: Final = "mcpServers"
 
 UNSET: Final = "/unset"
-"""Stands for a variable, also where a directory is expected."""
+"""Replaces each ``${VAR}`` where only the form of an entry is checked: it is a path as well."""
 
 
 class Place(NamedTuple):

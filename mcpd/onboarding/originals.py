@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: tuple[Changed, ...] = ()
     added: tuple[tuple[Any, ...], Any] | None = None
-    """The one entry that stands for all: where, and what it says."""
+    """With ``--aggregate``: path and content of the entry by which all servers are reached."""
 
     settled: tuple[tuple[str, str], ...] = ()
     """Of a release: the change, and the name of the entry, that is undone or out of date."""
@@ -102,22 +102,33 @@ def keep(change: Change, before: bytes) -> str:
     return os.path.join(place, name)
 
 
-def kept() -> list[Original]:
-    """Return all originals, the oldest first. Those that cannot be read are left out."""
+def kept(unusable: dict[str, str] | None = None) -> list[Original]:
+    """Return all originals, the oldest first.
+
+    Files that cannot be read are left out, and added to ``unusable`` with the reason.
+    """
     place = directory()
     try:
-        names = sorted(name for name in os.listdir(place) if not name.startswith("."))
+        names = sorted(os.listdir(place))
     except FileNotFoundError:
         return []
     found = []
     for name in names:
+        if name.endswith(".tmp"):  # of a process that was killed
+            continue
         file = os.path.join(place, name)
         try:
             head, _, before = privatefiles.read_private(file, SIZE_LIMIT).partition(b"\n")
             change = msgspec.convert(json.loads(head), Change)
-        except (OSError, ValueError, msgspec.ValidationError):
+        except OSError as error:
+            why = error.strerror or "it cannot be read"
+        except (ValueError, msgspec.ValidationError):
+            why = "it is no original of ours"
+        else:
+            found.append(Original(file=file, change=change, before=before))
             continue
-        found.append(Original(file=file, change=change, before=before))
+        if unusable is not None:
+            unusable[file] = f"{why}; what was adopted then is not known"
     return found
 
 
@@ -129,11 +140,11 @@ def in_force(originals: list[Original]) -> list[tuple[Original, tuple[Changed, .
         entries = tuple(
             each for each in original.change.entries if (original.id, each.name) not in settled
         )
-        if original.change.what == "adopt" and entries:
+        if entries:  # a release has none
             rest.append((original, entries))
     return rest
 
 
 def _head(change: Change) -> bytes:
     """Return a change as one line of JSON; numbers of any size stay what they are."""
-    return json.dumps(msgspec.to_builtins(change, builtin_types=()), default=str).encode()
+    return json.dumps(msgspec.to_builtins(change, builtin_types=())).encode()

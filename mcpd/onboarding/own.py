@@ -32,17 +32,6 @@ class Own(msgspec.Struct, frozen=True, kw_only=True):
     entries: dict[str, Any]
     """By their names, from all files."""
 
-    def name_of(self, key: tuple[Any, ...]) -> str | None:
-        """Return the name of a server with this identity."""
-        return next(
-            (
-                name
-                for name, each in self.entries.items()
-                if isinstance(each, dict) and identity(each) == key
-            ),
-            None,
-        )
-
 
 def read(explicit: str | None, env: Mapping[str, str] = os.environ) -> Own:
     """Read the configuration; ``explicit`` is ``--config``.

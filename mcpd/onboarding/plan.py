@@ -14,7 +14,7 @@ from mcpd.onboarding.own import Own
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's server, and the server of mcpd that stands for it."""
+    """A client's server, and the equal server in mcpd's configuration."""
 
     file: ClientFile
     found: Found
@@ -127,8 +127,12 @@ def _join(made: Plan, server: str, entry: dict[str, Any], who: str) -> None:
     if mine != theirs:
         made.warnings.append(f"{who}: mcpd shows the tools that one of the clients of {server} has")
     for key in ("call_timeout", "startup_timeout"):
-        if entry.get(key) != new.get(key):
+        if key in new and entry.get(key) != new[key]:
             made.warnings.append(f"{who}: the {key} of {server} comes from another client")
+        elif key in entry and key not in new:
+            made.warnings.append(
+                f"{who}: its {key} is left out: {server} comes from another client, and has none"
+            )
 
 
 def _free(name: str, client: str, taken: Collection[str]) -> str:

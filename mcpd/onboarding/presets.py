@@ -26,7 +26,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Its package, which ``uvx`` runs."""
 
     args: tuple[str, ...] = ()
-    """Arguments after the package. ``{NAME}`` stands for a value that it needs."""
+    """Arguments after the package. ``{NAME}`` is replaced by the value of that need."""
 
     env: dict[str, str] = {}
     """Variables, as they are written into the entry."""

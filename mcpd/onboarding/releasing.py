@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -68,8 +69,10 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
     """
     result = Released()
     when = originals.now()
+    last: tuple[Change, bytes] | None = None
 
     def edit(raw: bytes | None) -> bytes | None:
+        nonlocal last
         result.done, result.left = [], []
         settled: list[tuple[str, str]] = []
         if raw is None:
@@ -81,21 +84,23 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
         if content == raw or is_dry:
             return None
         change = opened[0][0].change
-        originals.keep(
-            Change(
-                what="release",
-                client=change.client,
-                path=path,
-                format=change.format,
-                when=when,
-                after=originals.digest(content),
-                settled=tuple(settled),
-            ),
-            raw,
+        made = Change(
+            what="release",
+            client=change.client,
+            path=path,
+            format=change.format,
+            when=when,
+            after=originals.digest(content),
         )
+        originals.keep(made, raw)
+        last = msgspec.structs.replace(made, settled=tuple(settled)), raw
         return content
 
-    replace.change(path, edit)
+    if replace.change(path, edit) and last is not None:
+        # Settled now, and not by a release that failed. Where that cannot be noted, the entries are
+        # seen to be what they were.
+        with contextlib.suppress(ConfigError):
+            originals.keep(*last)
     return result
 
 

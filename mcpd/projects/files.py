@@ -105,13 +105,18 @@ def read(workspace: str, before: Project | None = None) -> Project:
     for name, found in contents.items():
         findings = Findings(os.path.join(workspace, name), None)
         for offer in _offers(name, found, findings):
-            offers.setdefault(offer.name, offer)
+            if len(offers) < MOST_SERVERS:
+                offers.setdefault(offer.name, offer)
+            elif offer.name not in offers:
+                why = f"ignored, as are others: a project has {MOST_SERVERS} servers at most"
+                findings.error(offer.path, why, server=offer.name)
+                break
         problems += findings.problems
     return Project(
         workspace=workspace,
         directory=directory,
         home=home,
-        offers=dict(sorted(offers.items())[:MOST_SERVERS]),
+        offers=dict(sorted(offers.items())),
         problems=tuple(problems),
         contents=contents,
     )

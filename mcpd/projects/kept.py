@@ -9,17 +9,14 @@ from typing import Final
 
 import msgspec
 
-from mcpd import privatefiles
 from mcpd.errors import ConfigError
 from mcpd.projects.offer import Offer
+from mcpd.statefile import StateFile
 
 FILE_NAME: Final = "projects.json"
-MOST_FILE_BYTES: Final = 16 * 1024 * 1024
 
 MOST_ANSWERS: Final = 20
 """Contents that are remembered for a server: worktrees may have several at a time."""
-
-_VERSION: Final = 1
 
 
 class ProjectsError(ConfigError):
@@ -64,12 +61,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return any((each.name, each.hash) == (name, digest) for each in self.trusted)
 
 
-class _File(msgspec.Struct):
+class _File(msgspec.Struct, frozen=True):
     version: int
     projects: tuple[Kept, ...] = ()
 
 
-_decode: Final = msgspec.json.Decoder(_File).decode
+_FILE: Final = StateFile(_File(version=1), "trusted projects", ProjectsError)
 
 
 def path_in(state_dir: str) -> str:
@@ -83,23 +80,7 @@ def read(path: str) -> dict[str, Kept]:
     Raises:
         ProjectsError: the file cannot be read, is not private, or is not one of ours.
     """
-    try:
-        data = privatefiles.read_private(path, MOST_FILE_BYTES)
-    except FileNotFoundError:
-        return {}
-    except PermissionError as error:
-        raise ProjectsError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod 600 {path}"
-        ) from None
-    except OSError as error:
-        raise ProjectsError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        kept = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise ProjectsError(f"{path} is not a file of trusted projects") from None
-    if kept.version != _VERSION:
-        raise ProjectsError(f"{path} was written by another version of mcpd ({kept.version})")
-    return {each.dir: each for each in kept.projects}
+    return {each.dir: each for each in _FILE.read(path).projects}
 
 
 def answers(offers: Iterable[Offer], directory: str) -> list[Answer]:
@@ -169,17 +150,13 @@ def _change(path: str, home: str, how: Callable[[Kept], Kept]) -> None:
     Raises:
         ProjectsError: the file cannot be read or written.
     """
-    try:
-        with privatefiles.locked(f"{path}.lock"):
-            known = read(path)
-            before = known.get(home, Kept(dir=home))
-            after = how(before)
-            if after == before:
-                return
-            known[home] = after
-            kept = (each for each in known.values() if each != Kept(dir=each.dir))
-            file = _File(_VERSION, tuple(sorted(kept, key=lambda each: each.dir)))
-            data = msgspec.json.format(msgspec.json.encode(file), indent=1)
-            privatefiles.replace_durably(path, data + b"\n")
-    except OSError as error:
-        raise ProjectsError(f"cannot write {path}: {error.strerror}") from None
+
+    def change(file: _File) -> _File:
+        known = {each.dir: each for each in file.projects}
+        known[home] = how(known.get(home, Kept(dir=home)))
+        kept = (each for each in known.values() if each != Kept(dir=each.dir))
+        return msgspec.structs.replace(
+            file, projects=tuple(sorted(kept, key=lambda each: each.dir))
+        )
+
+    _FILE.change(path, change)

@@ -33,6 +33,8 @@ _VARIABLE_KEYS: Final = re.compile(r"env_?var$|env_http_headers$|TokenEnv$", re.
 _DIGITS: Final = 6
 """Of the hash of a value that is masked."""
 
+_ENV_FILES: Final = ("env_file", "envFile")
+
 _OWN_LINES: Final = ("command", "args", "env", *URLS)
 
 
@@ -84,15 +86,25 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         return sorted({name for text in _texts(self.content) for name in _KEYRING.findall(text)})
 
     def programs(self, directory: str) -> list[str]:
-        """Return what it would run of the files in a directory, whose content no hash covers."""
+        """Return what it would run or read of the files in a directory, which no hash covers."""
         cwd = self.content.get("cwd")
         start = os.path.join(directory, cwd if isinstance(cwd, str) else "")
-        return [
+        found = [
             word
             for at, word in enumerate(self.args)
             if "$" not in word
             and _is_below(place := os.path.normpath(os.path.join(start, word)), directory)
             and (os.path.isfile(place) or (at == 0 and "/" in word))
+        ]
+        return [*found, *self._env_files(directory)]
+
+    def _env_files(self, directory: str) -> list[str]:
+        start = os.path.realpath(os.path.dirname(self.file))
+        return [
+            each
+            for key in _ENV_FILES
+            if isinstance(each := self.content.get(key), str)
+            and _is_below(os.path.normpath(os.path.join(start, each)), directory)
         ]
 
     def lines(self, directory: str) -> list[str]:
@@ -117,8 +129,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("inherits the whole environment of the daemon")
         for program in self.programs(directory):
             lines.append(f"{program} is a file of this repository; its content is not pinned")
-        # JSON can have half of a surrogate pair, which no file and no message can.
-        return [line.encode("utf-8", "backslashreplace").decode() for line in lines]
+        return [_on_one_line(line) for line in lines]
 
     def entry(
         self, name: str, directory: str, env: Mapping[str, str], since: str | None
@@ -138,6 +149,15 @@ def hash_of(value: object) -> str:
     """Return the SHA-256 of a value as JSON, in hexadecimal; the order of members is no matter."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text with its line breaks visible: behind ``#`` a shell runs what follows one.
+
+    JSON can have half of a surrogate pair, which no file and no message can.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text.replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _is_below(place: str, directory: str) -> bool:

@@ -29,7 +29,7 @@ def home_of(directory: str) -> str:
 
 
 def _line(path: str) -> str | None:
-    """Return the only line of a file of ours, ``None`` where there is no such file."""
+    """Return the path in the only line of a file of ours, ``None`` where there is none."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -37,7 +37,8 @@ def _line(path: str) -> str | None:
     try:
         if os.fstat(fd).st_uid not in (os.geteuid(), 0):
             return None
-        return os.fsdecode(os.read(fd, _BYTES)).rstrip("\n")
+        line = os.fsdecode(os.read(fd, _BYTES)).rstrip("\n")
+        return None if "\0" in line else line
     except OSError:  # a directory: the repository itself
         return None
     finally:

@@ -8,14 +8,11 @@ from typing import Final
 
 import msgspec
 
-from mcpd import privatefiles
 from mcpd.errors import ConfigError
 from mcpd.signin.credentials import Credentials
+from mcpd.statefile import StateFile
 
 FILE_NAME: Final = "credentials.json"
-MOST_FILE_BYTES: Final = 16 * 1024 * 1024
-
-_VERSION: Final = 1
 
 
 class StoreError(ConfigError):
@@ -33,12 +30,12 @@ class Kept(msgspec.Struct, frozen=True):
     in_keyring: bool = False
 
 
-class _File(msgspec.Struct):
+class _File(msgspec.Struct, frozen=True):
     version: int
     sign_ins: tuple[Kept, ...] = ()
 
 
-_decode: Final = msgspec.json.Decoder(_File).decode
+_FILE: Final = StateFile(_File(version=1), "sign-ins", StoreError)
 
 
 def path_in(state_dir: str) -> str:
@@ -52,23 +49,7 @@ def read(path: str) -> tuple[Kept, ...]:
     Raises:
         StoreError: the file cannot be read, is not private, or is not one of ours.
     """
-    try:
-        data = privatefiles.read_private(path, MOST_FILE_BYTES)
-    except FileNotFoundError:
-        return ()
-    except PermissionError as error:
-        raise StoreError(
-            f"cannot read {path}: {error.strerror}", hint=f"chmod 600 {path}"
-        ) from None
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        kept = _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):  # its message could quote a secret
-        raise StoreError(f"{path} is not a file of sign-ins") from None
-    if kept.version != _VERSION:
-        raise StoreError(f"{path} was written by another version of mcpd ({kept.version})")
-    return kept.sign_ins
+    return _FILE.read(path).sign_ins
 
 
 def change(path: str, how: Callable[[tuple[Kept, ...]], tuple[Kept, ...]]) -> None:
@@ -77,10 +58,4 @@ def change(path: str, how: Callable[[tuple[Kept, ...]], tuple[Kept, ...]]) -> No
     Raises:
         StoreError: the file cannot be read or written.
     """
-    try:
-        with privatefiles.locked(f"{path}.lock"):
-            file = _File(_VERSION, how(read(path)))
-            data = msgspec.json.format(msgspec.json.encode(file), indent=1)
-            privatefiles.replace_durably(path, data + b"\n")
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}") from None
+    _FILE.change(path, lambda file: msgspec.structs.replace(file, sign_ins=how(file.sign_ins)))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.daemon import Box, binary
+from tests.support.waiting import scaled
 
 END = "\x1e"
 
@@ -22,6 +28,27 @@ def typed(page: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def recorded(page: str, heading: str) -> list[tuple[str, str]]:
+    """Return the commands of the recording below a heading, each with a pattern of what it says.
+
+    ``[…]`` on the page stands for any lines, and the widths of columns and all times may differ.
+    """
+    _, _, below = page.partition(f"\n## {heading}\n")
+    block = re.search(r"^```text\n(.*?)^```", below, re.MULTILINE | re.DOTALL)
+    assert block is not None, heading
+    found: list[tuple[str, str]] = []
+    for line in block[1].splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], ""))
+        elif line == "[…]":
+            found[-1] = (found[-1][0], f"{found[-1][1]}(?:.*\n)*")
+        elif line:
+            pattern = re.sub(r"(?:\\ ){2,}", " +", re.escape(line))
+            pattern = re.sub(r"\d\d:\d\d:\d\d|\b\d+(?=\\ s\\ ago)", r"[\\d:]+", pattern)
+            found[-1] = (found[-1][0], f"{found[-1][1]}{pattern}\n")
+    return found
+
+
 def check(page: str, run: Callable[[str], str]) -> None:
     """Type the commands in one shell, and compare what each says with what the page shows.
 
@@ -34,3 +61,18 @@ def check(page: str, run: Callable[[str], str]) -> None:
         lines = [line for line in answer.splitlines() if line]
         pattern = "\n".join(re.escape(line).replace("…", ".*") for line in shown if line)
         assert re.fullmatch(pattern, "\n".join(lines)), f"$ {command}\n{answer}"
+
+
+def run(box: Box, home: Path, script: str) -> str:
+    """Return what a script says in a shell that knows the home directory and nothing else."""
+    environment = {
+        "HOME": str(home),
+        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
+        "XDG_RUNTIME_DIR": str(box.root / "run"),
+        "MCPD_TEST_BOX": box.tag,
+    }
+    done = subprocess.run(
+        ["bash", "-c", script],
+        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
+    )  # fmt: skip
+    return done.stdout

@@ -70,7 +70,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     launch: str
     unavailable: Failure | None = None
     workspace: str | None = None
-    """The workspace whose project has it: nobody else knows it. ``None``: all do."""
+    """The workspace of the project that it belongs to: only sessions there can use it. ``None``:
+    all can."""
     local_name: str = ""
     """What the sessions of that workspace call it."""
     sharing: Sharing = Sharing.SHARED

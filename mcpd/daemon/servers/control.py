@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from mcpd.core.facts import Failure
@@ -44,6 +45,12 @@ class ServerControl:
         self._dispatch = dispatch
         self._resolved = resolved
         self._held: set[str] = set()
+
+    async def resolved(self, within_s: float) -> None:
+        """Wait until the variables are known that entries name, ``within_s`` seconds at most."""
+        if any(server.configured.awaits for server in self._registry):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._resolved(), within_s)
 
     def is_held(self, name: str) -> bool:
         """Return whether this server was stopped on request."""

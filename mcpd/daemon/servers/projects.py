@@ -144,7 +144,8 @@ class Projects:
         self.look()
 
     def known(self) -> list[tuple[Project, dict[str, State]]]:
-        """Return what the workspaces offer that there are connections from, or were lately."""
+        """Look, and return what the workspaces offer that somebody works in, or did lately."""
+        self.look()
         return [(p.project, p.states) for p in self._places.values() if p.project is not None]
 
     def of(self, workspace: str) -> tuple[Project, dict[str, State]]:
@@ -156,8 +157,10 @@ class Projects:
         """Remember that a person trusts these servers; return why not.
 
         ``shown`` has the hash of what the person was shown, by name. Nothing is remembered unless
-        the files still say that.
+        the files still say that, nor if there are none: to ask whether one may is no answer.
         """
+        if not shown:
+            return None
         project = files.read(workspace)
         for name, digest in shown.items():
             offer = project.offers.get(name)

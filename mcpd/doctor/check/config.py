@@ -35,7 +35,8 @@ def check(files: Files, talk: Talk | None) -> Iterator[Finding]:
         yield note(
             "no_servers",
             f"no servers are configured; files are looked for at {', '.join(loaded.files)}",
-            'an entry is {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
+            "mcpctl init shows those of your clients; an entry is "
+            '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}',
         )
     elif loaded.entries and not any(entry.enabled for entry in loaded.entries.values()):
         count, names = len(loaded.entries), ", ".join(loaded.entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -100,6 +100,19 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     nested: str | None = None
     """The key of the table that holds the launch parameters, in its own spelling."""
+
+    has_name: bool = False
+    """Whether an entry has its name in ``name``, too."""
+
+    wants: Mapping[str, Any] = {}
+    """What a new entry has besides: switches, time-outs, filters."""
+
+    deeper: str | None = None
+    """The key of a table below ``key`` that has the servers instead, where there is one."""
+
+    of_projects: tuple[str, str] | None = None
+    """Where its own file has entries for single projects: the table of directories, and the key
+    of the servers in each."""
 
     untyped_url_is_sse: bool = False
     """Whether an address without a ``type`` is one of HTTP+SSE."""

@@ -234,8 +234,8 @@ class _Reading:
             elif "cwd" not in entry:
                 entry["cwd"] = self._directory
         elif self._directory is not None and "cwd" not in entry:
-            places = [os.path.join(self._directory, each) for each in words[1:] if each[:1] != "-"]
-            if any(os.path.lexists(place) for place in places):
+            names = [each for each in words[1:] if each and not each.startswith(("-", "/"))]
+            if any(os.path.lexists(os.path.join(self._directory, each)) for each in names):
                 entry["cwd"] = self._directory
         return entry
 

@@ -215,16 +215,17 @@ def parts(file: ClientFile, content: Any) -> list[ClientFile]:
     off = _switched_off(client, file.path, content)
     if inputs := _inputs(content):
         file = msgspec.structs.replace(file, inputs=inputs)
-    if client.id == "opencode" and isinstance(_value(content, (*file.key, "servers")), dict):
-        file = msgspec.structs.replace(file, key=(*file.key, "servers"))  # of opencode 2
+    if client.deeper and isinstance(_value(content, (*file.key, client.deeper)), dict):
+        file = msgspec.structs.replace(file, key=(*file.key, client.deeper))
     files = [_with_servers(file, content, off)]
-    projects = _value(content, ("projects",)) if client.id == "claude-code" else None
-    if file.scope == "user" and isinstance(projects, dict):
-        for directory in projects:
-            own = msgspec.structs.replace(
-                file, scope="local", key=("projects", directory, "mcpServers"), project=directory
-            )
-            files.append(_with_servers(own, content, off))
+    if client.of_projects is None or file.scope != "user":
+        return files
+    table, inner = client.of_projects
+    projects = _value(content, (table,))
+    for directory in projects if isinstance(projects, dict) else ():
+        key = (table, directory, inner)
+        own = msgspec.structs.replace(file, scope="local", key=key, project=directory)
+        files.append(_with_servers(own, content, off))
     return files
 
 

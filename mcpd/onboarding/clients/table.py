@@ -40,6 +40,7 @@ CLIENTS: Final = (
         times=CALL_MS,
         stdio="stdio",
         rewrites=("claude",),
+        of_projects=("projects", "mcpServers"),
     ),
     Client(
         id="claude-desktop",
@@ -174,6 +175,8 @@ CLIENTS: Final = (
         needs_type=True,
         list_command=True,
         first_wins=True,
+        deeper="servers",  # of opencode 2
+        wants={"enabled": True},
     ),
     Client(
         id="goose",
@@ -187,6 +190,8 @@ CLIENTS: Final = (
         times=CALL_S,
         stdio="stdio",
         needs_type=True,
+        has_name=True,
+        wants={"description": "", "enabled": True, "timeout": 300},
     ),
     Client(
         id="continue",
@@ -203,6 +208,7 @@ CLIENTS: Final = (
         format="yaml",
         variables=Variables(own=("${{",)),
         stdio="stdio",
+        has_name=True,
     ),
     Client(
         id="lm-studio",
@@ -222,6 +228,7 @@ CLIENTS: Final = (
         times=CALL_MS,
         stdio="local",
         switches=(("settings.json", ("disabledMcpServers",)),),
+        wants={"tools": ["*"]},
     ),
     Client(
         id="crush",

@@ -47,13 +47,15 @@ def translated(
         if "${VAR:-d}" in forms and (nested := _NESTED.search(text)):
             raise Unmovable(f"{nested[0]} has a default with a variable in it")
     default = ":-" if part in variables.unset_is_empty else ""
-    own = variables.own if part in variables.where else ()
     out: list[str] = []
     at = 0
     for token in _TOKEN.finditer(text):
         out.append(_literal(text[at : token.start()]))
-        answer = answers.get(token[0]) if own else None
-        out.append(_replaced(token, forms, own, default) if answer is None else _literal(answer))
+        answer = answers.get(token[0])
+        if answer is None:
+            out.append(_replaced(token, forms, variables.own, default))
+        else:
+            out.append(_literal(answer))
         at = token.end()
     out.append(_literal(text[at:]))
     return "".join(out)

@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from mcpd import paths, tasks
@@ -227,7 +227,7 @@ class LoginShell:
         loop = asyncio.get_running_loop()
         mark = secrets.token_hex(loginpath.MARK_BYTES)
         with contextlib.ExitStack() as undo:
-            reading, writing = _pipe(undo)
+            reading, writing = open_pipe(undo)
             for number, argv in enumerate(loginpath.command_lines(shell, mark, writing), 1):
                 child = self._start(
                     argv, reading, writing, f"{self._daemon_id}:login-shell:{number}"
@@ -245,18 +245,8 @@ class LoginShell:
         raise NotUsable("it ended without an answer")
 
     def _start(self, argv: list[str], reading: int, writing: int, tag: str) -> Child:
-        home = paths.home(self._env)
         try:
-            process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(writing,),
-                cwd=home if os.path.isdir(home) else "/",
-                env=loginpath.environment(self._env, argv[0], tag),
-                start_new_session=True,
-            )
+            process = start(argv, self._env, writing, tag)
         except OSError as error:
             raise NotUsable(f"it cannot be started: {error.strerror}") from None
         identity = procfs.identify(process.pid)
@@ -265,8 +255,28 @@ class LoginShell:
         return self._reaper.register(child)
 
 
-def _pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
-    """Return the reading and the writing end of a pipe; ``undo`` closes both."""
+def start(
+    argv: Sequence[str], env: Mapping[str, str], writing: int, tag: str
+) -> subprocess.Popen[bytes]:
+    """Start a login shell in a session of its own; its answer goes to ``writing``."""
+    home = paths.home(env)
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(writing,),
+        cwd=home if os.path.isdir(home) else "/",
+        env=loginpath.environment(env, argv[0], tag),
+        start_new_session=True,
+    )
+
+
+def open_pipe(undo: contextlib.ExitStack) -> tuple[int, int]:
+    """Return the reading and the writing end of a pipe; ``undo`` closes both.
+
+    Reading does not block, and the writing end has a number that a shell's script does not use.
+    """
     reading, low = os.pipe()
     undo.callback(os.close, reading)
     try:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Mapping
 
-from mcpd import paths
 from mcpd.supervise.loginenv import loginpath
 from mcpd.supervise.loginenv.loginpath import AnswerParser
-from mcpd.supervise.loginenv.loginshell import CHUNK_BYTES, LOWEST_FD, TIMEOUT_S
+from mcpd.supervise.loginenv.loginshell import CHUNK_BYTES, TIMEOUT_S, open_pipe, start
 
 
 def variables(env: Mapping[str, str], timeout: float = TIMEOUT_S) -> dict[str, str]:
@@ -28,17 +25,12 @@ def variables(env: Mapping[str, str], timeout: float = TIMEOUT_S) -> dict[str, s
         return {}
     deadline = time.monotonic() + timeout
     mark = secrets.token_hex(loginpath.MARK_BYTES)
-    reading, low = os.pipe()
-    writing = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, LOWEST_FD)
-    os.close(low)
-    try:
+    with contextlib.ExitStack() as undo:
+        reading, writing = open_pipe(undo)
         for argv in loginpath.command_lines(shell, mark, writing):
             answer = _ask(argv, env, reading, writing, AnswerParser(mark), deadline)
             if answer is not None:
                 return loginpath.variables(answer)
-    finally:
-        os.close(reading)
-        os.close(writing)
     return {}
 
 
@@ -50,18 +42,8 @@ def _ask(
     parser: AnswerParser,
     deadline: float,
 ) -> str | None:
-    home = paths.home(env)
     try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=writing,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(writing,),
-            cwd=home if os.path.isdir(home) else "/",
-            env=loginpath.environment(env, argv[0], ""),
-            start_new_session=True,
-        )
+        process = start(argv, env, writing, "")
     except OSError:
         return None
     poll = select.poll()

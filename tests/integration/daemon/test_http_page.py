@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import Box, binary
-from tests.support.page import check
-from tests.support.waiting import scaled
+from tests.support.daemon import Box
+from tests.support.page import check, run
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "http.md").read_text()
@@ -37,21 +34,6 @@ def home(box: Box) -> Iterator[Path]:
     (config / "mcp.json").write_text(json.dumps({"mcpServers": {"notes": notes}}))
     yield home
     run(box, home, "mcpctl down")
-
-
-def run(box: Box, home: Path, script: str) -> str:
-    """Return what a script says in a shell that knows the home directory and nothing else."""
-    environment = {
-        "HOME": str(home),
-        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
-        "XDG_RUNTIME_DIR": str(box.root / "run"),
-        "MCPD_TEST_BOX": box.tag,
-    }
-    done = subprocess.run(
-        ["bash", "-c", script],
-        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
-    )  # fmt: skip
-    return done.stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")

@@ -162,6 +162,33 @@ def test_control_calls_from_the_project_reach_it_and_others_do_not(clone: Clone)
     assert not is_alive(pid)
 
 
+@pytest.mark.parametrize("words", [("untrust",), ("trust", "--never")])
+def test_what_is_taken_back_stops_where_nobody_has_a_session(
+    clone: Clone, words: tuple[str, ...]
+) -> None:
+    """The files are watched for sessions alone."""
+    box = clone.box
+    clone.trust()
+    assert box.ctl("call", "proj", "echo", "text=x", cwd=clone.folder).stdout.strip() == "x"
+    (pid,) = box.pids("proj")
+    assert box.ctl(*words, clone.folder, cwd=box.root).returncode == 0
+    wait_until(lambda: not is_alive(pid), 10, what="its process to end")
+
+
+def test_answers_are_kept_where_the_daemon_is(clone: Clone) -> None:
+    """``mcpctl`` finds the daemon by the note in the home directory alone."""
+    box = clone.box
+    clone.trust()
+    given = ("MCPD_", "XDG_")
+    box.env = {key: value for key, value in box.env.items() if not key.startswith(given)}
+    listed = json.loads(box.ctl("trust", "--list", "--json").stdout)["trusted"]
+    assert listed == [{"dir": str(clone.folder), "servers": ["proj"]}]
+    (entry,) = json.loads(box.ctl("trust", clone.folder, "--json").stdout)["entries"]
+    assert entry["state"] == "trusted"
+    assert box.ctl("untrust", clone.folder).returncode == 0
+    assert json.loads((box.state / "projects.json").read_text())["projects"] == []
+
+
 def test_a_client_and_what_it_starts_may_not_trust(clone: Clone) -> None:
     """
     The bridge's parent is this process, and so what this process starts is below a client.
@@ -173,6 +200,8 @@ def test_a_client_and_what_it_starts_may_not_trust(clone: Clone) -> None:
         done = box.ctl("trust", clone.folder, "--hash", given, "--json")
         assert done.returncode == 6
         assert json.loads(done.stdout)["error"]["data"]["reason"] == "asker"
+    nowhere = ("--socket", box.root / "none.sock")
+    assert box.ctl(*nowhere, "trust", clone.folder, "--hash", digest).returncode == 6
     assert not (box.state / "projects.json").exists()
     assert box.ctl("trust", clone.folder, "--json").returncode == 0
 

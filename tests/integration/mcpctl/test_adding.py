@@ -177,6 +177,8 @@ def test_an_editor_that_fails_changes_nothing(home: Box) -> None:
     assert path.read_text() == GOOD
     home.env["EDITOR"] = "/nowhere/editor --wait"
     assert "/nowhere/editor" in home.ctl("edit").stderr
+    home.env["EDITOR"] = ""
+    assert "set EDITOR" in home.ctl("edit").stderr
     home.env["EDITOR"] = "unbalanced '"
     assert home.ctl("edit").returncode == exits.USAGE
 

@@ -83,6 +83,12 @@ def test_a_known_server_is_added_once(home: Box) -> None:
     assert list(servers(own(home))) == ["time"]
 
 
+def test_what_an_empty_machine_can_type_is_below_the_reason(home: Box) -> None:
+    said = home.ctl("init", "--yes", "--no-service").stderr.splitlines()
+    typed_below = [line for line in said if not line.startswith("mcpctl: ")]
+    assert typed_below == ["  mcpctl presets", "  mcpctl add NAME -- COMMAND", "  mcpctl adopt"]
+
+
 def test_enter_means_yes_to_what_was_shown_and_a_known_server_is_offered(home: Box) -> None:
     cursor(home)
     answers = {f"Write this to {own(home)}?": "", "Write this?": "n"}

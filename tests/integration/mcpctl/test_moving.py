@@ -190,6 +190,8 @@ def test_import_needs_a_yes(home: Home) -> None:
 def test_a_client_that_does_not_exist(home: Home, command: str) -> None:
     shown = ran(home, command, "kursor", "--yes", status=2)
     assert "Did you mean cursor" in shown
+    shown = ran(home, command, "nosuch", "--yes", status=2)
+    assert "Did you mean" not in shown and "antigravity" in shown
     assert "no such file" in ran(home, "import", "./nope.json", status=2)
 
 
@@ -329,6 +331,19 @@ def test_a_client_that_runs_and_rewrites_its_file_is_named(
     assert path.read_bytes() == before
 
 
+def test_an_entry_that_somebody_changed_stays_and_the_originals_are_named(home: Home) -> None:
+    path = home.client("cursor", {"files": FILES})
+    ran(home, "adopt", "cursor", "--yes")
+    path.write_text(path.read_text().replace('"connect"', '"connect", "-v"'))
+    before = path.read_bytes()
+    for more in ("--dry-run", "--yes"):
+        shown = ran(home, "release", "cursor", more, status=1)
+        assert "was changed since" in shown
+        assert "mcpd/adopted" in shown
+        assert "nothing to release" not in shown
+    assert path.read_bytes() == before
+
+
 def test_a_file_that_broke_since_is_left_with_its_line(home: Home) -> None:
     path = home.client("cursor", {"files": FILES})
     ran(home, "adopt", "cursor", "--yes")
@@ -336,3 +351,18 @@ def test_a_file_that_broke_since_is_left_with_its_line(home: Home) -> None:
     assert "line 2" in ran(home, "release", "--all", "--yes", status=2)
     assert path.read_text() == "{\n nope"
     assert "files" in ran(home, "adopt", "--status")
+
+
+def test_an_original_that_cannot_be_used_is_named(home: Home) -> None:
+    """Restored from a backup, others can read it: what it holds could be theirs."""
+    home.client("cursor", {"files": entry("uvx", "x")})
+    ran(home, "adopt", "cursor", "--yes")
+    (row,) = document(home, "adopt", "--status")["adopted"]
+    original = Path(row["original"])
+    original.chmod(0o644)
+    done = document(home, "release", "--all", "--yes", status=1)
+    assert done["done"] == []
+    assert [each["path"] for each in done["left"]] == [str(original)]
+    assert str(original) in ran(home, "release", "--all", "--yes", status=1)
+    original.chmod(0o600)
+    assert document(home, "release", "--all", "--yes")["left"] == []

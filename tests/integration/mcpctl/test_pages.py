@@ -1,18 +1,20 @@
-"""What README.md and docs/adding.md have people type, in a home directory where nothing is."""
+"""What README.md and pages of docs/ have people type, in a home directory where nothing is."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from mcpd import exits
+from tests.support import terminal
 from tests.support.daemon import Box, binary
-from tests.support.page import check
-from tests.support.waiting import scaled
+from tests.support.fakemanager import FakeManager
+from tests.support.page import check, recorded, run
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,21 +26,6 @@ def home(box: Box) -> Iterator[Path]:
     (home / "mcpd").symlink_to(ROOT)
     yield home
     run(box, home, "mcpctl down")
-
-
-def run(box: Box, home: Path, script: str) -> str:
-    """Return what a script says in a shell that knows the home directory and nothing else."""
-    environment = {
-        "HOME": str(home),
-        "PATH": f"{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
-        "XDG_RUNTIME_DIR": str(box.root / "run"),
-        "MCPD_TEST_BOX": box.tag,
-    }
-    done = subprocess.run(
-        ["bash", "-c", script],
-        check=False, cwd=home, env=environment, capture_output=True, text=True, timeout=scaled(60),
-    )  # fmt: skip
-    return done.stdout
 
 
 def page_of(path: str, box: Box, home: Path) -> str:
@@ -60,3 +47,41 @@ def test_the_first_minute_of_the_readme_goes_as_it_is_told(box: Box, home: Path)
     page = re.sub(r"pid \d+|up \d+ s|\d+ s|\b\d{4,5}\b(?!-)|[\d.]+ MiB", "…", page)
     page = re.sub(r"(?<=\S) {2,}", "…", page)
     check(page, lambda script: run(box, home, script))
+
+
+def test_the_recording_of_init_and_release_is_what_they_say(box: Box, home: Path) -> None:
+    memory = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
+    github = {"command": "uvx", "args": ["github-mcp"], "env": {"GITHUB_TOKEN": "ghp_0000"}}
+    cursor, codex = home / ".cursor" / "mcp.json", home / ".codex" / "config.toml"
+    for path in (cursor, codex):
+        path.parent.mkdir()
+    cursor.write_text(json.dumps({"mcpServers": {"memory": memory, "github": github}}, indent=2))
+    cursor.chmod(0o644)
+    codex.write_text(
+        f'[mcp_servers.memory]\ncommand = "npx"\nargs = {json.dumps(memory["args"])}\n'
+    )
+    before = cursor.read_bytes(), codex.read_bytes()
+    page = (ROOT / "docs" / "clients.md").read_text()
+    page = page.replace("/home/ada/.local/bin/mcpctl", binary("mcpctl"))
+    page = page.replace("/home/ada", str(home))
+    manager = FakeManager(box.root / "fake")
+    box.env = {
+        "HOME": str(home),
+        "PATH": f"{manager.bin}:{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
+        "XDG_RUNTIME_DIR": str(box.root / "run"),
+        "MCPD_TEST_BOX": box.tag,
+        "COLUMNS": "1000",
+    }
+    try:
+        for command, pattern in recorded(page, "What it looks like"):
+            answers = {
+                "mcpctl init": {"Write this to": "y", "Write this?": "y", "Install it?": "n"},
+                "mcpctl release --all": {"Write this?": "y"},
+            }.get(command, {})
+            status, said = terminal.typed(box, *command.split()[1:], answers=answers)
+            told = "".join(f"{line}\n" for line in said.splitlines() if line)
+            assert status == exits.DONE
+            assert re.fullmatch(pattern, told), f"$ {command}\n{told}\n{pattern}"
+    finally:
+        manager.close()
+    assert (cursor.read_bytes(), codex.read_bytes()) == before

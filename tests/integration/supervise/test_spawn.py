@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import resource
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -207,31 +209,40 @@ def test_arguments_that_cannot_be_passed_on_are_an_error_of_that_server(argument
     assert open_fds() == before
 
 
-def test_no_descriptors_left_is_an_error_of_that_server():
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[set[str]]:
+    """Leave so many descriptors, the last below the limit; yield those that are open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = max(map(int, open_fds()))
+    fillers = [os.dup(0)]  # else lower numbers might be free
+    while fillers[-1] <= highest:
+        fillers.append(os.dup(0))
     before = open_fds()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 1, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + count, hard))
     try:
-        error = refused("/bin/sh")
+        yield before
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for filler in fillers:
+            os.close(filler)
+
+
+def test_no_descriptors_left_is_an_error_of_that_server():
+    with descriptors_left(1) as before:
+        error = refused("/bin/sh")
     assert error.details["errno"] == errno.EMFILE
-    assert open_fds() == before
+    with descriptors_left(1) as after:
+        assert after == before
 
 
 def test_the_last_descriptors_are_not_for_servers():
     """
     B143: without them nobody could see whether its process has gone.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    before = open_fds()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) + 8, hard))
-    try:
+    with descriptors_left(8) as before:
         error = refused("/bin/sh")
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert open_fds() == before
     assert error.details["errno"] == errno.EMFILE
-    assert open_fds() == before
 
 
 def test_a_child_that_cannot_be_told_from_others_is_not_kept(monkeypatch: pytest.MonkeyPatch):

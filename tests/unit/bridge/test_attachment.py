@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -37,6 +38,10 @@ class Other:
         self.theirs.close()
 
     def _run(self) -> None:
+        with contextlib.suppress(OSError):  # our end may be closed before all is said
+            self._speak()
+
+    def _speak(self) -> None:
         self._read()
         self.theirs.sendall(self._hello)
         if self._read():

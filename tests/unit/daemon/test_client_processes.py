@@ -10,7 +10,7 @@ import pytest
 
 from mcpd.api.requests import AttachParams, Client
 from mcpd.bridge.attachment import CLIENT
-from mcpd.daemon.client_processes import ClientProcesses
+from mcpd.daemon.client_processes import MOST_PARENTS, ClientProcesses
 from mcpd.ids import SessionId
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.proctable.procfs import ProcId, Stat
@@ -94,10 +94,21 @@ def test_a_pid_that_another_process_has_now_is_no_clients(world: World):
     assert world.may(TOOL)
 
 
+def test_a_client_that_attaches_again_as_another_is_still_the_first(world: World):
+    world.attach(BRIDGE, CLIENT)
+    world.attach(BRIDGE)
+    assert not world.may(TOOL)
+
+
 def test_a_client_that_has_left_counts_no_more(world: World):
     world.attach(AGENT)
     world.clients.closed(SESSION)
-    world.sessions = []
+    assert world.may(TOOL)
+
+
+def test_a_client_that_has_left_without_an_attachment_counts_no_more(world: World):
+    world.clients.connected(SESSION, AGENT)
+    world.clients.closed(SESSION)
     assert world.may(TOOL)
 
 
@@ -109,6 +120,24 @@ def test_what_runs_below_the_daemon_is_refused(world: World):
     world.parents |= {os.getpid(): 1, TOOL: os.getpid()}
     world.sessions = []
     assert not world.may(TOOL)
+
+
+def test_where_the_daemon_is_the_first_process_not_all_is_below_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    world.parents[1] = 0
+    assert world.may(PERSON)
+
+
+def test_what_runs_too_far_below_is_refused(world: World):
+    world.attach(AGENT)
+    first = 1000
+    world.parents |= {first + n: first + n - 1 for n in range(1, MOST_PARENTS + 1)}
+    world.parents[first] = AGENT
+    assert not world.may(first + MOST_PARENTS)
+    world.parents[first] = TERMINAL
+    assert world.may(first + MOST_PARENTS - 10)
 
 
 def test_what_cannot_be_seen_is_refused(world: World):

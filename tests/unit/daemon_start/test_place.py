@@ -74,7 +74,7 @@ def test_the_first_place_is_at_the_top_of_the_file() -> None:
         "{",
         "[]",
         "7",
-        "[" * 100_000,
+        "[" * (place.MOST_BYTES - 1),
         "{}",
         json.dumps({**vars(noted()), "socket": "relative"}),
         json.dumps({**vars(noted()), "socket": "/a\0b"}),
@@ -84,7 +84,7 @@ def test_the_first_place_is_at_the_top_of_the_file() -> None:
         json.dumps({**vars(noted()), "pid": True}),
         json.dumps({**vars(noted()), "config": "x.json"}),
         json.dumps({**vars(noted()), "start_time": None}),
-        json.dumps(vars(noted()) | {"pad": "x" * place.MOST_BYTES}),
+        json.dumps(vars(noted())) + " " * place.MOST_BYTES,
     ],
 )
 def test_a_note_that_is_none_is_ignored(home: dict[str, str], text: str) -> None:
@@ -127,6 +127,19 @@ def test_what_is_no_regular_file_is_not_used(home: dict[str, str], kind: str) ->
     assert place.read(home) == []
 
 
+def test_a_note_in_a_pipe_is_not_read(home: dict[str, str]) -> None:
+    file = write(home, noted())
+    text = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file, 0o600)
+    fd = os.open(file, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        os.write(fd, text)
+        assert place.read(home) == []
+    finally:
+        os.close(fd)
+
+
 def test_a_daemon_elsewhere_is_found(home: dict[str, str], living: set[str]) -> None:
     write(home, noted(1), noted(2))
     living |= {"/s1/mcpd.sock", "/s2/mcpd.sock"}
@@ -143,6 +156,15 @@ def test_a_dead_daemon_that_was_at_the_default_socket_hides_no_other(
     write(home, noted(1, socket=paths.socket_path(None, home)), noted(2))
     living |= {"/s2/mcpd.sock"}
     assert place.locate(None, None, home)[0] == "/s2/mcpd.sock"
+
+
+def test_a_lock_that_another_process_has_at_the_default_socket_hides_no_daemon(
+    home: dict[str, str], living: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home, noted(1))
+    living |= {"/s1/mcpd.sock"}
+    monkeypatch.setattr(daemon_process, "pid_in_lock", lambda path: 7)
+    assert place.locate(None, None, home)[0] == "/s1/mcpd.sock"
 
 
 def test_a_daemon_at_the_default_socket_comes_first(home: dict[str, str], living: set[str]) -> None:

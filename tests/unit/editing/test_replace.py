@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import stat
@@ -333,3 +334,102 @@ def test_where_files_cannot_be_exchanged_they_are_renamed(
     assert replace.change(str(file), to(b"new"))
     assert replace.change(str(file.parent / "other"), to(b"new"))
     assert sorted(os.listdir(file.parent)) == ["mcp.json", "other"]
+
+
+def test_a_file_that_appears_meanwhile_is_not_renamed_over_either(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.unlink()
+
+    def late(*_: object) -> int:
+        if not file.exists():
+            file.write_bytes(b"theirs")
+        return errno.EINVAL
+
+    monkeypatch.setattr(replace, "_renameat2", late)
+    assert replace.change(str(file), lambda old: (old or b"none") + b"+")
+    assert file.read_bytes() == b"theirs+"
+
+
+def test_what_is_written_beside_is_private_and_locked(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, umask = replace.privatefiles.write_all, os.umask(0)
+
+    def look(fd: int, content: bytes) -> None:
+        (beside,) = file.parent.glob(".mcpd-*")
+        assert stat.S_IMODE(beside.stat().st_mode) == 0o600
+        with beside.open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        write(fd, content)
+
+    monkeypatch.setattr(replace.privatefiles, "write_all", look)
+    file.chmod(0o644)
+    try:
+        assert replace.change(str(file), to(b"new"))
+    finally:
+        os.umask(umask)
+
+
+def test_only_what_the_dead_have_left_is_removed(file: Path) -> None:
+    prefix = replace._prefix(str(file))
+    Path(f"{prefix}dead").touch()
+    with replace._beside(str(file)) as (living, _):
+        Path(f"{prefix}link").symlink_to(file)
+        assert replace.change(str(file), to(b"new"))
+        assert set(file.parent.iterdir()) == {file, Path(living), Path(f"{prefix}link")}
+
+
+def test_the_file_is_on_the_disk_before_its_name_is(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    rename = replace._rename
+
+    def renamed(source: str, target: str, flags: int) -> bool:
+        steps.append("rename")
+        return rename(source, target, flags)
+
+    def synced(fd: int) -> None:
+        steps.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+
+    monkeypatch.setattr(replace, "_rename", renamed)
+    monkeypatch.setattr(os, "fsync", synced)
+    replace.change(str(file), to(b"new"))
+    assert steps == ["file", "rename", "directory"]
+
+
+def test_a_file_that_is_edited_is_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replace, "SIZE_LIMIT", 2)
+    with pytest.raises(ConfigError, match="expected less than"):
+        replace.change(str(file), to(b"new"))
+
+
+def test_an_edit_that_fails_while_the_file_changes_raises_at_last(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replace, "TRIES", 3)
+
+    def fail(old: bytes | None) -> bytes:
+        file.write_bytes((old or b"") + b"+")
+        raise ConfigError("cut off")
+
+    with pytest.raises(ConfigError, match="cut off"):
+        replace.change(str(file), fail)
+    assert file.read_bytes() == b"old+++"
+
+
+def test_what_is_written_meanwhile_is_not_lost_where_files_cannot_be_exchanged(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = replace.privatefiles.write_all
+
+    def late(fd: int, content: bytes) -> None:
+        if file.read_bytes() == b"old":
+            file.write_bytes(b"theirs")
+        write(fd, content)
+
+    monkeypatch.setattr(replace.privatefiles, "write_all", late)
+    monkeypatch.setattr(replace, "_renameat2", lambda *_: errno.ENOSYS)
+    assert replace.change(str(file), lambda old: (old or b"") + b"+")
+    assert file.read_bytes() == b"theirs+"

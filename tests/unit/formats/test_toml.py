@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from mcpd.errors import ConfigError
@@ -82,3 +84,34 @@ def test_a_syntax_error_has_its_line_and_column(text: str, place: tuple[int, int
     with pytest.raises(ConfigError) as caught:
         parse(text)
     assert (caught.value.details["line"], caught.value.details["column"]) == place
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a." * 200 + "b = 1", "[" + "a." * 200 + "b]", 'x = {"a" . ' + "'a' . " * 200 + "b = 1}"],
+    ids=["key", "header", "inline"],
+)
+def test_a_key_of_many_parts_is_refused(text: str):
+    with pytest.raises(ConfigError, match="nested more than 100 deep"):
+        parse(f"first = 1\n{text}\n")
+
+
+def test_a_key_of_many_parts_is_not_given_to_a_parser_that_takes_its_square(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(tomllib, "loads", None)
+    with pytest.raises(ConfigError, match="nested more than 100 deep") as error:
+        parse("first = 1\n" + "a." * 60_000 + "b = 1\n")
+    assert error.value.details["line"] == 2
+
+
+def test_many_dots_elsewhere_are_no_key():
+    dots = "a." * 200
+    text = f"""x = "{dots}"\ny = '{dots}'\nz = '''\n{dots}\n'''\nq = \"\"\"\n{dots}\n\"\"\" # {dots}\n"""
+    assert set(parse(text).data) == {"x", "y", "z", "q"}
+
+
+def test_a_number_that_could_not_be_written_is_refused():
+    with pytest.raises(ConfigError, match="too many digits") as error:
+        parse("first = 1\nx = 0x" + "f" * 5000 + "\n")
+    assert (error.value.details["line"], error.value.details["column"]) == (2, 5)

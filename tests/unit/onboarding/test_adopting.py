@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mcpd.editing import replace
 from mcpd.editing.file import parse
 from mcpd.errors import ConfigError
 from mcpd.onboarding import originals
@@ -390,3 +391,28 @@ def test_the_value_at_a_path() -> None:
     assert value(data, ("a", 1)) is None
     assert value(data, ("a", "b")) is None
     assert BY_ID["cursor"].id == "cursor"
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_a_release_that_was_not_written_can_be_repeated(
+    home: Home, monkeypatch: pytest.MonkeyPatch, is_changed: bool
+) -> None:
+    """Killed, or on a full disk, after the original was kept."""
+    path = home.client("cursor", {"files": entry("uvx", "x")})
+    before = path.read_bytes()
+    adopt_all(home)
+    if is_changed:
+        path.write_bytes(path.read_bytes() + b"\n")
+        before += b"\n"
+
+    def full(*_: object) -> bool:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(replace, "_placed", full)
+        with pytest.raises(ConfigError, match="the disk is full"):
+            release_all()
+    (back,) = release_all()
+    assert [each.name for each in back.done] == ["files"]
+    assert path.read_bytes() == before
+    assert release_all() == []

@@ -158,6 +158,39 @@ def test_a_server_that_stands_in_two_files_is_gone_from_both(put: Place) -> None
     assert [os.path.basename(place.file) for place in places] == ["config.toml"]
 
 
+def test_one_that_stands_in_a_file_of_root_is_left_there(
+    put: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    important = put("config.toml", TOML)
+    other = put("mcp.json", JSON)
+    order = [place.file for place in Scope(None).places()["first"]]
+    hidden, counts = map(Path, order)
+    assert {hidden, counts} == {important, other}
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != hidden)
+    before = hidden.read_bytes()
+    assert [place.file for place in Scope(None).remove(["first"])] == [str(counts)]
+    assert hidden.read_bytes() == before
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != counts)
+    with pytest.raises(ConfigError, match="you cannot change"):
+        Scope(None).remove(["second"])
+
+
+def test_a_broken_file_of_root_is_not_the_one_to_edit(
+    put: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken, own = put("config.toml", "{"), put("mcp.json", "{")
+    files = [file for file in Scope(None).files if file in (str(broken), str(own))]
+    assert Scope(None).own_file() == files[0]
+    monkeypatch.setattr(os, "access", lambda path, _: path != files[0])
+    assert Scope(None).own_file() == files[1]
+
+
+def test_an_entry_that_is_no_table_cannot_be_switched(put: Place) -> None:
+    path = put("mcp.json", '{"mcpServers": {"odd": 5}}')
+    Scope(None).switch(["odd"], is_on=False)
+    assert path.read_text() == '{"mcpServers": {"odd": 5}}'
+
+
 def test_a_secret_in_the_clear_makes_the_file_private(put: Place) -> None:
     path = put("mcp.json", JSON)
     Scope(None).add({"a": {**ONE, "env": {"API_KEY": "${API_KEY}"}}})

@@ -68,6 +68,14 @@ def test_comments_say_what_was_left_out_once(home: Home) -> None:
     assert list(own.read(None, home.env).entries) == ["a", "b", "c"]
 
 
+def test_without_a_new_server_there_are_no_new_comments(home: Home) -> None:
+    path = home.put(".config/mcpd/mcp.json", {"mcpServers": {"a": FILES}})
+    before = path.read_bytes()
+    found = own.read(None, home.env)
+    assert not own.add(found, {"a": FILES}, private=False, comments=["why"])
+    assert path.read_bytes() == before
+
+
 def test_a_name_that_was_taken_meanwhile_is_an_error(home: Home) -> None:
     found = own.read(None, home.env)
     own.add(found, {"a": FILES}, private=False)

@@ -36,6 +36,12 @@ def test_a_server_that_mcpd_has_is_not_copied(home: Home) -> None:
     assert moves(made) == [("cursor", "other", "files", False)]
 
 
+def test_of_two_equal_servers_of_mcpd_the_first_counts(home: Home) -> None:
+    home.client("cursor", {"other": entry("uvx", "x")})
+    made = planned(home, first=entry("uvx", "x"), second=entry("uvx", "x"))
+    assert moves(made) == [("cursor", "other", "first", False)]
+
+
 def test_a_taken_name_gets_the_clients_name_behind_it(home: Home) -> None:
     home.client("cursor", {"github": entry("uvx", "theirs")})
     home.client("vscode", {"github": entry("uvx", "other")})
@@ -57,6 +63,52 @@ def test_tools_that_one_of_the_clients_shows_are_shown(home: Home) -> None:
     made = planned(home)
     assert made.new["a"]["tools"] == {"deny": ["w"]}
     assert "a of Codex" in made.warnings[-1]
+
+
+def test_a_time_out_that_another_client_lacks_or_has_otherwise_is_named(home: Home) -> None:
+    home.client("roo-code", {"a": entry("x"), "b": entry("y", timeout=5)})
+    home.client("goose", {"a": entry("x", timeout=7), "b": entry("y", timeout=7)})
+    made = planned(home)
+    assert "call_timeout" not in made.new["a"]
+    assert made.new["b"]["call_timeout"] == 5
+    assert "left out" in next(each for each in made.warnings if each.startswith("a of Goose"))
+    assert "from another" in next(each for each in made.warnings if each.startswith("b of Goose"))
+
+
+def test_all_tools_that_a_client_shows_are_shown(home: Home) -> None:
+    home.client("cursor", {"b": entry("y")})
+    home.client("codex", {"a": entry("x", enabled_tools=["l"]), "b": entry("y")})
+    home.client("gemini-cli", {"a": entry("x", includeTools=["r"])})
+    home.client("qwen-code", {"b": entry("y", includeTools=["r"])})
+    made = planned(home)
+    assert made.new["a"]["tools"] == {"allow": ["l", "r"]}
+    assert "tools" not in made.new["b"]
+
+
+def test_one_that_has_an_allow_list_shows_less_than_one_that_has_none(home: Home) -> None:
+    home.client("codex", {"a": entry("x", enabled_tools=["l"])})
+    home.client("gemini-cli", {"a": entry("x")})
+    assert "tools" not in planned(home).new["a"]
+
+
+def test_a_time_out_that_another_client_has_is_a_warning(home: Home) -> None:
+    home.client("codex", {"a": entry("x", tool_timeout_sec=5)})
+    home.client("gemini-cli", {"a": entry("x", timeout=9000)})
+    made = planned(home)
+    assert made.new["a"]["call_timeout"] == 5
+    assert [each for each in made.warnings if "call_timeout" in each] == [
+        "a of Gemini CLI: the call_timeout of a comes from another client"
+    ]
+
+
+def test_one_that_its_client_does_not_read_is_a_warning(home: Home) -> None:
+    home.client("opencode", {"x": entry("uvx", "new")})
+    old = {"x": {"type": "local", "command": ["uvx", "old"]}}
+    home.put(".config/opencode/opencode.json", {"mcp": old})
+    made = planned(home)
+    assert made.left == []
+    assert len(made.moves) == 1
+    assert "does not read it" in made.warnings[-1]
 
 
 def test_one_server_is_enough(home: Home) -> None:

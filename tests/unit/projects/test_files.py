@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import grp
 import json
 import os
+import pwd
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -68,8 +71,12 @@ def test_the_home_directory_is_no_project(folder: Path):
     home = folder.parent.parent
     write(home, ".cursor/mcp.json", proj=ENTRY)
     assert read(str(home)).is_empty
-    assert read("/").is_empty
     assert read(str(folder)).is_empty
+
+
+def test_the_root_directory_is_no_project(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "_content", lambda *_: b'{"mcpServers": {"proj": {}}}')
+    assert read("/").is_empty
 
 
 def test_comments_and_the_order_of_keys_make_no_other_hash(folder: Path):
@@ -114,6 +121,38 @@ def test_what_has_not_changed_is_not_parsed_again(folder: Path, monkeypatch: pyt
     before = read(str(folder))
     monkeypatch.setattr(files, "decode", None)
     assert read(str(folder), before) is before
+
+
+def test_a_workspace_that_leads_elsewhere_since_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    other, link = folder.parent / "other", folder.parent / "link"
+    other.mkdir(mode=0o755)
+    for place in (folder, other):
+        write(place, proj=ENTRY)
+    monkeypatch.setattr(files, "home_of", lambda directory: "/one/repository")
+    link.symlink_to(folder)
+    before = read(str(link))
+    link.unlink()
+    link.symlink_to(other)
+    assert read(str(link), before).directory == str(other)
+
+
+def test_a_directory_that_became_a_worktree_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    write(folder, proj=ENTRY)
+    before = read(str(folder))
+    monkeypatch.setattr(files, "home_of", lambda directory: "/one/repository")
+    assert read(str(folder), before).home == "/one/repository"
+
+
+def test_the_same_entries_of_another_project_have_another_hash(folder: Path):
+    other = folder.parent / "other"
+    other.mkdir(mode=0o755)
+    for place in (folder, other):
+        write(place, proj=ENTRY)
+    assert read(str(folder)).hash != read(str(other)).hash
 
 
 def test_how_far_it_is_trusted_is_not_the_projects_to_say(folder: Path):
@@ -163,8 +202,55 @@ def test_a_group_of_nobody_else_is_not_others(folder: Path, monkeypatch: pytest.
     assert "others can write" in refusal(read(str(folder)))
 
 
-def test_a_link_that_leaves_the_project_is_refused(folder: Path):
-    outside = write(folder.parent, "elsewhere.json", proj=ENTRY)
+@pytest.mark.parametrize("group", [7, 8])
+@pytest.mark.parametrize("primary", [7, 8])
+@pytest.mark.parametrize("name", ["me", "staff"])
+@pytest.mark.parametrize("members", [[], ["me"], ["me", "other"], ["other"]])
+def test_a_group_is_ours_if_it_is_the_first_one_and_has_our_name_and_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, group: int, primary: int, name: str, members: list[str]
+):
+    user = SimpleNamespace(pw_gid=primary, pw_name="me")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
+    monkeypatch.setattr(grp, "getgrgid", lambda _: SimpleNamespace(gr_name=name, gr_mem=members))
+    is_ours = group == primary and name == "me" and "other" not in members
+    assert files._is_own_group(group) == is_ours
+
+
+def test_a_group_without_an_entry_is_not_ours(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert not files._is_own_group(os.getgid())
+
+
+@pytest.mark.parametrize(("owner", "is_refused"), [(4242, True), (4243, False), (0, False)])
+@pytest.mark.parametrize("what", ["project", "folder", "above"])
+def test_a_directory_of_somebody_else_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, what: str, owner: int, is_refused: bool
+):
+    path = write(folder, ".vscode/mcp.json", proj=ENTRY)
+    place = {"project": folder, "folder": path.parent, "above": folder.parent}[what]
+    stat = os.stat
+
+    def owned(path: str) -> os.stat_result:
+        found = [*stat(path)]
+        found[4] = owner if path == str(place) else 4243
+        return os.stat_result(found)
+
+    monkeypatch.setattr(files.trust, "read", lambda path: Path(path).read_bytes())
+    monkeypatch.setattr(files.os, "geteuid", lambda: 4243)
+    monkeypatch.setattr(files.os, "stat", owned)
+    project = read(str(folder))
+    monkeypatch.undo()
+    if is_refused and what != "above":
+        assert f"{place} belongs to somebody else" in refusal(project)
+    else:
+        assert [*project.offers] == ["proj"]
+
+
+@pytest.mark.parametrize("name", ["elsewhere.json", "shop-of-others/.mcp.json"])
+def test_a_link_that_leaves_the_project_is_refused(folder: Path, name: str):
+    outside = folder.parent / name
+    outside.parent.mkdir(exist_ok=True, mode=0o755)
+    write(outside.parent, outside.name, proj=ENTRY)
     (folder / ".mcp.json").symlink_to(outside)
     assert "a link that leaves the project" in refusal(read(str(folder)))
 
@@ -173,6 +259,16 @@ def test_a_link_within_the_project_is_followed(folder: Path):
     write(folder, "real.json", proj=ENTRY)
     (folder / ".mcp.json").symlink_to("real.json")
     assert [*read(str(folder)).offers] == ["proj"]
+
+
+@pytest.mark.parametrize("shared", [".vscode", "real"])
+def test_both_ends_of_a_link_are_where_others_cannot_write(folder: Path, shared: str):
+    write(folder, "real/mcp.json", proj=ENTRY)
+    (folder / ".vscode").mkdir(mode=0o755)
+    (folder / ".vscode/mcp.json").symlink_to("../real/mcp.json")
+    assert [*read(str(folder)).offers] == ["proj"]
+    (folder / shared).chmod(0o777)
+    assert f"others can write to {folder / shared}" in refusal(read(str(folder)))
 
 
 def test_a_project_that_is_reached_through_a_link_is_the_real_one(folder: Path):
@@ -195,7 +291,19 @@ def test_a_file_is_bounded(folder: Path):
     assert "128 KiB" in refusal(read(str(folder)))
     path.unlink()
     write(folder, **{f"s{number:03}": {"command": "x"} for number in range(MOST_SERVERS + 1)})
-    assert len(read(str(folder)).offers) == MOST_SERVERS
+    project = read(str(folder))
+    assert len(project.offers) == MOST_SERVERS
+    (problem,) = project.problems
+    assert problem.server == f"s{MOST_SERVERS:03}"
+    assert "100 servers at most" in problem.message
+
+
+@pytest.mark.parametrize(
+    "text", ["[servers.x" + ".a" * 5000 + "]", "[servers.x]\nq = 0x" + "f" * 9999]
+)
+def test_what_could_not_be_written_is_a_problem(folder: Path, text: str):
+    (folder / ".mcpd.toml").write_text(f"{text}\n")
+    refusal(read(str(folder)))
 
 
 @pytest.mark.parametrize(

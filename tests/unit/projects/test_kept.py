@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def test_several_contents_are_trusted_and_the_newest_is_compared(path: str):
     assert known.has("one", "1")
     assert known.has("one", "2")
     assert known.answer("one") == answer("one", "1")
+    assert [each.hash for each in known.trusted] == ["2", "1"]
 
 
 def test_what_is_kept_of_a_server_is_bounded(path: str):
@@ -103,3 +105,19 @@ def test_a_directory_that_is_missing_is_an_error(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(ProjectsError, match="cannot write"):
         kept.trust(str(tmp_path / "file" / "projects.json"), "/a", [answer("one")])
+
+
+def test_what_is_said_at_the_same_time_is_all_kept(path: str):
+    homes = [f"/{number}" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda home: kept.trust(path, home, [answer("one")]), homes))
+    assert sorted(kept.read(path)) == sorted(homes)
+
+
+def test_what_is_known_already_is_not_written_again(path: str):
+    kept.trust(path, "/a", [answer("one")])
+    before = Path(path).stat()
+    kept.trust(path, "/a", [answer("one")])
+    assert Path(path).stat() == before
+    kept.forget(path, "/b", None)
+    assert Path(path).stat() == before

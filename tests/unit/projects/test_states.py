@@ -68,6 +68,9 @@ def test_a_trusted_directory_asks_nothing():
         ("/other/a", "~/a", False),
         ("/src/a", "/src/a/", True),
         ("/src/a", "//src//a", True),
+        ("/src/a", "/", False),
+        ("/src/a", "", False),
+        ("/home/xa/b", "~a/b", False),
     ],
 )
 def test_whole_parts_of_a_path_are_compared(

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,7 @@ def dead_ledger(site: Site) -> tuple[Path, dict[str, Any]]:
 async def test_a_recycled_pid_is_never_touched(site: Site):
     """B115: the pid of the ledger belongs to an innocent process now, as does its group."""
     path, document = dead_ledger(site)
+    time.sleep(2 / os.sysconf("SC_CLK_TCK"))  # of the same tick they would be one process
     with subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True) as innocent:
         try:
             wait_until(lambda: len([e for e in procfs.scan() if e.sid == innocent.pid]) == 2)

@@ -10,18 +10,23 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.principal import EVERYTHING, Scope
 
+HERE = "/home/ada/src"
 
-def told(*entries: Entry, scope: Scope = EVERYTHING, kind: str = "local") -> str | None:
+
+def told(
+    *entries: Entry,
+    scope: Scope = EVERYTHING,
+    kind: str = "local",
+    sources: str = "read: /home/ada/mcp.json",
+) -> str | None:
     usable = [each.name for each in entries if each.is_listed and each.unavailable is None]
     state = SimpleNamespace(
-        ours=lambda workspace: SimpleNamespace(servers=lambda: usable),
-        views=SimpleNamespace(of=lambda workspace: {each.name: each for each in entries}),
+        ours={HERE: SimpleNamespace(servers=lambda: usable)}.__getitem__,
+        views=SimpleNamespace(of={HERE: {each.name: each for each in entries}}.__getitem__),
         scope_of=lambda principal: principal.scope,
-        sources="read: /home/ada/mcp.json",
+        sources=sources,
     )
-    session = SimpleNamespace(
-        principal=SimpleNamespace(scope=scope, kind=kind), workspace="/home/ada/src"
-    )
+    session = SimpleNamespace(principal=SimpleNamespace(scope=scope, kind=kind), workspace=HERE)
     return notice(cast(Any, state), cast(Any, session))
 
 
@@ -42,6 +47,7 @@ def test_files_are_named_to_users_of_this_machine_only() -> None:
     assert "/home/ada" in str(told())
     assert "/home/ada" not in str(told(kind="token"))
     assert "no server is configured" in str(told(kind="token"))
+    assert "no server is configured;" in str(told(sources=""))
 
 
 def test_who_may_use_some_servers_only_is_told_nothing() -> None:

@@ -6,22 +6,7 @@ import pytest
 
 from mcpd.core.mcp import routing
 from mcpd.core.wire import envelope
-
-SCHEMA = json.dumps(
-    {
-        "type": "object",
-        "properties": {
-            "region": {"type": "string", "x-mcp-header": "Region"},
-            "limit": {"type": "integer", "x-mcp-header": "Limit"},
-            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
-            "deep": {
-                "type": "object",
-                "properties": {"a": {"type": "string", "x-mcp-header": "A"}},
-            },
-            "sql": {"type": "string"},
-        },
-    }
-).encode()
+from tests.support.schemas import WITH_HEADERS
 
 
 @pytest.mark.parametrize(
@@ -62,7 +47,7 @@ def test_the_same_as_the_official_sdk_writes():
 
 
 def test_annotations_are_found_by_properties():
-    assert routing.parameters(SCHEMA) == {
+    assert routing.parameters(WITH_HEADERS) == {
         "region": (("region",), "string"),
         "limit": (("limit",), "integer"),
         "dry": (("dry",), "boolean"),
@@ -79,7 +64,7 @@ def test_annotations_are_found_by_properties():
      {"oneOf": [{"properties": {"c": {"type": "string", "x-mcp-header": "B"}}}]}, {"$defs": {"d": {"type": "string", "x-mcp-header": "B"}}}],
 )  # fmt: skip
 def test_an_invalid_annotation_spoils_all_of_the_tool(annotation):
-    schema = json.loads(SCHEMA)
+    schema = json.loads(WITH_HEADERS)
     schema["properties"]["other"] = annotation
     assert routing.parameters(json.dumps(schema).encode()) is None
 
@@ -102,4 +87,4 @@ def test_a_deep_schema_is_read_in_linear_time():
 )  # fmt: skip
 def test_arguments_that_are_repeated(arguments, sent):
     found = envelope.params_of(json.dumps({"arguments": arguments}).encode())
-    assert dict(routing.repeated(routing.parameters(SCHEMA), found.arguments)) == sent
+    assert dict(routing.repeated(routing.parameters(WITH_HEADERS), found.arguments)) == sent

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -63,6 +64,12 @@ class Place:
 
     def offer(self, **servers: object) -> None:
         (self.shop / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+
+    def beside(self, name: str) -> str:
+        """Make another workspace."""
+        made = self.shop.parent / name
+        made.mkdir(mode=0o700)
+        return str(made)
 
     def configure(self, **daemon: Any) -> None:
         trusted = daemon.pop("trusted", ())
@@ -157,6 +164,13 @@ async def test_only_what_was_shown_is_trusted(place: Place) -> None:
     assert isinstance(gone, Failure)
 
 
+async def test_to_ask_whether_one_may_trust_takes_nothing_back(place: Place) -> None:
+    path = str(place.state / "projects.json")
+    kept.refuse(path, place.workspace, None)
+    assert place.projects.trust(place.workspace, {}) is None
+    assert kept.read(path)[place.workspace].is_never
+
+
 async def test_what_is_taken_back_waits_again(place: Place) -> None:
     place.projects.enter(ONE, place.workspace)
     place.trust()
@@ -237,3 +251,142 @@ async def test_a_workspace_that_cannot_be_has_no_servers(
     place.projects.look()
     assert place.known() == {}
     place.projects.leave(ONE)
+
+
+async def test_a_connection_that_moves_leaves_its_workspace(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "MOST", 1)
+    place.projects.enter(ONE, place.workspace)
+    other = place.beside("other")
+    place.projects.enter(ONE, other)
+    assert [project.workspace for project, _ in place.projects.known()] == [other]
+
+
+async def test_who_comes_back_in_time_finds_the_servers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "KEPT_S", 0.0)
+    place.projects.enter(ONE, place.workspace)
+    place.projects.enter(TWO, place.workspace)
+    place.projects.leave(ONE)
+    await asyncio.sleep(0.01)
+    assert place.known() == {"one": False}
+    place.projects.leave(TWO)
+    place.projects.enter(ONE, place.workspace)
+    await asyncio.sleep(0.01)
+    assert place.known() == {"one": False}
+
+
+async def test_the_workspace_that_was_left_first_is_replaced_first(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "MOST", 2)
+    first, second, third = (place.beside(name) for name in ("a", "b", "c"))
+    place.projects.enter(ONE, first)
+    place.projects.enter(TWO, second)
+    place.projects.leave(TWO)
+    place.projects.leave(ONE)
+    place.projects.enter(ONE, third)
+    assert {project.workspace for project, _ in place.projects.known()} == {first, third}
+
+
+async def test_a_trouble_is_logged_once_until_it_has_gone(place: Place) -> None:
+    path = place.state / "projects.json"
+    place.projects.enter(ONE, place.workspace)
+    for text in ("{", "[", '{"version": 1}', "{"):
+        path.write_text(text)
+        path.chmod(0o600)
+        place.projects.look()
+    assert [name for name, _ in place.log.lines].count("project.trust_lost") == 2
+
+
+async def test_a_problem_of_a_file_is_logged_once(place: Place) -> None:
+    place.offer(one=ENTRY, two=5)
+    place.projects.enter(ONE, place.workspace)
+    (place.shop / ".mcpd.toml").write_text('[servers.three]\ncommand = "x"\n')
+    place.projects.look()
+    assert place.known() == {"one": False, "three": False}
+    assert [name for name, _ in place.log.lines].count("project.problem") == 1
+
+
+async def test_what_was_trusted_before_is_no_news(place: Place) -> None:
+    place.trust()
+    place.projects.enter(ONE, place.workspace)
+    assert place.known() == {"one": True}
+    assert place.events() == []
+
+
+async def test_another_content_that_waits_is_news(place: Place) -> None:
+    place.projects.enter(ONE, place.workspace)
+    place.offer(one={"command": "x"})
+    place.projects.look()
+    assert place.events() == [("project.untrusted", ["one"])] * 2
+
+
+async def test_an_answer_that_cannot_be_written_is_an_error(place: Place) -> None:
+    (place.state / "projects.json").mkdir()
+    failure = place.projects.trust(place.workspace, place.hashes())
+    assert failure is not None
+    assert (failure.kind, failure.server) == ("internal", None)
+
+
+class Watches:
+    """The files that are watched, in place of watching them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now: list[tuple[str, ...]] = []
+        monkeypatch.setattr(projects, "WATCH_AFTER_S", 0.0)
+        monkeypatch.setattr(projects, "FileWatch", self._made)
+
+    def _made(self, paths: tuple[str, ...], _: object) -> SimpleNamespace:
+        self.now.append(paths)
+        return SimpleNamespace(close=lambda: self.now.remove(paths))
+
+
+@pytest.fixture
+def watches(monkeypatch: pytest.MonkeyPatch) -> Watches:
+    """What is watched."""
+    return Watches(monkeypatch)
+
+
+async def test_the_latest_workspaces_with_sessions_are_watched(
+    place: Place, watches: Watches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "MOST_WATCHED", 1)
+    place.projects.enter(ONE, place.workspace)
+    await asyncio.sleep(0.01)
+    assert watches.now == []
+    place.projects.enter(TWO, place.workspace, is_session=True)
+    await asyncio.sleep(0.01)
+    other = place.beside("other")
+    place.projects.enter(SessionId(3), other, is_session=True)
+    place.projects.enter(SessionId(4), place.beside("plain"))
+    await asyncio.sleep(0.01)
+    ((kept_file, *paths),) = watches.now
+    assert kept_file == str(place.state / "projects.json")
+    assert {path.startswith(f"{other}/") for path in paths} == {True}
+
+
+@pytest.mark.parametrize("setting", ["watch", "projects"])
+async def test_nothing_is_watched_where_that_is_off(
+    place: Place, watches: Watches, setting: str
+) -> None:
+    place.configure(**{setting: False})
+    place.projects.enter(ONE, place.workspace, is_session=True)
+    await asyncio.sleep(0.01)
+    assert watches.now == []
+
+
+async def test_after_the_end_nothing_is_watched_or_forgotten(
+    place: Place, watches: Watches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projects, "KEPT_S", 0.0)
+    place.projects.enter(ONE, place.workspace, is_session=True)
+    await asyncio.sleep(0.01)
+    place.projects.leave(ONE)
+    place.projects.close()
+    place.projects.look()
+    await asyncio.sleep(0.01)
+    assert watches.now == []
+    assert place.known() == {"one": False}

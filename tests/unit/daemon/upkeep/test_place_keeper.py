@@ -14,6 +14,7 @@ from mcpd.daemon.upkeep import place_keeper
 from mcpd.daemon.upkeep.place_keeper import PlaceKeeper
 from mcpd.daemon_start import place
 from mcpd.daemon_start.place import Place
+from mcpd.errors import PathRefused
 from tests.support.waiting import wait_until_async
 
 
@@ -97,6 +98,61 @@ def test_a_note_is_not_written_once_it_was_removed(home: Path, living: set[str])
     assert noted() == []
 
 
+def test_the_note_of_the_next_daemon_of_the_socket_is_not_removed(
+    home: Path, living: set[str]
+) -> None:
+    living |= {"/a"}
+    first = keeper(own("/a"))
+    first.write()
+    keeper(own("/a", pid=1002)).write()
+    first.remove()
+    assert [each.pid for each in place.read()] == [1002]
+
+
+def test_a_note_that_is_being_written_is_removed(
+    home: Path, living: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_writing, may_write, written = threading.Event(), threading.Event(), place.written
+
+    def slow(places: list[Place]) -> bytes:
+        is_writing.set()
+        assert may_write.wait(20)
+        return written(places)
+
+    monkeypatch.setattr(place, "written", slow)
+    made = keeper(own("/a"))
+    writer, remover = threading.Thread(target=made.write), threading.Thread(target=made.remove)
+    writer.start()
+    assert is_writing.wait(20)
+    remover.start()
+    remover.join(0.1)  # it waits for the writer
+    assert remover.is_alive()
+    may_write.set()
+    writer.join()
+    remover.join()
+    assert noted() == []
+
+
+def test_without_a_home_directory_none_is_made(
+    tmp_path: Path, living: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))
+    keeper(own("/a")).write()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_directory_of_the_note_is_private_and_no_link(home: Path, living: set[str]) -> None:
+    directory = Path(paths.place_path()).parent
+    directory.mkdir(parents=True)
+    directory.chmod(0o777)
+    keeper(own("/a")).write()
+    assert directory.stat().st_mode & 0o777 == 0o700
+    directory.rename(home / "elsewhere")
+    directory.symlink_to(home / "elsewhere")
+    with pytest.raises(PathRefused):
+        keeper(own("/b")).write()
+
+
 async def test_a_note_that_is_lost_is_written_again(
     home: Path, living: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,5 +208,20 @@ async def test_a_file_system_that_hangs_holds_nobody_up(
         for _ in range(3):
             assert await asyncio.wait_for(made.others(), 10) == []
         assert looks == 1
+    finally:
+        released.set()
+
+
+async def test_a_removal_that_hangs_does_not_hold_the_end_up(
+    home: Path, living: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place_keeper, "TIMEOUT_S", 0.01)
+    released = threading.Event()
+    made = keeper(own("/a"))
+    monkeypatch.setattr(made, "remove", lambda: released.wait(20))
+    made.start()
+    try:
+        await asyncio.wait_for(made.close(), 10)
+        assert not released.is_set()
     finally:
         released.set()

@@ -74,6 +74,11 @@ def test_a_time_out_keeps_its_unit(
     assert made(client, content | more) == {"command": "uvx", **times}
 
 
+@pytest.mark.parametrize("value", [True, 0, -1, "5"])
+def test_a_time_out_that_is_none_is_left_out(value: Any) -> None:
+    assert made("claude-code", entry("uvx", timeout=value)) == {"command": "uvx"}
+
+
 def test_a_time_out_without_a_known_unit_is_left_out_and_said() -> None:
     found = read("x", entry("uvx", timeout=60), BY_ID["zed"])
     assert found.entry == {"command": "uvx"}
@@ -200,7 +205,8 @@ def test_a_path_that_depends_on_the_directory_means_a_server_per_workspace(tmp_p
     for arg in ("serve.js", "./serve.js"):
         found = made("claude-code", entry("node", arg), directory=where)
         assert found == {"command": "node", "args": [arg], "cwd": where}
-    assert "cwd" not in made("claude-code", entry("node", "other.js"), directory=where)
+    for arg in ("other.js", f"{where}/serve.js", ""):
+        assert "cwd" not in made("claude-code", entry("node", arg), directory=where), arg
 
 
 @pytest.mark.parametrize(
@@ -237,6 +243,11 @@ def test_servers_are_the_same_by_what_is_launched_or_reached() -> None:
         {"httpUrl": URL, "headers": {"authorization": "Bearer ${T}"}, "type": "http"}
     )
     assert identity(remote) != identity({"url": URL})
+    named = {"url": URL, "headers": {"X-Key": "a"}}
+    assert identity(named) == identity({"url": URL, "headers": {"x-key": "a"}})
+    assert identity(named) != identity({"url": URL, "headers": {"x-key": "b"}})
+    assert identity({"url": URL}) != identity({"url": URL, "oauth": {"clientId": "x"}})
+    assert identity(one) != identity(one | {"env_file": "/x"})
 
 
 def test_an_entry_of_mcpds_own_stays_what_it_is() -> None:

@@ -346,3 +346,50 @@ def test_a_link_is_one_file(home: Home) -> None:
 def test_a_directory_in_the_place_of_a_file_is_none(home: Home) -> None:
     Path(home.file("cursor")).mkdir(parents=True)
     assert home.found() == []
+
+
+def test_a_name_that_stands_twice_has_no_answer(home: Home) -> None:
+    text = '{"inputs": [{"id": "k", "password": true}], "servers": {"x": {}, "x": {}}}'
+    home.put(home.file("vscode"), text)
+    (file,) = home.users("vscode")
+    assert file.inputs == {"${input:k}": search.Input("k", True)}
+    assert search.answered(file, {"${input:k}": "v"}) == file
+
+
+def test_the_history_of_a_client_may_be_long(home: Home) -> None:
+    home.client("claude-code", {"x": entry("uvx")}, history="x" * 5 * 1024 * 1024)
+    assert names(home.users("claude-code")) == [("claude-code", "user", ["x"])]
+
+
+def test_extensions_of_a_client_are_not_among_its_servers(home: Home) -> None:
+    home.put(home.file("goose"), "extensions:\n  a: {type: builtin}\n  b: {cmd: uvx}\n")
+    assert names(home.users("goose")) == [("goose", "user", ["b"])]
+
+
+def test_where_the_switches_cannot_be_read_all_are_on(home: Home) -> None:
+    home.client("copilot-cli", {"x": entry("uvx")})
+    home.put(".copilot/settings.json", "{")
+    assert "enabled" not in home.entries("copilot-cli")["x"]
+
+
+def test_a_path_whose_directory_is_not_set_is_none() -> None:
+    assert search.expanded("{NOWHERE}/mcp.json", {"HOME": "/h"}, "linux") == ""
+    assert search.expanded("{THERE}/mcp.json", {"HOME": "/h", "THERE": "/t"}, "linux") == (
+        "/t/mcp.json"
+    )
+
+
+def test_a_file_that_goes_while_it_is_read_has_an_error(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, client = home.client("cursor", {"x": entry("uvx")}), BY_ID["cursor"]
+    stat = os.stat
+
+    def gone(place: Any, **more: Any) -> os.stat_result:
+        if place == str(path):
+            raise FileNotFoundError(2, "No such file")
+        return stat(place, **more)
+
+    monkeypatch.setattr(os, "stat", gone)
+    (file,) = search._read(client, client.user[0], str(path), "user", None)
+    assert "No such file" in str(file.error)

@@ -16,6 +16,7 @@ ROWS: list[tuple[str, Part, str, str]] = [
     ("claude-code", "args", "${NOPE:-d}", "d"),
     ("claude-code", "url", "https://${NOPE:-h}/$x", "https://h/$x"),
     ("claude-code", "env", "${NOPE:-$FOO}", "$FOO"),
+    ("claude-code", "args", "a${/}b", "a${/}b"),
     ("claude-desktop", "env", "${FOO} $$ {env:FOO} %FOO%", "${FOO} $$ {env:FOO} %FOO%"),
     ("cursor", "headers", "${env:FOO}-$FOO-${FOO}", "bar-$FOO-${FOO}"),
     ("cursor", "args", "a${pathSeparator}b${/}c", "a/b/c"),
@@ -94,6 +95,11 @@ def test_a_default_with_a_variable_in_it_is_not_guessed() -> None:
     """Claude Code ends it at the first brace, and mcpd at the one that belongs to it."""
     with pytest.raises(Unmovable, match="default"):
         translated("${A:-${B}/x}", BY_ID["claude-code"].variables, "env")
+
+
+def test_a_name_that_no_variable_of_ours_can_have_is_named() -> None:
+    with pytest.raises(Unmovable, match=r"\$\{env:a-b\} is not the name"):
+        translated("${env:a-b}", BY_ID["vscode"].variables, "env")
 
 
 def test_an_answer_takes_the_place_of_the_question() -> None:

@@ -10,6 +10,7 @@ from mcpd.core.mcp.routing import parameters
 from mcpd.core.wire import envelope
 from mcpd.listeners.http.exchange import Headers
 from mcpd.listeners.http.requests import routing
+from tests.support.schemas import WITH_HEADERS
 
 VERSION = "2026-07-28"
 
@@ -71,23 +72,6 @@ def test_a_uri_and_a_task():
     assert routing.disagreement(sent, VERSION, "tasks/get", params(taskId="t1")) is None
 
 
-SCHEMA = json.dumps(
-    {
-        "type": "object",
-        "properties": {
-            "region": {"type": "string", "x-mcp-header": "Region"},
-            "limit": {"type": "integer", "x-mcp-header": "Limit"},
-            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
-            "deep": {
-                "type": "object",
-                "properties": {"a": {"type": "string", "x-mcp-header": "A"}},
-            },
-            "sql": {"type": "string"},
-        },
-    }
-).encode()
-
-
 @pytest.mark.parametrize(
     ("arguments", "sent", "agrees"),
     [
@@ -111,5 +95,5 @@ SCHEMA = json.dumps(
 def test_parameters(arguments, sent, agrees):
     given = headers(*((f"Mcp-Param-{name}", value) for name, value in sent.items()))
     raw = params(arguments=arguments).arguments
-    found = routing.parameter_disagreement(given, parameters(SCHEMA) or {}, raw)
+    found = routing.parameter_disagreement(given, parameters(WITH_HEADERS) or {}, raw)
     assert (found is None) is agrees
