@@ -15,6 +15,7 @@ from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.pins import Rules as DefinitionRules
+from mcpd.core.catalog.sanitise import Removed, without_invisible
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry, Interactive, Sharing
 from mcpd.core.lifecycle.rules import Rules
@@ -74,7 +75,7 @@ def assemble(
             name=configured.name,
             launch="",
             unavailable=unavailable,
-            redactor=Redactor(configured.secrets),
+            redactor=redactor_of(configured.secrets),
         )
         return Server(
             name=configured.name,
@@ -111,6 +112,12 @@ def assemble(
         is_ad_hoc=is_ad_hoc,
         environment=environment,
     )
+
+
+def redactor_of(secrets: Iterable[str]) -> Redactor:
+    """Return what hides secrets, also in texts of a server that were sanitised."""
+    known = frozenset(secrets)
+    return Redactor(known | {without_invisible(secret, Removed()) for secret in known})
 
 
 def _remote(
@@ -185,7 +192,7 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
-        redactor=Redactor(configured.secrets),
+        redactor=redactor_of(configured.secrets),
     )
 
 
