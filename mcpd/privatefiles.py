@@ -25,11 +25,19 @@ def open_directory(path: str) -> int:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         above = open_checked(parent)
     try:
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=above)
-        return _checked(os.open(name, _DIRECTORY, dir_fd=above), path)
+        return open_below(above, name)
     finally:
         os.close(above)
+
+
+def open_below(directory: int, name: str) -> int:
+    """Return a descriptor of the private directory ``name`` in another, made if it is missing.
+
+    Raises as ``open_directory`` does; the other directory is not checked.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=directory)
+    return _checked(os.open(name, _DIRECTORY, dir_fd=directory), name)
 
 
 def open_checked(path: str) -> int:

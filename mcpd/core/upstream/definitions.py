@@ -102,6 +102,8 @@ class Definitions:
         self._forms: dict[tuple[str, str], dict[str, float]] = {}
         """When each form of a definition was first seen, in monotonic seconds."""
         self._told: set[Finding | Notice] = set()
+        self._is_unwritten = False
+        """Whether the pins go to the disk with the next list."""
         self._changes: dict[tuple[str, str], ChangedDefinition] = {}
         self._told_at = -TELL_EVERY
         self._volatile = _matcher(entry.rules.volatile)
@@ -186,6 +188,8 @@ class Definitions:
         heard = Heard(listing, examined)
         if kind in PINNED and self.rules.pin != "off" and is_whole and not self.is_lost:
             self._judge(key, kind, examined)
+            if self._is_unwritten:
+                self._keep(self.pins)
         self._report(
             (*crossed(kind, examined, self._all.tools_beside(self)), *_findings(examined)),
             tuple(notice for each in examined for notice in each.notices),
@@ -299,7 +303,11 @@ class Definitions:
             if after or note is not None:
                 self._ctx.tell(fact)
             self._change(kind, {name: pin for name, pin in after.items() if not pin.is_same})
-        self._keep(pins.with_table(key, kind, after))
+        pins = pins.with_table(key, kind, after)
+        if before is None and kind == INSTRUCTIONS:
+            self.pins, self._is_unwritten = pins, True  # its lists follow
+        else:
+            self._keep(pins)
 
     def _notice_changes(self, kind: str, before: Table, after: Table) -> Table:
         """Report what has changed, except what changes all the time; return the pins with that."""
@@ -346,7 +354,7 @@ class Definitions:
             self._ctx.tell(DefinitionsChanged(self.name, changes[:_FACT_ITEMS]))
 
     def _keep(self, pins: Pins | None) -> None:
-        self.pins = pins
+        self.pins, self._is_unwritten = pins, False
         self._ctx.emit(KeepPins(self.name, self.launch, pins))
 
     def _report(self, findings: Iterable[Finding], notices: tuple[Notice, ...]) -> None:

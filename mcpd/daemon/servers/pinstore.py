@@ -127,7 +127,7 @@ class PinStore:
         self, name: str, pins: Pins | None, since: Mapping[str, str], redactor: Redactor
     ) -> OSError | None:
         try:
-            directory = privatefiles.open_directory(self._directory)
+            directory = self._open()
             try:
                 if pins is None:
                     privatefiles.remove(_file(name), directory=directory)
@@ -142,10 +142,18 @@ class PinStore:
             return error
         return None
 
+    def _open(self) -> int:
+        """Return a descriptor of the directory of the pins; no link leads there."""
+        above = privatefiles.open_directory(os.path.dirname(self._directory))
+        try:
+            return privatefiles.open_below(above, os.path.basename(self._directory))
+        finally:
+            os.close(above)
+
     def _read(self, name: str) -> bytes:
         if not os.path.lexists(self._directory):
             raise FileNotFoundError(self._directory)
-        directory = privatefiles.open_directory(self._directory)
+        directory = self._open()
         try:
             if name.startswith(_AD_HOC) and not self._is_tidy:
                 self._tidy(directory)
@@ -181,7 +189,7 @@ class PinStore:
         aside = f"{_file(name)}.bad-{datetime.now(UTC):%Y%m%d-%H%M%S}"
         done = f"moved aside as {aside}"
         try:
-            directory = privatefiles.open_checked(self._directory)
+            directory = self._open()
             try:
                 os.rename(_file(name), aside, src_dir_fd=directory, dst_dir_fd=directory)
             finally:

@@ -15,7 +15,7 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
 from mcpd.daemon.servers.cache import CatalogCache, Remembered, program_mtime
 from mcpd.daemon.servers.pinstore import PinStore, ad_hoc_name
-from mcpd.daemon.servers.server import Server, assemble
+from mcpd.daemon.servers.server import Server, assemble, redactor_of
 from mcpd.ids import SlotId
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.redact import Redactor
@@ -275,7 +275,7 @@ def _with_secrets_of(before: Server, now: Server) -> Server:
     older = before.configured.secrets - now.configured.secrets
     if not older:
         return now
-    redactor = Redactor(now.configured.secrets | older)
+    redactor = redactor_of(now.configured.secrets | older)
     return msgspec.structs.replace(now, entry=msgspec.structs.replace(now.entry, redactor=redactor))
 
 

@@ -15,6 +15,7 @@ from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.pins import Rules as DefinitionRules
+from mcpd.core.catalog.sanitise import Removed, without_invisible
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry, Interactive, SamplingRules, Sharing
 from mcpd.core.lifecycle.rules import Rules
@@ -78,7 +79,7 @@ def assemble(
             name=configured.name,
             launch="",
             unavailable=unavailable,
-            redactor=Redactor(configured.secrets),
+            redactor=redactor_of(configured.secrets),
         )
         return Server(
             name=configured.name,
@@ -131,6 +132,12 @@ def _unresolved(configured: ServerEntry, config: ServerConfig) -> Server:
         cache_key="",
         sharing_reason=reason,
     )
+
+
+def redactor_of(secrets: Iterable[str]) -> Redactor:
+    """Return what hides secrets, also in texts of a server that were sanitised."""
+    known = frozenset(secrets)
+    return Redactor(known | {without_invisible(secret, Removed()) for secret in known})
 
 
 def _remote(
@@ -213,7 +220,7 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
             tokens_a_day=config.policy.sampling_tokens,
             most_tokens=config.policy.sampling_max_tokens,
         ),
-        redactor=Redactor(configured.secrets),
+        redactor=redactor_of(configured.secrets),
     )
 
 

@@ -288,3 +288,14 @@ def test_a_call_that_is_given_up_holds_nobody_up() -> None:
     left = answers(made.handle(ev.ResultCleaned(job.ticket, None)))
     assert [json.loads(each)["id"] for each in left] == [2]
     assert made.mux.memory.kept_bytes == 0
+
+
+def test_the_first_lists_are_written_once() -> None:
+    """
+    Its instructions come first, and go to the disk with them.
+    """
+    made = Judged()
+    kept = [each for each in made.list(TOOL) if isinstance(each, cmd.KeepPins)]
+    assert len(kept) == 1
+    assert kept[0].pins is not None
+    assert kept[0].pins.tables[""].keys() == {"instructions", "tool"}
