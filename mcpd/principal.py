@@ -83,6 +83,11 @@ class Principal(msgspec.Struct, frozen=True):
     profile: str | None = None
     """The profile of the configuration that narrows ``scope``, if it is in one."""
 
+    @property
+    def label(self) -> str:
+        """Return it as records name it: ``local``, ``token:NAME`` or ``none``."""
+        return f"token:{self.name}" if self.kind == "token" else self.kind
+
     def may(self, right: Right) -> bool:
         """Tell whether this principal has a right."""
         return right in self.rights

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from mcpd.core.catalog.model import Catalog
-from mcpd.core.facts import Fact, Failure
+from mcpd.core.facts import Fact, Failure, Rule
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.routing import Routing
@@ -229,6 +229,13 @@ class KeepCatalog(msgspec.Struct, frozen=True):
     """What it listed for clients that declare something else, by what these declare."""
 
 
+class KeepRules(msgspec.Struct, frozen=True):
+    """Put on disk which answers are remembered for good; answer with ``RulesKept``."""
+
+    ticket: int
+    rules: tuple[Rule, ...]
+
+
 class Tell(msgspec.Struct, frozen=True):
     """Publish a fact."""
 
@@ -257,5 +264,6 @@ Command = (
     | ControlCancelled
     | Validate
     | KeepCatalog
+    | KeepRules
     | Tell
 )

@@ -67,6 +67,8 @@ class Context:
         """No timer is due before; moved on when somebody asks for the next deadline."""
         self.tells_calls = False
         """Whether something listens for the facts of calls."""
+        self.approval_listeners = 0
+        """How many connections are told of each question whether a call may run."""
         self._told: dict[tuple[str, str | int], int] = {}
 
     def emit(self, command: Command) -> None:

@@ -10,6 +10,7 @@ from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.mux.notifier import Notifier
+from mcpd.core.questions.approvals import Approvals
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -33,6 +34,7 @@ class Reconfiguration:
         settings: SessionSettings,
         listens: ClientSubscriptions,
         notifier: Notifier,
+        approvals: Approvals,
     ) -> None:
         self._state = state
         self._slots = slots
@@ -40,6 +42,7 @@ class Reconfiguration:
         self._settings = settings
         self._listens = listens
         self._notifier = notifier
+        self._approvals = approvals
 
     def apply(self, entries: Iterable[Entry], policy: Policy) -> None:
         """Take over all entries, and what the configuration says of calls.
@@ -66,6 +69,7 @@ class Reconfiguration:
         for upstream in gone:
             for leg in self._slots.retire(upstream, "its entry was changed or removed"):
                 self._admission.send(leg)
+        self._approvals.configured()
         self._tell_changes(before, scopes)
         self._slots.forget_strangers()
 

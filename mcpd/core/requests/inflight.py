@@ -114,6 +114,18 @@ class UpstreamRequest:
     is_paused = False
     is_checked = False
     """Whether its arguments were checked, or need no check."""
+    approved: bytes | None = None
+    """For which definition of its tool somebody let it through that was asked."""
+    approved_call: object = None
+    """What was approved, where it was this call and no other."""
+    pin: bytes | None = None
+    """The digest of the tool's definition, where somebody was asked about it."""
+    rule = 0
+    """The number of the remembered answer that let it through; 0: none did."""
+    approval = 0
+    """The number of the question that let it through; 0: none did."""
+    flags = 0
+    """What else is reported of it: a sum of the flags in ``core.facts``."""
     limits_passed = 0
     """How many of the rates that it is measured by it has passed."""
     turn_by = 0.0
