@@ -57,6 +57,10 @@ class DaemonStatus(TypedDict):
     """What the daemon cannot write or use, a sentence each."""
     http: NotRequired[list[str]]
     """The addresses on which it listens for HTTP."""
+    approvals_open: NotRequired[int]
+    """Questions whether a call may run that nobody has answered; missing where none is asked."""
+    declining: NotRequired[list[str]]
+    """Clients that refuse such questions by themselves."""
 
 
 class StartingStatus(TypedDict):
@@ -111,6 +115,15 @@ class InteractiveStatus(TypedDict):
     turn: TurnStatus | None
     waiting: list[WaitingStatus]
     """In the order in which they get the turn."""
+
+
+class TrustStatus(TypedDict):
+    """What is asked about a server's calls."""
+
+    approval: NotRequired[str]
+    """Which calls: ``ask``, ``trusted``, ``writes``; ``auto``: those that ``ask`` names."""
+    open: NotRequired[int]
+    """Questions that nobody has answered."""
 
 
 class ServerStatus(TypedDict):
@@ -172,6 +185,8 @@ class ServerStatus(TypedDict):
     """When that was: RFC 3339, UTC, milliseconds."""
     last_error_kind: NotRequired[str | None]
     """The ``kind`` of that error."""
+    trust: NotRequired[TrustStatus]
+    """Only where something of it is configured."""
     starting: NotRequired[StartingStatus]
     """Only while its state is ``starting``; of several processes, the first that starts."""
     instances: NotRequired[list[InstanceStatus]]

@@ -113,6 +113,7 @@ def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     # and our lock, also when we are killed.
     guardian.start()
     _take_signals(daemon)
+    daemon.approvals.load()
     daemon.applier.apply_entries()
     daemon.applier.apply_listeners()
     daemon.http.start()
@@ -187,6 +188,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     daemon.control_server.close()
     daemon.dispatcher.close()
     await daemon.checks.close()
+    await daemon.approvals.close()
     await daemon.end_logins()
     await daemon.login.close()
     await guardian.farewell()

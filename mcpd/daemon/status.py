@@ -73,12 +73,18 @@ class Snapshot:
         self._rss = rss
         self._auth = auth
         self._now = supervisor.now()
+        self._open = mux.approvals.open()
 
     def daemon(
-        self, socket: str, uptime_s: float, problems: list[str], http: list[str]
+        self,
+        socket: str,
+        uptime_s: float,
+        problems: list[str],
+        http: list[str],
+        declining: list[str],
     ) -> DaemonStatus:
         """Return the status of the daemon."""
-        return {
+        status: DaemonStatus = {
             "pid": os.getpid(),
             "version": __version__,
             "uptime_s": round(uptime_s, 3),
@@ -93,6 +99,11 @@ class Snapshot:
             "problems": problems,
             "http": http,
         }
+        if self._mux.asks_people or self._open:
+            status["approvals_open"] = len(self._open)
+        if declining:
+            status["declining"] = declining
+        return status
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:
         """Return the status of a server; ``reason`` overrides why it is shared as it is."""
@@ -140,6 +151,9 @@ class Snapshot:
             "last_error_at": error.at,
             "last_error_kind": error.kind,
         }
+        if (mode := self._mux.approval_of(server.name)) is not None:
+            asked = sum(each.server == server.name for each in self._open)
+            status["trust"] = {"approval": mode, "open": asked}
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s
             status["url"] = _public_url(server)

@@ -13,13 +13,27 @@ from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.facts import Failure, ServerReady, ServerStopped, SessionClosed
+from mcpd.core.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalOver,
+    ClientDeclines,
+    Failure,
+    RuleForgotten,
+    RuleRemembered,
+    RuleUsed,
+    ServerReady,
+    ServerStopped,
+    SessionClosed,
+)
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
+from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.clock import Clock
+from mcpd.daemon.desktop import Desktop
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
 from mcpd.daemon.drain import Drain, Ending
@@ -300,6 +314,15 @@ class Daemon:
             listeners=self.listeners,
         )
         self.reloader.settle = self.http.apply
+        self.approvals = ApprovalKeeper(
+            self.state_dir,
+            mux=self.mux,
+            desktop=Desktop(self.reaper, is_on=lambda: self.registry.loaded.trust.notify == "auto"),
+            now=self.clock.now,
+            dispatch=self.dispatcher.dispatch,
+            peer_of=self.unix.peer_of,
+            notify=self.sessions.notify,
+        )
         self.handlers = ControlHandlers(
             socket=self.path,
             config=options.config or os.environ.get("MCPD_CONFIG") or None,
@@ -318,9 +341,15 @@ class Daemon:
             dispatch=self.dispatcher.dispatch,
             shutdown=lambda drain: self.ending.request("asked by mcpd/shutdown", drain),
             problems=lambda: problems(
-                self.socket_keeper, self.ledger, self.cache, self.registry, self.http
+                self.socket_keeper,
+                self.ledger,
+                self.cache,
+                self.registry,
+                self.http,
+                self.approvals,
             ),
             http=lambda: self.http.addresses,
+            approvals=self.approvals,
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),
@@ -343,11 +372,22 @@ class Daemon:
                 cmd.KeepSession: self.http.keep,
                 cmd.Validate: self.checks.check,
                 cmd.KeepCatalog: self.registry.keep_catalog,
+                cmd.KeepRules: self.approvals.keep,
             }
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
         facts, loop = self.facts, asyncio.get_running_loop()
         facts.subscribe(observer.report)
+        for kind in (
+            ApprovalAsked,
+            ApprovalAnswered,
+            ApprovalOver,
+            ClientDeclines,
+            RuleForgotten,
+            RuleRemembered,
+            RuleUsed,
+        ):
+            facts.subscribe_to(kind, self.approvals.heard)
         facts.subscribe(lambda _: self.manager_status.changed())
         facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
         facts.subscribe_to(ServerReady, lambda _: self.memory_watch.wake())

@@ -10,7 +10,14 @@ from msgspec import Raw
 
 from mcpd.api.requests import PARAMS_BYTES, CallParams, Params, PromptParams, ReadParams
 from mcpd.core.facts import Failure
-from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource
+from mcpd.core.interface.events import (
+    Approve,
+    CallTool,
+    Forget,
+    GetPrompt,
+    ListItems,
+    ReadResource,
+)
 from mcpd.core.wire.envelope import object_of
 from mcpd.ids import SessionId
 from mcpd.principal import Principal, Right
@@ -19,7 +26,7 @@ Json = Mapping[str, Any]
 Send = Callable[[Json], None]
 Unsubscribe = Callable[[], None]
 
-ForMux = CallTool | ListItems | ReadResource | GetPrompt
+ForMux = CallTool | ListItems | ReadResource | GetPrompt | Approve | Forget
 """Events for the mux, which answers the request itself."""
 
 Answer = Json | Failure | ForMux

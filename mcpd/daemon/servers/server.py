@@ -93,6 +93,7 @@ def assemble(
     entry = _entry(configured, config, _digest(same, environment), sharing)
     entry = msgspec.structs.replace(
         entry,
+        identity=_digest((resolved.command, resolved.args), {}),
         of_workspace=resolved.of_workspace,
         is_fetched=runner_package(resolved.command, resolved.args) is not None,
         is_listed=not is_ad_hoc,
@@ -118,7 +119,9 @@ def _remote(
         name=configured.name,
         configured=configured,
         entry=msgspec.structs.replace(
-            _entry(configured, config, _digest((remote, declared), {}), sharing), is_remote=True
+            _entry(configured, config, _digest((remote, declared), {}), sharing),
+            is_remote=True,
+            identity=_digest(remote.url, {}),
         ),
         backend=RemoteSpec(
             server=configured.name, remote=remote, rules=_rules(config), grace=config.stop_grace
@@ -175,6 +178,9 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
+        approval=config.policy.approval or None,
+        trusted=config.policy.trusted,
+        ask=config.policy.ask,
         rate=rate_of(config.policy.rate),
         rate_wait=config.policy.rate_wait,
         redactor=Redactor(configured.secrets),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.registry import Registry
@@ -15,6 +16,7 @@ def problems(
     cache: CatalogCache,
     registry: Registry,
     http: HttpSwitch,
+    approvals: ApprovalKeeper,
 ) -> list[str]:
     """Return a sentence for each thing that cannot be written, or used."""
     found = []
@@ -24,6 +26,8 @@ def problems(
         found.append(f"the record of processes is not kept: {ledger.trouble}")
     if cache.trouble is not None:
         found.append(f"the lists of servers are not kept: {cache.trouble}")
+    if approvals.trouble is not None:
+        found.append(approvals.trouble)
     found += http.problems
     troubles = registry.log_troubles()
     return found + [f"the log of {name} is not written: {why}" for name, why in troubles]
