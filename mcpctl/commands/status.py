@@ -103,6 +103,10 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
         app.print_line(f"HTTP on {', '.join(daemon['http'])}")
     for problem in daemon.get("problems", ()):
         app.note(f"{problem}; {app.with_socket('mcpctl doctor')}")
+    if daemon.get("approvals_open"):
+        asked = daemon["approvals_open"]
+        what = "1 call is asked about" if asked == 1 else f"{asked} calls are asked about"
+        app.print(app.with_socket(f"{what}: mcpctl approvals"))
     if not found["servers"]:
         app.print(app.with_socket("no servers; to see which files are read: mcpctl list"))
         return
