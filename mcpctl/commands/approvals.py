@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpctl import completion, failures, options, questions, render
+from mcpctl import asking, completion, failures, options, render
 from mcpd import visible
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def approvals_command(app: App, watch: bool) -> None:
     if app.as_json:
         app.print_document(answer.value, answer.text)
         return
-    found = questions.load(answer.text)["open"]
+    found = asking.load(answer.text)["open"]
     if not found:
         app.print("nothing is asked")
         return
@@ -60,11 +60,11 @@ def approvals_command(app: App, watch: bool) -> None:
 def _row(question: Any) -> list[render.Cell]:
     return [
         question["id"],
-        render.duration(questions.number(question["age_s"])),
-        questions.who(question),
-        questions.what(question),
+        render.duration(asking.number(question["age_s"])),
+        asking.who(question),
+        asking.what(question),
         "yes" if question["waits"] else "no",
-        questions.excerpt(question),
+        asking.excerpt(question),
     ]
 
 
@@ -85,7 +85,7 @@ def show_command(app: App, ident: str) -> None:
     if app.as_json:
         app.print_document(answer.value, answer.text)
         return
-    for line in questions.whole(questions.load(answer.text)["open"][0]):
+    for line in asking.whole(asking.load(answer.text)["open"][0]):
         app.print(line)
     app.print(app.with_socket(f"\nmcpctl approve {ident}, or mcpctl deny {ident}"))
 
@@ -226,7 +226,7 @@ def _answer(app: App, params: dict[str, Any]) -> None:
 
 
 def _said(answer: Any, question: Any) -> str:
-    what = "" if question is None else f": {questions.what(question)}"
+    what = "" if question is None else f": {asking.what(question)}"
     if answer["answer"] == "no":
         return f"{answer['id']} denied{what}"
     how = {"once": "", "1h": " for 1 h", "session": " for the session", "always": " for good"}
@@ -243,7 +243,7 @@ for each in (show_command, rules_command, forget_command):
 
 def _watch(app: App, control: Control) -> None:
     stream = control.stream("mcpd/approvals", {"follow": True}, notification="mcpd/approval")
-    if app.as_json or not (questions.can_ask() and render.is_terminal(sys.stdout)):
+    if app.as_json or not (asking.can_ask() and render.is_terminal(sys.stdout)):
         _print_all(app, stream)
         return
     _Watch(app, control, stream).run()
@@ -261,8 +261,8 @@ def _print_one(app: App, notice: Any) -> None:
         app.print_item(notice)
         return
     question = notice["question"]
-    more = notice.get("answer") or notice.get("how") or questions.excerpt(question)
-    words = (question["id"], notice["what"], questions.who(question), questions.what(question))
+    more = notice.get("answer") or notice.get("how") or asking.excerpt(question)
+    words = (question["id"], notice["what"], asking.who(question), asking.what(question))
     app.print_line("  ".join((*words, visible.text(more))))
     sys.stdout.flush()
 
@@ -276,7 +276,7 @@ class _Watch:
         self._stream = stream
         self._open = {each["id"]: each for each in stream.result["open"]}
         self._shown: str | None = None
-        self._keyboard = questions.Keyboard()
+        self._keyboard = asking.Keyboard()
 
     def run(self) -> None:
         """Watch until ``q`` is pressed, or the input ends."""
@@ -308,12 +308,12 @@ class _Watch:
         question = self._open[ident]
         others = len(self._open) - 1
         self._app.print("")
-        for line in questions.block(question):
+        for line in asking.block(question):
             self._app.print_line(line)
         sys.stdout.flush()
         self._keyboard.forget()
         more = f"; 1-{min(9, others + 1)} of {others + 1}" if others else ""
-        self._app.print_line(f"  {questions.HELP}, v view{more}, q quit")
+        self._app.print_line(f"  {asking.HELP}, v view{more}, q quit")
         sys.stdout.flush()
 
     def _hear(self, notices: list[Any]) -> None:
@@ -333,13 +333,13 @@ class _Watch:
             return
         elif key == "v":
             self._view(self._shown)
-        elif key in questions.KEYS:
-            self._decide(self._shown, questions.KEYS[key])
+        elif key in asking.KEYS:
+            self._decide(self._shown, asking.KEYS[key])
 
     def _view(self, ident: str) -> None:
         answer = self._asked("mcpd/approvals", {"id": ident})
-        for question in questions.load(answer.text)["open"] if answer is not None else ():
-            for line in questions.whole(question):
+        for question in asking.load(answer.text)["open"] if answer is not None else ():
+            for line in asking.whole(question):
                 self._app.print(line)
         self._show(ident)
 

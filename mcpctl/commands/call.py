@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpctl import arguments, completion, content, failures, options, questions
+from mcpctl import arguments, asking, completion, content, failures, options
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _collect(server: str, words: list[arguments.Word], schema: Any, start: Any) 
 
 def _call(app: App, control: Control, params: dict[str, Any], timeout: float | None) -> Answer:
     is_watched = app.status_line.is_on
-    asking = questions.InPlace(control) if questions.can_ask() else None
+    prompt = asking.InPlace(control) if asking.can_ask() else None
     title = f"{params['server']}.{params['tool']}"
     shown = title
 
@@ -131,19 +131,19 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
         if method == "mcpd/progress" and isinstance(told, dict):
             shown = f"{title}: {progress_text(told)}"
             app.status_line.show(shown)
-        elif method == "mcpd/approval" and asking is not None:
+        elif method == "mcpd/approval" and prompt is not None:
             app.status_line.clear()
-            asking.told(told)
+            prompt.told(told)
 
     if is_watched:
         params = {**params, "progress": True}
-    if asking is not None:
+    if prompt is not None:
         params = {**params, "approvals": True}
     with app.waiting(lambda: shown) as show, failures.reported_by(title):
 
         def on_wait(waited_s: float) -> None:
-            if asking is not None and asking.is_asking:
-                asking.look()
+            if prompt is not None and prompt.is_asking:
+                prompt.look()
             elif show is not None:
                 show(waited_s)
 
@@ -153,11 +153,11 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
                 params,
                 timeout=None if timeout is None else timeout + ANSWER_GRACE_S,
                 on_notification=on_notification,
-                on_wait=None if show is None and asking is None else on_wait,
+                on_wait=None if show is None and prompt is None else on_wait,
             )
         finally:
-            if asking is not None:
-                asking.close()
+            if prompt is not None:
+                prompt.close()
 
 
 def progress_text(told: dict[str, Any]) -> str:

@@ -48,13 +48,21 @@ _CASELESS: Final = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
 
-@lru_cache(maxsize=8192)
+LONGEST: Final = 256
+"""Characters of a text that are looked at; names have fewer."""
+
+
 def folded(text: str) -> str:
     """Return what a text looks like: equal for two texts that one could take for another.
 
     It is NFKC, case folded, without accents and characters that are not seen, with look-alikes as
     the ASCII letter that they look like. Patterns keep their ``*``, ``?`` and brackets.
     """
+    return _folded(text[:LONGEST])
+
+
+@lru_cache(maxsize=8192)
+def _folded(text: str) -> str:
     if text.isascii():
         return text.lower().translate(_TABLE)
     seen = unicodedata.normalize("NFKC", text).casefold()

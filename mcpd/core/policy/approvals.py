@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from mcpd.core.catalog.confusables import folded
+from mcpd.core.catalog.confusables import LONGEST, folded
 
 Mode = Literal["auto", "ask", "trusted", "writes"]
 """No call; each; all but those of ``trusted``; all but those that say ``readOnlyHint``."""
@@ -65,7 +65,8 @@ class Asks:
 
     def reason(self, tool: str, *, is_read_only: bool) -> str | None:
         """Return why a call of this tool is asked about, ``None`` where it is not."""
-        if self._ask and _matches(self._ask, folded(tool)):
+        is_named = len(tool) > LONGEST or _matches(self._ask, folded(tool))
+        if self._ask and is_named:  # of a longer name not all is looked at
             return "its name is among those that are asked about (ask)"
         is_trusted = _matches(self._trusted, tool)
         for mode, spares_trusted in ((self._mode, True), (self._profile, False)):

@@ -42,6 +42,12 @@ def test_a_look_alike_loses_rights_and_wins_none() -> None:
     assert trusts.reason("READ_file", is_read_only=False) is not None
 
 
+def test_a_name_that_is_too_long_to_be_looked_at_is_asked_about() -> None:
+    asks = Asks("auto", ask=["*_delete"])
+    assert asks.reason("x" * 300 + "_delete", is_read_only=False)
+    assert asks.reason("x_read", is_read_only=False) is None
+
+
 @pytest.mark.parametrize(
     ("profile", "tool", "is_asked"),
     [
