@@ -17,6 +17,12 @@ def servers(context: click.Context, _: click.Parameter, incomplete: str) -> list
     return [name for name in _servers(context) if name.startswith(incomplete)]
 
 
+def approvals(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Return the questions that are open whose ids begin with ``incomplete``."""
+    found = [each["id"] for each in _ask(context, "mcpd/approvals", {}, "open")]
+    return [ident for ident in found if ident.startswith(incomplete)]
+
+
 def call(context: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
     """Return completions for ``call``: servers, tools or arguments."""
     given = context.params.get("words") or ()

@@ -37,6 +37,7 @@ BY_KIND = {
     "startup_timeout": TIMED_OUT,
     "call_timeout": TIMED_OUT,
     "denied": DENIED,
+    "approval_required": DENIED,
     "rate_limited": DENIED,
     "login_required": DENIED,
     "unauthorized": DENIED,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcpctl import arguments, completion, content, failures, options
+from mcpctl import arguments, asking, completion, content, failures, options
 from mcpd.errors import DaemonUnavailable, RequestFailed
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ def _collect(server: str, words: list[arguments.Word], schema: Any, start: Any) 
 
 def _call(app: App, control: Control, params: dict[str, Any], timeout: float | None) -> Answer:
     is_watched = app.status_line.is_on
+    prompt = asking.InPlace(control) if asking.can_ask() else None
     title = f"{params['server']}.{params['tool']}"
     shown = title
 
@@ -130,15 +131,33 @@ def _call(app: App, control: Control, params: dict[str, Any], timeout: float | N
         if method == "mcpd/progress" and isinstance(told, dict):
             shown = f"{title}: {progress_text(told)}"
             app.status_line.show(shown)
+        elif method == "mcpd/approval" and prompt is not None:
+            app.status_line.clear()
+            prompt.told(told)
 
-    with app.waiting(lambda: shown) as on_wait, failures.reported_by(title):
-        return control.exchange(
-            "mcpd/call",
-            {**params, "progress": True} if is_watched else params,
-            timeout=None if timeout is None else timeout + ANSWER_GRACE_S,
-            on_notification=on_notification,
-            on_wait=on_wait,
-        )
+    if is_watched:
+        params = {**params, "progress": True}
+    if prompt is not None:
+        params = {**params, "approvals": True}
+    with app.waiting(lambda: shown) as show, failures.reported_by(title):
+
+        def on_wait(waited_s: float) -> None:
+            if prompt is not None and prompt.is_asking:
+                prompt.look()
+            elif show is not None:
+                show(waited_s)
+
+        try:
+            return control.exchange(
+                "mcpd/call",
+                params,
+                timeout=None if timeout is None else timeout + ANSWER_GRACE_S,
+                on_notification=on_notification,
+                on_wait=None if show is None and prompt is None else on_wait,
+            )
+        finally:
+            if prompt is not None:
+                prompt.close()
 
 
 def progress_text(told: dict[str, Any]) -> str:

@@ -110,6 +110,10 @@ def _show(app: App, found: Status, is_detailed: bool) -> None:
             f"another mcpd of yours runs, pid {other['pid']}, on {other['socket']}, with servers "
             f"of its own; if that is not meant: mcpctl --socket {where} down"
         )
+    if daemon.get("approvals_open"):
+        asked = daemon["approvals_open"]
+        what = "1 call is asked about" if asked == 1 else f"{asked} calls are asked about"
+        app.print(app.with_socket(f"{what}: mcpctl approvals"))
     if not found["servers"]:
         app.print(app.with_socket("no servers; to see which files are read: mcpctl list"))
         return

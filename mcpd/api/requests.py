@@ -6,7 +6,7 @@ run time: msgspec would slow down its start.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Raw
@@ -69,6 +69,8 @@ class CallParams(Params):
     arguments: Raw = Raw(b"null")
     timeout: Timeout | None = None
     progress: bool = False
+    approvals: bool = False
+    """Whether the connection is told of a question about the call, and answers it."""
 
 
 class ListingParams(Params):
@@ -165,6 +167,34 @@ class TrustParams(Params):
 
     dir: Directory
     entries: Annotated[tuple[ShownEntry, ...], msgspec.Meta(max_length=MOST_NAMES)] = ()
+
+
+class ApprovalsParams(Params):
+    """Parameters of ``mcpd/approvals``."""
+
+    follow: bool = False
+    id: str | None = None
+    """Only this question, with all of its arguments and the definition of its tool."""
+
+
+class ApproveParams(Params):
+    """Parameters of ``mcpd/approve``."""
+
+    id: str
+    answer: Literal["once", "session", "1h", "always", "no"]
+    all_tools: bool = False
+    """A yes that is remembered is for all tools that the server has now."""
+    session: bool = False
+    """A no is for all calls of the tool in that session."""
+
+
+class ForgetParams(Params):
+    """Parameters of ``mcpd/forget``."""
+
+    ids: Annotated[tuple[int, ...], msgspec.Meta(max_length=MOST_NAMES)] | None = None
+    server: str | None = None
+    tool: str | None = None
+    all: bool = False
 
 
 class LogsParams(Params):

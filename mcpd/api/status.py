@@ -67,6 +67,10 @@ class DaemonStatus(TypedDict):
     """Other daemons of this home directory that run."""
     http: NotRequired[list[str]]
     """The addresses on which it listens for HTTP."""
+    approvals_open: NotRequired[int]
+    """Questions whether a call may run that nobody has answered; missing where none is asked."""
+    declining: NotRequired[list[str]]
+    """Clients that refuse such questions by themselves."""
 
 
 class StartingStatus(TypedDict):
@@ -123,9 +127,17 @@ class InteractiveStatus(TypedDict):
     """In the order in which they get the turn."""
 
 
-class TrustStatus(TypedDict):
-    """What has become of a server's definitions since they were approved."""
+class TrustStatus(TypedDict, total=False):
+    """What is asked about a server's calls, and what has become of its definitions.
 
+    The first two are there where calls are asked about, the others where anything judges the
+    definitions.
+    """
+
+    approval: str
+    """Which calls: ``ask``, ``trusted``, ``writes``; ``auto``: those that ``ask`` names."""
+    open: int
+    """Questions that nobody has answered."""
     pin: str
     """``off``, ``warn`` or ``hold``."""
     changed: int
@@ -134,11 +146,11 @@ class TrustStatus(TypedDict):
     """Definitions that are not listed, or refused when they are called."""
     findings: int
     """Findings in them, hard and soft."""
-    lost: NotRequired[bool]
+    lost: bool
     """Only if what was approved cannot be read."""
-    volatile: NotRequired[list[str]]
+    volatile: list[str]
     """Names of definitions that change all the time."""
-    waiting: NotRequired[list[str]]
+    waiting: list[str]
     """Names of definitions that differ; at most ten."""
 
 
@@ -205,7 +217,7 @@ class ServerStatus(TypedDict):
     last_error_kind: NotRequired[str | None]
     """The ``kind`` of that error."""
     trust: NotRequired[TrustStatus]
-    """Of its definitions, where anything judges them."""
+    """Only where something of it is configured."""
     starting: NotRequired[StartingStatus]
     """Only while its state is ``starting``; of several processes, the first that starts."""
     instances: NotRequired[list[InstanceStatus]]

@@ -59,6 +59,7 @@ class Control:
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this position
         self._last_id = 0
+        self._beside: dict[int, Callable[[RequestFailed], None]] = {}
 
     @classmethod
     def open(
@@ -168,6 +169,21 @@ class Control:
         """Send a request that ``notification``s follow until the connection is closed."""
         return Stream(self, method, params, notification)
 
+    def send(
+        self, method: str, params: dict[str, Any], failed: Callable[[RequestFailed], None]
+    ) -> None:
+        """Send a request while the response of another one is waited for.
+
+        ``failed`` gets the error if it is one; a result is dropped.
+        """
+        self._last_id += 1
+        self._beside[self._last_id] = failed
+        self._send_request(self._last_id, method, params)
+
+    def fileno(self) -> int:
+        """Return the descriptor of the connection, to wait until something comes."""
+        return self._connection.fileno()
+
     def next_notification(self) -> tuple[str, Any]:
         """Wait for a notification and return its method and params."""
         while True:
@@ -238,6 +254,9 @@ class Control:
             if "method" in members:
                 if on_notification is not None:
                     on_notification(members["method"], members.get("params"))
+            elif (failed := self._beside.pop(members.get("id", 0), None)) is not None:
+                if "error" in members:
+                    failed(RequestFailed.of(members["error"]))
             elif "error" in members and members.get("id") in (ident, None):
                 raise RequestFailed.of(members["error"])
             elif members.get("id") == ident and "result" in members:

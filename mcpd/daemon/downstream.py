@@ -201,6 +201,7 @@ class UnixSessions:
         self._outboxes = Outboxes(one_bytes=settings().outbox_bytes, memory=mux.memory)
         self._half_open = HalfOpen(lambda session: dispatch(InputEnded(session)))
         self._connections: dict[SessionId, Connection] = {}
+        self._pids: dict[SessionId, int] = {}
         self.listener = UnixListener(
             listening,
             most=MOST_CONNECTIONS,
@@ -215,8 +216,14 @@ class UnixSessions:
         """Watch no more connections whose client has ended its input."""
         self._half_open.close()
 
+    def peer_of(self, session: SessionId) -> int | None:
+        """Return the process that has connected; ``None`` where it cannot be told."""
+        return self._pids.get(session)
+
     def _connect(self, peer: Peer, in_reserve: bool) -> Connection:
         def make(session: SessionId) -> Connection:
+            if peer.pid is not None:
+                self._pids[session] = peer.pid
             connection = self._connections[session] = Connection(
                 session,
                 max_frame_bytes=self._settings().max_request_bytes + SLACK_BYTES,
@@ -233,6 +240,7 @@ class UnixSessions:
 
     def _closed(self, session: SessionId, reason: str) -> None:
         connection = self._connections.pop(session, None)
+        self._pids.pop(session, None)
         if connection is not None:
             self.listener.ended(connection)
         if reason == NO_SESSION:

@@ -19,7 +19,9 @@ from mcpd.config.entry import masked
 from mcpd.core.facts import Failure
 from mcpd.core.interface.events import (
     AcceptPins,
+    Approve,
     CallTool,
+    Forget,
     GetPrompt,
     ListItems,
     ReadResource,
@@ -29,6 +31,7 @@ from mcpd.core.interface.failures import with_details
 from mcpd.core.mcp import codes
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
+from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.pin_handlers import PinHandlers
 from mcpd.daemon.reload import Reloader
@@ -90,6 +93,7 @@ class ControlHandlers:
         problems: Callable[[], list[str]],
         others: Callable[[], Awaitable[list[Place]]],
         http: Callable[[], list[str]],
+        approvals: ApprovalKeeper,
     ) -> None:
         """Take what the handlers ask.
 
@@ -123,6 +127,7 @@ class ControlHandlers:
         self._problems = problems
         self._others = others
         self._http = http
+        self._approvals = approvals
         self._started_at = asyncio.get_running_loop().time()
 
     def uptime_s(self) -> float:
@@ -161,6 +166,7 @@ class ControlHandlers:
                 problems=self._problems(),
                 others=await self._others(),
                 http=self._http(),
+                declining=self._approvals.declining,
             ),
             "servers": [
                 seen.server(
@@ -191,6 +197,7 @@ class ControlHandlers:
             arguments=None if arguments == b"null" else arguments,
             timeout=params.timeout,
             wants_progress=params.progress,
+            approvals=params.approvals,
         )
 
     def tools(self, request: Request, params: api.ListingParams) -> ListItems:
@@ -217,6 +224,26 @@ class ControlHandlers:
             return Failure("invalid_params", "params.arguments: expected `object`")
         given = None if arguments == b"null" else arguments
         return GetPrompt(request.session, request.key, params.server, params.name, given)
+
+    # -- who says whether a call may run -----------------------------------------------------------
+
+    def approvals(
+        self, request: Request, params: api.ApprovalsParams
+    ) -> results.Approvals | Failure:
+        """List the questions that are open; with ``follow``, a stream tells of them."""
+        return self._approvals.approvals(request, params, self._journal.last)
+
+    def approve(self, request: Request, params: api.ApproveParams) -> Approve | Failure:
+        """Answer a question."""
+        return self._approvals.approve(request, params)
+
+    def rules(self, _request: Request, _params: api.Params) -> results.RuleList:
+        """List the answers that are remembered."""
+        return self._approvals.rules()
+
+    def forget(self, request: Request, params: api.ForgetParams) -> Forget | Failure:
+        """Forget answers."""
+        return self._approvals.forget(request, params)
 
     # -- servers and their configuration ---------------------------------------------------------
 
@@ -479,6 +506,10 @@ METHODS: Final = (
     Method("mcpd/resources", api.ListingParams, results.Resources, ControlHandlers.resources),
     Method("mcpd/read", api.ReadParams, results.ServerResult, ControlHandlers.read),
     Method("mcpd/prompt", api.PromptParams, results.ServerResult, ControlHandlers.prompt),
+    Method("mcpd/approvals", api.ApprovalsParams, results.Approvals, ControlHandlers.approvals),
+    Method("mcpd/approve", api.ApproveParams, results.Approved, ControlHandlers.approve),
+    Method("mcpd/rules", api.Params, results.RuleList, ControlHandlers.rules),
+    Method("mcpd/forget", api.ForgetParams, results.Forgotten, ControlHandlers.forget),
     Method("mcpd/list", api.Params, results.Entries, ControlHandlers.entries),
     Method("mcpd/start", api.ServersParams, results.AllReached, ControlHandlers.start),
     Method("mcpd/stop", api.ServersParams, results.AllReached, ControlHandlers.stop),

@@ -143,10 +143,10 @@ def _definition(seen: Seen | None) -> object:
         return seen.raw
 
 
-def trust_status(definitions: Definitions | None) -> TrustStatus | None:
-    """Return what ``status`` says of a server's definitions; ``None`` where nothing judges them."""
+def trust_status(definitions: Definitions | None) -> TrustStatus:
+    """Return what ``status`` says of a server's definitions; nothing where nothing judges them."""
     if definitions is None:
-        return None
+        return {}
     counted = definitions.counts()
     found = sum(each.weight != "noted" for each in definitions.findings())
     status: TrustStatus = {

@@ -75,6 +75,7 @@ class Snapshot:
         self._rss = rss
         self._auth = auth
         self._now = supervisor.now()
+        self._open = mux.approvals.open()
 
     def daemon(
         self,
@@ -84,9 +85,10 @@ class Snapshot:
         problems: list[str],
         others: list[Place],
         http: list[str],
+        declining: list[str],
     ) -> DaemonStatus:
         """Return the status of the daemon."""
-        return {
+        status: DaemonStatus = {
             "pid": os.getpid(),
             "version": __version__,
             "uptime_s": round(uptime_s, 3),
@@ -102,6 +104,11 @@ class Snapshot:
             "others": [{"pid": each.pid, "socket": each.socket} for each in others],
             "http": http,
         }
+        if self._mux.asks_people or self._open:
+            status["approvals_open"] = len(self._open)
+        if declining:
+            status["declining"] = declining
+        return status
 
     def server(self, server: Server, *, is_held: bool, reason: str | None) -> ServerStatus:
         """Return the status of a server; ``reason`` overrides why it is shared as it is."""
@@ -152,7 +159,10 @@ class Snapshot:
         if server.entry.workspace is not None:
             status["project"] = server.entry.workspace
         trust = trust_status(self._mux.definitions(server.name))
-        if trust is not None:
+        if (mode := self._mux.approval_of(server.name)) is not None:
+            asked = sum(each.server == server.name for each in self._open)
+            trust |= {"approval": mode, "open": asked}
+        if trust:
             status["trust"] = trust
         if config is not None and config.remote is not None:
             latency_s = None if connection is None else connection.latency_s

@@ -16,9 +16,16 @@ from mcpd.config.load import Loaded
 from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import (
+    ApprovalAnswered,
+    ApprovalAsked,
+    ApprovalOver,
+    ClientDeclines,
     Failure,
     QuestionAnswered,
     QuestionAsked,
+    RuleForgotten,
+    RuleRemembered,
+    RuleUsed,
     ServerReady,
     ServerStopped,
     SessionClosed,
@@ -28,10 +35,12 @@ from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import worker_processes
+from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.clock import Clock
+from mcpd.daemon.desktop import Desktop
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.downstream import Listeners, Sessions, UnixSessions
 from mcpd.daemon.drain import Drain, Ending
@@ -376,6 +385,15 @@ class Daemon:
         )
         self.reloader.settle = self.http.apply
         self.reloader.look_at_projects = self.projects.look
+        self.approvals = ApprovalKeeper(
+            self.state_dir,
+            mux=self.mux,
+            desktop=Desktop(self.reaper, is_on=lambda: self.registry.loaded.trust.notify == "auto"),
+            now=self.clock.now,
+            dispatch=self.dispatcher.dispatch,
+            peer_of=self.unix.peer_of,
+            notify=self.sessions.notify,
+        )
         self.handlers = ControlHandlers(
             socket=self.path,
             config=self._config_file,
@@ -405,9 +423,11 @@ class Daemon:
                 self.registry,
                 self.http,
                 self.audit,
+                self.approvals,
             ),
             others=self.place_keeper.others,
             http=lambda: self.http.addresses,
+            approvals=self.approvals,
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),
@@ -435,11 +455,22 @@ class Daemon:
                 cmd.Examine: self.examinations.examine,
                 cmd.CleanResult: self.examinations.clean,
                 cmd.KeepPins: self.registry.keep_pins,
+                cmd.KeepRules: self.approvals.keep,
             }
         )
         observer = Observer(self.log, self.journal, self.registry.note, self.registry.mask)
         facts, loop = self.facts, asyncio.get_running_loop()
         facts.subscribe(observer.report)
+        for kind in (
+            ApprovalAsked,
+            ApprovalAnswered,
+            ApprovalOver,
+            ClientDeclines,
+            RuleForgotten,
+            RuleRemembered,
+            RuleUsed,
+        ):
+            facts.subscribe_to(kind, self.approvals.heard)
         facts.subscribe(lambda _: self.manager_status.changed())
         facts.subscribe_to(SessionClosed, lambda fact: self.ad_hoc.session_closed(fact.server))
         facts.subscribe_to(QuestionAsked, self.audit.asked)

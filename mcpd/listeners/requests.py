@@ -10,7 +10,15 @@ from msgspec import Raw
 
 from mcpd.api.requests import PARAMS_BYTES, CallParams, Params, PromptParams, ReadParams
 from mcpd.core.facts import Failure
-from mcpd.core.interface.events import AcceptPins, CallTool, GetPrompt, ListItems, ReadResource
+from mcpd.core.interface.events import (
+    AcceptPins,
+    Approve,
+    CallTool,
+    Forget,
+    GetPrompt,
+    ListItems,
+    ReadResource,
+)
 from mcpd.core.wire.envelope import object_of
 from mcpd.ids import SessionId
 from mcpd.principal import Principal, Right
@@ -19,7 +27,7 @@ Json = Mapping[str, Any]
 Send = Callable[[Json], None]
 Unsubscribe = Callable[[], None]
 
-ForMux = AcceptPins | CallTool | ListItems | ReadResource | GetPrompt
+ForMux = AcceptPins | Approve | CallTool | Forget | GetPrompt | ListItems | ReadResource
 """Events for the mux, which answers the request itself."""
 
 Answer = Json | Failure | ForMux

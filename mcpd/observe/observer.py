@@ -102,8 +102,17 @@ class Observer:
                 self._event("budget.used_up", **of)
             case facts.StrayEnded():
                 self._log.warning("stray.ended", pid=fact.pid)
-            case facts.QuestionAsked() | facts.QuestionAnswered():
-                pass  # for the audit alone
+            case (
+                facts.ApprovalAsked()
+                | facts.ApprovalAnswered()
+                | facts.ApprovalOver()
+                | facts.ClientDeclines()
+            ):
+                self._report_approval(fact)
+            case facts.RuleRemembered() | facts.RuleForgotten() | facts.RuleLapsed():
+                self._report_rule(fact)
+            case facts.RuleUsed() | facts.QuestionAsked() | facts.QuestionAnswered():
+                pass  # for the audit, or to be counted, alone
             case _:
                 self._report_lifecycle(fact)
 
@@ -173,6 +182,75 @@ class Observer:
                 self._event(name, server=server, tool=fact.tool, classes=classes)
             case _:
                 assert_never(fact)
+
+    def _report_approval(
+        self,
+        fact: facts.ApprovalAsked
+        | facts.ApprovalAnswered
+        | facts.ApprovalOver
+        | facts.ClientDeclines,
+    ) -> None:
+        if isinstance(fact, facts.ClientDeclines):
+            client = self._mask(None, fact.client)
+            self._log.warning("approval.client_declines", session=fact.session, client=client)
+            return
+        asked = fact.question
+        of: dict[str, object] = {
+            "id": asked.id,
+            "server": asked.server,
+            "tool": self._mask(asked.server, asked.tool),
+            "principal": asked.principal,
+            "session": asked.session,
+            "client": None if asked.client is None else self._mask(None, asked.client),
+        }
+        match fact:
+            case facts.ApprovalAsked():
+                name = "approval.asked"
+                of |= {"reason": asked.reason, "asked_in": list(asked.asked_in)}
+            case facts.ApprovalAnswered():
+                name = "approval.answered"
+                of |= {
+                    "answer": fact.answer,
+                    "surface": fact.surface,
+                    "pid": fact.pid,
+                    "program": fact.program,
+                    "ms": round(asked.age_s * 1000),
+                    "applies": fact.applies,
+                }
+            case facts.ApprovalOver():
+                name = "approval.over"
+                of["how"] = fact.how
+            case _:
+                assert_never(fact)
+        self._log.info(name, **of)
+        self._event(name, **of)
+
+    def _report_rule(
+        self, fact: facts.RuleRemembered | facts.RuleForgotten | facts.RuleLapsed
+    ) -> None:
+        rule = fact.rule
+        of: dict[str, object] = {
+            "rule": rule.id,
+            "answer": rule.answer,
+            "server": rule.server,
+            "tool": self._mask(rule.server, rule.tool),
+            "principal": rule.principal,
+            "session": rule.session or None,
+        }
+        match fact:
+            case facts.RuleRemembered():
+                name = "rule.remembered"
+                of["by"] = rule.by
+            case facts.RuleForgotten():
+                name = "rule.forgotten"
+                of["why"] = fact.why
+            case facts.RuleLapsed():
+                name = "rule.lapsed"
+                of["why"] = rule.lapsed
+            case _:
+                assert_never(fact)
+        self._log.info(name, **of)
+        self._event(name, **of)
 
     def _report_omitted(self, fact: facts.FactsOmitted) -> None:
         what, count = _KINDS[fact.kind], fact.count

@@ -197,6 +197,26 @@ def bytes_in_flight(arena: Arena) -> None:
     assert peer.request("ping", timeout=30.0) == {}
 
 
+@row(HOLDS_MIB)
+def calls_that_are_asked_about(arena: Arena) -> None:
+    """With large arguments, with many members, and from many sessions one after the other."""
+    arena.bring("asked", approval="ask")
+    for number in range(40):
+        peer = arena.session("asked")
+        params = {"name": "run", "arguments": {"n": number, "blob": "x" * MIB}}
+        kinds = [
+            outcome(peer, peer.start("tools/call", {**params, "name": f"run{each}"}))
+            for each in range(10)
+        ]
+        assert set(kinds) <= {"approval_required", "rate_limited", "server_busy"}
+        peer.close()
+    peer = arena.session("asked")
+    for many in (b"[" + b"{}," * 300_000 + b"{}]", b"[" * 100_000 + b"]" * 100_000):
+        call = line("tools/call", b'{"name":"run","arguments":{"a":%b}}' % many)
+        kind = error_of(asked(peer, call))
+        assert kind in ("invalid_arguments", "invalid_message")
+
+
 @row(40)
 def subscriptions(arena: Arena) -> None:
     peer = arena.session("puppet")

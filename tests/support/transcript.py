@@ -71,6 +71,8 @@ _QUIET: Final = {
     "open", "close-slot", "busy", "idle", "answered", "keep", "session-opened", "session-named",
     "session-closed",
     "frame-rejected", "catalog-changed", "probing", "introduced",
+    "approval-asked", "approval-answered", "approval-over", "client-declines",
+    "rule-remembered", "rule-used", "rule-forgotten", "rule-lapsed", "keeprules",
 }  # fmt: skip
 
 
@@ -123,6 +125,8 @@ class Conversation:
         self.shown: set[str] = set()
         self.slots: dict[str, str] = {}
         self.deaf: set[str] = set()
+        self.disk: str | None = ""
+        """What is wrong with the disk; nothing if empty, and ``None`` for one that is slow."""
 
     # -- the file ------------------------------------------------------------------------------
 
@@ -186,6 +190,10 @@ class Conversation:
             if isinstance(command, cmd.ServerElements):
                 for element in command.elements:
                     done += self.handle(ev.FrameFromServer(command.slot, element))
+                continue
+            if isinstance(command, cmd.KeepRules) and self.disk is not None:
+                done.append(command)
+                done += self.handle(ev.RulesKept(command.ticket, self.disk or None))
                 continue
             if isinstance(command, cmd.Control):
                 known = _control_event(command)
@@ -497,7 +505,17 @@ def _control_event(command: cmd.Control) -> ev.Event | None:
             progress = params.get("progress", False)
             timeout = params.get("timeout")
             tool = params["tool"]
-            return ev.CallTool(session, key, server, tool, arguments, timeout, progress)
+            asks = params.get("approvals", False)
+            return ev.CallTool(session, key, server, tool, arguments, timeout, progress, asks)
+        case "mcpd/approve":
+            number, answer = int(params["id"][1:]), params["answer"]
+            by = ev.Answerer("control", 1, "mcpctl")
+            all_tools, of_session = params.get("all_tools", False), params.get("session", False)
+            return ev.Approve(
+                session, key, number, answer, by, all_tools=all_tools, of_session=of_session
+            )
+        case "mcpd/forget":
+            return ev.Forget(session, key, params.get("ids"), server, params.get("tool"))
         case "mcpd/tools":
             return ev.ListItems(session, key, ("tools",), server)
         case "mcpd/prompts":

@@ -18,6 +18,7 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import Validated
 from mcpd.core.interface.failures import not_found
 from mcpd.core.mcp.methods import Route
+from mcpd.core.questions.approvals import Approvals
 from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
 from mcpd.core.requests.rate_limits import Limit, RateLimits
@@ -38,6 +39,14 @@ ADMITTED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ, Route.REFEREN
 
 _MEASURED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ))
 """Requests that count for rates."""
+
+NOT_ASKED: Final = {
+    Route.PROMPT: "a prompt is text for a model, and does nothing",
+    Route.READ: "a read does nothing",
+    Route.REFERENCE: "a completion does nothing",
+    Route.TASK: "a task is of a call that somebody was asked about",
+}
+"""Requests of ``ADMITTED`` that nobody is asked about, each with the reason."""
 
 NOT_SENT: Final = {
     Route.INITIALIZE: "answered from what the server said in its own handshake",
@@ -68,8 +77,11 @@ class Admission:
     again with a request that had to wait.
     """
 
-    def __init__(self, state: MuxState, slots: Slots, settings: SessionSettings) -> None:
+    def __init__(
+        self, state: MuxState, slots: Slots, settings: SessionSettings, approvals: Approvals
+    ) -> None:
         self._state = state
+        self._approvals = approvals
         self._slots = slots
         self._settings = settings
         self._rates = RateLimits(state.ctx, self._in_turn)
@@ -84,7 +96,8 @@ class Admission:
         """Decide whether a request may be sent to a server: the only place where that is decided.
 
         A failure denies it. A request that is sent again is decided about again. What decides, in
-        this order: the scope of its principal, the server's patterns, its arguments.
+        this order: the scope of its principal, the server's patterns, its arguments. Rates come
+        next, then people: ``send_to`` asks ``RateLimits`` and ``Approvals``.
         """
         if self._state.ctx.suspension is not None:
             return self._state.ctx.suspension
@@ -155,16 +168,22 @@ class Admission:
         leg.entry = entry
         if not self._has_its_turn(leg, session, entry):
             return
-        if leg.client_info is None:  # a control call
+        client = leg.client_info
+        if client is None:  # a control call
             upstream = self._slots.control_upstream(entry, session.workspace)
         else:
             used = session.upstreams.get(entry.name)
             if used is None or used.calls.entry is not entry:
                 used = self._slots.upstream_for(session, entry)
             upstream = used
-            if leg.is_modern and leg.client_info.level is not None and leg.leveled is not upstream:
-                self._set_level(leg, upstream, leg.client_info.level)
+        if self._state.asks is not None and leg.tool is not None:
+            asks = self._state.asks_of(session.principal, entry)
+            if asks is not None and self._approvals.holds(leg, session, entry, upstream, asks):
                 return
+        level = client.level if client is not None and leg.is_modern else None
+        if level is not None and leg.leveled is not upstream:
+            self._set_level(leg, upstream, level)
+            return
         if verdict is Verdict.CHECK and self._check(leg, upstream):
             return
         upstream.calls.submit(leg)

@@ -14,6 +14,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.failures import not_found
 from mcpd.core.mcp import codes, modern, modern_meta
+from mcpd.core.mcp.input_required import without_input_responses
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.session import ClientRequest
@@ -247,7 +248,12 @@ class Forwarding:
             request.refuse(denied)
             return True
         upstream = self._slots.upstream_for(request.session, entry)
-        return self._parked_calls.retry(request, entry.name, upstream, Raw(leg.params), leg.token)
+        params, parked = Raw(leg.params), self._parked_calls
+        if parked.retry(request, entry.name, upstream, params, leg.token, leg):
+            return True
+        if parked.is_handle(request.found):  # what was asked was ours, and no server knows of it
+            leg.params = Raw(without_input_responses(params) or b"{}")
+        return False
 
     def _refuse(
         self, request: ClientRequest, server: str, failure: Failure, params: Raw | None = None

@@ -11,7 +11,7 @@ from mcpd.core.catalog.examine import Job
 from mcpd.core.catalog.model import Catalog
 from mcpd.core.catalog.pins import Pins
 from mcpd.core.catalog.sanitise import Level
-from mcpd.core.facts import CallEnded, Fact, Failure
+from mcpd.core.facts import CallEnded, Fact, Failure, Rule
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import FULL, Offer
 from mcpd.core.mcp.routing import Routing
@@ -255,6 +255,13 @@ class KeepPins(msgspec.Struct, frozen=True):
     pins: Pins | None
 
 
+class KeepRules(msgspec.Struct, frozen=True):
+    """Put on disk which answers are remembered for good; answer with ``RulesKept``."""
+
+    ticket: int
+    rules: tuple[Rule, ...]
+
+
 class Tell(msgspec.Struct, frozen=True):
     """Publish a fact."""
 
@@ -294,6 +301,7 @@ Command = (
     | Examine
     | CleanResult
     | KeepPins
+    | KeepRules
     | Tell
     | CallEnded
 )

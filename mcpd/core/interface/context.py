@@ -70,6 +70,9 @@ class Context:
         """Whether calls are recorded: each that ends is emitted as a ``CallEnded``."""
         self.suspension: Failure | None = None
         """Why no call is sent to any server; ``None`` while they are."""
+        """Whether something listens for the facts of calls."""
+        self.approval_listeners = 0
+        """How many connections are told of each question whether a call may run."""
         self._told: dict[tuple[str, str | int], int] = {}
 
     def emit(self, command: Command) -> None:

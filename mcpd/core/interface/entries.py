@@ -14,6 +14,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
+from mcpd.core.policy.approvals import Mode
 from mcpd.core.policy.rates import Rate
 from mcpd.principal import EVERYTHING, Scope
 from mcpd.redact import Redactor
@@ -114,6 +115,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     rate_wait: float = 5.0
     """How long a call over a rate waits for its turn."""
     sampling: SamplingRules = SamplingRules()
+    identity: str = ""
+    """A digest of what is started, or reached: of the command, or the URL, and nothing else."""
+    approval: Mode | None = None
+    """Which of its calls are asked about; ``None``: as ``Policy`` says."""
+    trusted: tuple[str, ...] = ()
+    """Patterns of tools that are not asked about."""
+    ask: tuple[str, ...] = ()
+    """Patterns of tools that are asked about, whatever else is said."""
     is_listed: bool = True
     """Whether it is part of the aggregate; ad-hoc servers are not."""
     catalog: Catalog = Catalog()
@@ -146,6 +155,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = EVERYTHING
     rate: Rate | None = None
     """Calls of each session in it, or of each token."""
+    approval: Mode = "auto"
+    """Which calls are asked about, besides those that the entries name."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +165,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, Profile] = {}
     client_rate: Rate | None = None
     """Calls of each session."""
+    approval: Mode = "auto"
+    """Which calls are asked about, of servers that say nothing else."""
+    approval_timeout: float = 300.0
+    """Seconds for which a call waits while somebody may be looking; 0: any number."""
+    approval_keep: float = 600.0
+    """Seconds for which a question that no call waits for can be answered, and for which a late
+    yes is good."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,5 +189,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of one session."""
     max_buffered_bytes: int = 536870912
     """What is kept in memory for all clients and servers together."""
+    first_approval: int = 1
+    """The number of the first question whether a call may run."""
     control_timeout: float = 60.0
     """``call_timeout`` of control calls where the entry sets none."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from mcpd.core.catalog.examine import Examined
-from mcpd.core.facts import Failure
+from mcpd.core.facts import Failure, Rule
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.wire.framing import Frame, Oversized
@@ -194,6 +194,8 @@ class CallTool(msgspec.Struct, frozen=True):
     arguments: bytes | None
     timeout: float | None
     wants_progress: bool
+    approvals: bool = False
+    """Whether its connection is told of a question about it, and answers that."""
 
 
 class ListItems(msgspec.Struct, frozen=True):
@@ -276,6 +278,56 @@ class AcceptPins(msgspec.Struct, frozen=True):
     items: tuple[tuple[str, str, str], ...]
 
 
+class Answerer(msgspec.Struct, frozen=True):
+    """Who answers a question: on which surface, and with which program."""
+
+    surface: str
+    process: int | None = None
+    program: str | None = None
+
+    def __str__(self) -> str:
+        return self.surface if self.program is None else f"{self.surface} ({self.program})"
+
+
+class Approve(msgspec.Struct, frozen=True):
+    """``mcpd/approve``: the answer to the question of this number.
+
+    ``all_tools``: a yes is for all tools that the server has now. ``of_session``: a no is for all
+    calls of the tool in that session.
+    """
+
+    session: SessionId
+    key: bytes
+    number: int
+    answer: str
+    by: Answerer
+    all_tools: bool = False
+    of_session: bool = False
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """``mcpd/forget``: these answers, or those for a server or a tool; without any of them, all."""
+
+    session: SessionId
+    key: bytes
+    ids: tuple[int, ...] | None = None
+    server: str | None = None
+    tool: str | None = None
+
+
+class RulesKnown(msgspec.Struct, frozen=True):
+    """The answers that an earlier daemon remembered; ``until`` counts from now."""
+
+    rules: tuple[Rule, ...]
+
+
+class RulesKept(msgspec.Struct, frozen=True):
+    """The answers of ``KeepRules`` are on disk, or ``problem`` says why they are not."""
+
+    ticket: int
+    problem: str | None = None
+
+
 class Draining(msgspec.Struct, frozen=True):
     """The daemon is going to end: open subscriptions are ended. Calls in flight go on."""
 
@@ -317,6 +369,10 @@ Event = (
     | ListExamined
     | ResultCleaned
     | AcceptPins
+    | Approve
+    | Forget
+    | RulesKnown
+    | RulesKept
     | Draining
     | Farewell
     | Tick

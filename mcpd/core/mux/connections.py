@@ -18,6 +18,7 @@ from mcpd.core.mcp import translation
 from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.reconfiguration import NOTICES, ignore_outcome, ignore_start
+from mcpd.core.questions.approvals import Approvals
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import Questions
 from mcpd.core.state.session import ClientRequest, Session
@@ -56,6 +57,7 @@ class Connections:
         parked: ParkedCalls,
         lingering: Lingering,
         notifier: Notifier,
+        approvals: Approvals,
     ) -> None:
         self._state = state
         self._slots = slots
@@ -66,6 +68,7 @@ class Connections:
         self._parked_calls = parked
         self._lingering = lingering
         self._notifier = notifier
+        self._approvals = approvals
 
     def handle(self, event: ConnectionEvent) -> None:
         """React to an event of a connection; harmless if the connection is closed."""
@@ -145,6 +148,7 @@ class Connections:
         session.principal = principal
         session.server = name
         session.client, session.client_pid = event.client, event.client_pid
+        session.attached = event.client
         session.workspace = event.workspace
         session.roots = event.roots
         if not event.may_control:
@@ -232,6 +236,7 @@ class Connections:
         self._listens.session_gone(session)
         self._cancel_all(session, [*(o.key for o in given_up), *session.streams])
         self._settings.session_gone(session)
+        self._approvals.session_gone(session.id)
         del self._state.sessions[event.session]
         session.changes.stop()
         used = list(dict.fromkeys(session.upstreams.values()))

@@ -30,6 +30,7 @@ from mcpd.core.mux.pinning import Pinning
 from mcpd.core.mux.reconfiguration import Reconfiguration
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
 from mcpd.core.mux.server_messages import ServerMessages
+from mcpd.core.questions.approvals import Approvals
 from mcpd.core.questions.input_rounds import InputRounds
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.question import OpenQuestions
@@ -73,7 +74,10 @@ class Mux:
         served = ListRequests(state, slots)
         owners = ResourceOwners(state, served)
         self._settings = SessionSettings(state, slots, served, owners)
-        self._admission = admission = Admission(state, slots, self._settings)
+        self.approvals = Approvals(state, asked.to_clients, self._parked_calls)
+        """Calls that somebody is asked about, and what is remembered of the answers."""
+        self._admission = admission = Admission(state, slots, self._settings, self.approvals)
+        self.approvals.send = admission.send
         self._client_subscriptions = ClientSubscriptions(state, slots, owners)
         forward = Forwarding(
             state, slots, admission, served=served, owners=owners, parked=self._parked_calls
@@ -98,7 +102,9 @@ class Mux:
         self._lingering = Lingering(state, self._parked_calls)
         self._recovery = Recovery(state, served)
         # what servers send
-        self._input_rounds = InputRounds(state, asked, self._parked_calls, admission.send)
+        self._input_rounds = InputRounds(
+            state, asked, self._parked_calls, admission.send, self.approvals
+        )
         self._server_messages = ServerMessages(
             self.context,
             asked=asked,
@@ -120,6 +126,7 @@ class Mux:
             parked=self._parked_calls,
             lingering=self._lingering,
             notifier=self._notifier,
+            approvals=self.approvals,
         )
         reconfiguration = Reconfiguration(
             self._state,
@@ -129,6 +136,7 @@ class Mux:
             listens=self._client_subscriptions,
             notifier=self._notifier,
             pinning=self._pinning,
+            approvals=self.approvals,
         )
         return connections, reconfiguration
 
@@ -193,8 +201,15 @@ class Mux:
                 self._server_messages.results.cleaned(event)
             case events.AcceptPins():
                 self._pinning.accept(event)
+            case events.Approve() | events.Forget():
+                self._of_person(event)
+            case events.RulesKnown():
+                self.approvals.take_up(event.rules)
+            case events.RulesKept():
+                self.approvals.kept(event.ticket, event.problem)
             case events.Draining():
                 self._client_messages.is_draining = True
+                self.approvals.drain()
                 self._client_subscriptions.end_all()
             case events.Farewell():
                 self._connections.say_farewell()
@@ -203,6 +218,16 @@ class Mux:
         if self._lingering.sessions or self._lingering.released:
             self._lingering.look()
         return commands
+
+    def _of_person(self, event: events.Approve | events.Forget) -> None:
+        session = self._state.sessions.get(event.session)
+        request = None if session is None else session.requests.get(event.key)
+        if request is None:
+            return
+        if isinstance(event, events.Approve):
+            self.approvals.approve(event, request)
+        else:
+            self.approvals.forget(event, request)
 
     def _of_process(self, event: ProcessEvent) -> None:
         upstream = self._state.at(event.slot)
@@ -261,6 +286,24 @@ class Mux:
     def parked_session(self, state: str) -> SessionId | None:
         """Return the session whose call is parked under a ``requestState``."""
         return self._parked_calls.session_of(state)
+
+    def attached(self) -> list[tuple[SessionId, str]]:
+        """Return the sessions that have attached, and what they called themselves."""
+        sessions = self._state.sessions.values()
+        return [(each.id, each.attached or "") for each in sessions if each.is_session]
+
+    @property
+    def asks_people(self) -> bool:
+        """Whether somebody is asked about calls, of any server."""
+        return self._state.asks is not None
+
+    def approval_of(self, server: str) -> str | None:
+        """Return which calls of a server somebody is asked about, ``None`` for none."""
+        entry = self._state.entries.get(server)
+        if entry is None or self._state.asks is None:
+            return None
+        mode = entry.approval or self._state.policy.approval
+        return None if mode == "auto" and not entry.ask else mode
 
     def refusal(self, server: str, principal: Principal) -> Failure | None:
         """Return why an endpoint is none for a principal, or ``None`` where it is one."""
@@ -326,6 +369,7 @@ class Mux:
             "users": sum(len(upstream.calls.usage.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._admission),
+            "approvals": len(self.approvals),
             "questions": len(self._open_questions),
             "asked": len(self._questions.to_clients),
             "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),

@@ -11,6 +11,7 @@ from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.pinning import Pinning
+from mcpd.core.questions.approvals import Approvals
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -36,6 +37,7 @@ class Reconfiguration:
         listens: ClientSubscriptions,
         notifier: Notifier,
         pinning: Pinning,
+        approvals: Approvals,
     ) -> None:
         self._state = state
         self._slots = slots
@@ -44,6 +46,7 @@ class Reconfiguration:
         self._listens = listens
         self._notifier = notifier
         self._pinning = pinning
+        self._approvals = approvals
 
     def apply(self, entries: Iterable[Entry], policy: Policy) -> None:
         """Take over all entries, and what the configuration says of calls.
@@ -72,6 +75,7 @@ class Reconfiguration:
             for leg in self._slots.retire(upstream, "its entry was changed or removed"):
                 self._admission.send(leg)
         self._tell_changes(before, views, scopes)
+        self._approvals.configured()
         self._slots.forget_strangers()
 
     def _move(self, session: Session, gone: list[Upstream]) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import Raw
 
 from mcpd.core.interface.context import Timer
 from mcpd.core.interface.failures import no_room, with_details
@@ -12,6 +16,14 @@ from mcpd.core.state.session import Session
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire.memory import RequestMemory
 from mcpd.ids import SessionId
+
+
+class OwnQuestion(NamedTuple):
+    """A question of ours in a result; ``take`` gets what the client answers."""
+
+    method: str
+    params: bytes | None
+    take: Callable[[Raw], None]
 
 
 class ParkedCall(Recipient):
@@ -27,7 +39,7 @@ class ParkedCall(Recipient):
         self.upstream = upstream
         self.leg = leg
         self.params = leg.params
-        self.asks: dict[str, Question | tuple[str, bytes | None]] = {}
+        self.asks: dict[str, Question | OwnQuestion | tuple[str, bytes | None]] = {}
         self.shown: dict[str, str] = {}
         self.state: str | None = None
         self.kept: RequestMemory | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hmac
 import itertools
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,7 @@ from mcpd.core.mcp import codes, translation
 from mcpd.core.mcp.input_required import input_required_result
 from mcpd.core.mcp.versions import Era
 from mcpd.core.questions.input_answers import is_same_request, present, what_is_wrong
-from mcpd.core.questions.parked_call import ParkedCall
+from mcpd.core.questions.parked_call import OwnQuestion, ParkedCall
 from mcpd.core.questions.question import OpenQuestions, Question
 from mcpd.core.requests.inflight import LOST, End, Outcome, UpstreamRequest
 from mcpd.core.state.session import ClientRequest, Session
@@ -88,7 +89,10 @@ class ParkedCalls:
         return call is not None and call.state is not None
 
     def restart(
-        self, upstream: Upstream, leg: UpstreamRequest, asks: dict[str, tuple[str, bytes | None]]
+        self,
+        upstream: Upstream,
+        leg: UpstreamRequest,
+        asks: Mapping[str, OwnQuestion | tuple[str, bytes | None]],
     ) -> bytes:
         """Return the result that asks a client something and has it call again."""
         self._drop(leg)
@@ -122,7 +126,7 @@ class ParkedCalls:
             key: (
                 (ask.method, translation.question_for_modern(ask.method, ask.params))
                 if isinstance(ask, Question)
-                else ask
+                else (ask[0], ask[1])
             )
             for key, ask in call.asks.items()
         }
@@ -160,8 +164,11 @@ class ParkedCalls:
         upstream: Upstream | None,
         params: Raw,
         token: bytes | None,
+        leg: UpstreamRequest | None = None,
     ) -> bool:
         """Take a request that brings answers; tell whether it was one for us.
+
+        ``leg`` is what is sent if it was not: it is approved if the call was that it repeats.
 
         It is not where a modern server asked, and where the client has to make the call again.
         ``upstream`` is where it would go now, ``None`` where ``server`` cannot be used: a call
@@ -185,7 +192,21 @@ class ParkedCalls:
         if why is not None:
             request.reject(codes.INVALID_PARAMS, why)
             return True
+        if call.is_repeated and leg is not None:
+            before = call.leg
+            leg.approved, leg.approval = before.approved, before.approval
+            leg.approved_call = before.approved_call
         return self._take_answers(call, request, token)
+
+    def forget(self, leg: UpstreamRequest, key: str) -> None:
+        """Forget a question of ours that was answered elsewhere: its client calls again anyway."""
+        call = self._call_of(leg)
+        if call is not None:
+            call.asks.pop(key, None)
+
+    def is_handle(self, found: Params) -> bool:
+        """Tell whether the state that a request brings is one of ours, used or not."""
+        return self._is_handle(envelope.text(found.state))
 
     def is_retry(self, session: Session, params: Raw) -> bool:
         """Tell whether a request is to bring answers to a call of this session that is parked."""
@@ -222,6 +243,8 @@ class ParkedCalls:
             del call.asks[key]
             if isinstance(ask, Question):
                 self._open.answer(ask, result=given[key], error=None)
+            elif isinstance(ask, OwnQuestion):
+                ask.take(given[key])
         if call.is_repeated:
             if is_missing:
                 request.reply(self._show(call))

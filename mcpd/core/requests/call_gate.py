@@ -193,6 +193,10 @@ class CallGate:
             _drop_queue_timer(leg)
         return found
 
+    def waiting(self) -> list[UpstreamRequest]:
+        """Return the requests that wait for their session's turn."""
+        return [leg for line in self._lines.values() for leg in line.requests]
+
     def server_gone(self) -> None:
         """Forget all turns: the process is gone, and asks nothing of what was given up."""
         self.calls_given_up.clear()

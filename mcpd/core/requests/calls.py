@@ -115,6 +115,18 @@ class Calls(Process):
         self.between.pop(leg, None)
         self.usage.mark_idle()
 
+    def waiting(self) -> list[UpstreamRequest]:
+        """Return the requests of others that were not sent yet."""
+        return [*self.start_wait.requests, *self.gate.waiting(), *self.room.queue]
+
+    def take_back(self, leg: UpstreamRequest) -> None:
+        """Take out a request that was not sent: it is decided about again."""
+        leg.drop_timers()
+        self._remove(leg, None)
+        if leg.is_asking:
+            self.gate.over(leg)
+        leg.holder = None
+
     def await_client(self, leg: UpstreamRequest) -> None:
         """Keep a request whose client is asked for input; it is submitted again with answers."""
         leg.unsend()

@@ -127,6 +127,12 @@ class UpstreamRequest:
     is_paused = False
     is_checked = False
     """Whether its arguments were checked, or need no check."""
+    approved: bytes | None = None
+    """For which definition of its tool somebody let it through that was asked."""
+    approved_call: object = None
+    """What was approved, where it was this call and no other."""
+    rule = 0
+    """The number of the remembered answer that let it through; 0: none did."""
     limits_passed = 0
     """How many of the rates that it is measured by it has passed."""
     turn_by = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from mcpd.core.facts import QUEUED
@@ -55,6 +55,9 @@ class FairQueue:
         if not line:
             del self._lines[leg.owner]
         return True
+
+    def __iter__(self) -> Iterator[UpstreamRequest]:
+        return iter([leg for line in self._lines.values() for leg in line])
 
     def take(self, owner: int) -> list[UpstreamRequest]:
         """Take out all of one owner."""

@@ -271,6 +271,8 @@ class Session:
         """Name and version of its client: as it introduced itself, until then as it attached."""
         self.client_pid: int | None = None
         """The process that attached: the bridge, or the client itself."""
+        self.attached: str | None = None
+        """What the connection called itself when it attached."""
         self.has_introduced_itself = False
         self.workspace: str | None = None
         self.roots: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
 from mcpd.core.mcp import modern
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
+from mcpd.core.policy.approvals import Asks
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
@@ -73,6 +74,8 @@ class MuxState:
         """The same with those of a project, by workspace."""
         self.policy = Policy()
         """What the configuration says of calls."""
+        self.asks: dict[tuple[str, str | None], Asks | None] | None = None
+        """Which calls somebody is asked about, by server and profile; ``None``: about none."""
         self._scopes: dict[tuple[Scope, str], Scope] = {}
         """The scopes of principals within their profiles."""
         self._filters: dict[tuple[str, Scope], Filter] = {}
@@ -116,6 +119,22 @@ class MuxState:
             profile = self.policy.profiles.get(principal.profile, _GONE)
             found = self._scopes[key] = principal.scope.within(profile.scope)
         return found
+
+    def asks_of(self, principal: Principal, entry: Entry) -> Asks | None:
+        """Return which calls of a server a principal is asked about, ``None`` for none."""
+        tables = self.asks
+        if tables is None:
+            return None
+        key = entry.name, principal.profile
+        if key not in tables:
+            profile = self.policy.profiles.get(principal.profile or "", _GONE)
+            tables[key] = Asks.of(
+                entry.approval or self.policy.approval,
+                trusted=entry.trusted,
+                ask=entry.ask,
+                profile=profile.approval,
+            )
+        return tables[key]
 
     def not_found(
         self, name: str, scope: Scope = EVERYTHING, workspace: str | None = None
@@ -239,6 +258,13 @@ class MuxState:
         self._aggregates.clear()
         self._filters.clear()
         self._scopes.clear()
+        policy, entries = self.policy, self.entries.values()
+        is_asked = (
+            policy.approval != "auto"
+            or any(profile.approval != "auto" for profile in policy.profiles.values())
+            or any(entry.ask or entry.approval not in (None, "auto") for entry in entries)
+        )
+        self.asks = {} if is_asked else None
 
     def forget_lists(self, name: str) -> None:
         """A list of this server is another one now, for somebody."""

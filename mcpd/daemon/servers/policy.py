@@ -13,7 +13,14 @@ from mcpd.principal import Scope
 def policy_of(loaded: Loaded) -> Policy:
     """Return what a configuration says of calls, of no server in particular."""
     profiles = {name: _profile(config) for name, config in loaded.profiles.items()}
-    return Policy(profiles=profiles, client_rate=rate_of(loaded.trust.client_rate))
+    trust = loaded.trust
+    return Policy(
+        profiles=profiles,
+        client_rate=rate_of(trust.client_rate),
+        approval=trust.approval,
+        approval_timeout=trust.approval_timeout,
+        approval_keep=trust.approval_keep,
+    )
 
 
 def rate_of(text: str) -> Rate | None:
@@ -30,4 +37,4 @@ def _profile(config: ProfileConfig) -> Profile:
         config.resources,
         config.prompts,
     )
-    return Profile(scope=scope, rate=rate_of(config.rate))
+    return Profile(scope=scope, rate=rate_of(config.rate), approval=config.approval)

@@ -101,6 +101,7 @@ def assemble(
     entry = _entry(configured, config, _digest(same, environment), sharing)
     entry = msgspec.structs.replace(
         entry,
+        identity=_digest((resolved.command, resolved.args), {}),
         of_workspace=resolved.of_workspace,
         is_fetched=runner_package(resolved.command, resolved.args) is not None,
         is_listed=not is_ad_hoc,
@@ -156,6 +157,7 @@ def _remote(
             _entry(configured, config, _digest((remote, declared), {}), sharing),
             is_remote=True,
             rules=_definition_rules(config, trust, remote.url),
+            identity=_digest(remote.url, {}),
         ),
         backend=RemoteSpec(
             server=configured.name, remote=remote, rules=_rules(config), grace=config.stop_grace
@@ -212,6 +214,9 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
         question_timeout=config.question_timeout,
         question_wait=config.question_wait,
         parked_timeout=config.parked_timeout,
+        approval=config.policy.approval or None,
+        trusted=config.policy.trusted,
+        ask=config.policy.ask,
         rate=rate_of(config.policy.rate),
         rate_wait=config.policy.rate_wait,
         sampling=SamplingRules(

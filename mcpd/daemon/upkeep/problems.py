@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache
@@ -21,6 +22,7 @@ def problems(
     registry: Registry,
     http: HttpSwitch,
     audit: AuditKeeper,
+    approvals: ApprovalKeeper,
 ) -> list[str]:
     """Return a sentence for each thing that cannot be written, or used."""
     found = []
@@ -35,6 +37,8 @@ def problems(
     if pins.trouble is not None:
         found.append(f"what is approved of servers is not kept: {pins.trouble}")
     found += audit.problems
+    if approvals.trouble is not None:
+        found.append(approvals.trouble)
     found += http.problems
     troubles = registry.log_troubles()
     return found + [f"the log of {name} is not written: {why}" for name, why in troubles]

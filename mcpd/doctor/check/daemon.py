@@ -127,6 +127,12 @@ def _runs(place: Place, talk: Talk) -> Iterator[Finding]:
             problem,
             "mend that: the daemon tries again within a minute; its log: mcpctl logs",
         )
+    for client in (talk.status or {}).get("daemon", {}).get("declining", ()):
+        yield warning(
+            "client_declines",
+            f"{client} refuses questions whether a call may run by itself: nobody sees them there",
+            "answer in a terminal: mcpctl approvals -w",
+        )
     if talk.status is None:
         yield warning(
             "daemon_draining",

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from mcpd.audit.record import FLAGS, flags_of
-from mcpd.core.downstream.admission import ADMITTED, NOT_SENT, Admission
+from mcpd.core.downstream.admission import ADMITTED, NOT_ASKED, NOT_SENT, Admission
 from mcpd.core.facts import FLAGGED, LATE_YES, QUEUED, RETRIED, SANITISED, CallEnded, Failure
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.introduction import TASKS_EXTENSION
-from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method
+from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.ids import SessionId
 from tests.unit.core.mux.world import World
@@ -109,6 +109,18 @@ def test_each_method_has_a_verdict(method: Method):
 @pytest.mark.parametrize("method", SENT, ids=lambda method: method.name)
 def test_what_is_admitted_is_sent(method: Method):
     assert any(line.startswith("<< echo") for line in Hall(method).send())
+
+
+@pytest.mark.parametrize("method", SENT, ids=lambda method: method.name)
+def test_each_method_is_asked_about_or_says_why_not(method: Method):
+    """
+    Where every call is asked about, no call reaches a server unasked.
+    """
+    assert (method.route is Route.TOOL) != (method.route in NOT_ASKED)
+    hall = Hall(method, 'approval="ask"')
+    is_sent = any(line.startswith("<< echo") for line in hall.send())
+    assert is_sent is (method.route in NOT_ASKED)
+    assert len(hall.mux.approvals.open()) == (method.route is Route.TOOL)
 
 
 @pytest.mark.parametrize("method", SENT, ids=lambda method: method.name)
