@@ -10,11 +10,8 @@ from mcpd.bridge.attachment import CLIENT
 from mcpd.core.facts import Failure
 from mcpd.core.mux.mux import Mux
 from mcpd.ids import SessionId
-from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable import ancestry, procfs
 from mcpd.supervise.proctable.procfs import ProcId
-
-MOST_PARENTS = 100
-"""Processes that are looked at from the caller upwards."""
 
 
 class ClientProcesses:
@@ -39,8 +36,7 @@ class ClientProcesses:
         pids = {self._peers.get(session), None if client is None else client.pid}
         peer = self._peers.get(session)
         if peer is not None and client is not None and client.name == CLIENT:
-            bridge = procfs.stat(peer)
-            pids.add(None if bridge is None else bridge.ppid)
+            pids.add(ancestry.parent(peer))
         found = (procfs.identify(pid) for pid in pids if pid is not None)
         self._clients.setdefault(session, set()).update(each for each in found if each is not None)
 
@@ -56,8 +52,9 @@ class ClientProcesses:
         seen from here: that of a container, or one with too many parents.
         """
         clients = set(self._all())
-        chain = list(_chain(self._peers.get(session)))
-        is_seen = 0 < len(chain) < MOST_PARENTS
+        peer = self._peers.get(session)
+        chain = [] if peer is None else ancestry.chain(peer)
+        is_seen = 0 < len(chain) < ancestry.MOST
         if is_seen and clients.isdisjoint(chain) and all(each.pid != os.getpid() for each in chain):
             return None
         return Failure(
@@ -77,13 +74,3 @@ class ClientProcesses:
                 found = procfs.identify(pid)
                 if found is not None:
                     yield found
-
-
-def _chain(pid: int | None) -> Iterator[ProcId]:
-    """Yield a process, its parent and so on, but not the first process of the system."""
-    for _ in range(MOST_PARENTS):
-        found = None if pid is None or pid <= 1 else procfs.stat(pid)
-        if found is None:
-            return
-        yield found.id
-        pid = found.ppid

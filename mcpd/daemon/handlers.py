@@ -294,9 +294,9 @@ class ControlHandlers:
         """Return what is approved of the definitions of servers."""
         return self._pins.pins(params)
 
-    def pin_accept(self, request: Request, params: api.PinAcceptParams) -> AcceptPins:
+    def pin_accept(self, request: Request, params: api.PinAcceptParams) -> AcceptPins | Failure:
         """Approve definitions that a person was shown."""
-        return self._pins.accept(request, params)
+        return self._clients.refusal(request.session) or self._pins.accept(request, params)
 
     async def inspect(
         self, _request: Request, params: api.InspectParams

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from mcpd.core.catalog.model import Item, Kind, Listing
+from mcpd.core.catalog.patterns import Patterns
 from mcpd.principal import EVERYTHING, Scope
 
 _RESOURCES: Final = frozenset((Kind.RESOURCES, Kind.TEMPLATES))
@@ -17,7 +16,8 @@ class Filter:
     """Case-sensitive shell patterns (``*``, ``?``, ``[a-z]``) for a server's own names.
 
     A tool is admitted if a pattern of ``allow`` matches its name and none of ``deny`` does, and if
-    the scope has it.
+    the scope has it. ``deny`` also matches what looks like it: a name can lose rights by its looks,
+    and never win some.
     """
 
     ALL: ClassVar[Filter]
@@ -44,9 +44,9 @@ class Filter:
             self.deny or scope.tools or scope.read_only or Kind.TOOLS in self.hidden
         )
         """Whether every tool is shown."""
-        self._allow = _compiled(self.allow)
-        self._deny = _compiled(self.deny)
-        self._groups = tuple(map(_compiled, scope.tools))
+        self._allow = Patterns(self.allow)
+        self._deny = Patterns(self.deny, by_looks=True)
+        self._groups = tuple(map(Patterns, scope.tools))
 
     def within(self, scope: Scope, server: str) -> Filter:
         """Return a filter that shows what a principal with this scope may use of a server."""
@@ -62,10 +62,10 @@ class Filter:
             return True
         return (
             Kind.TOOLS not in self.hidden
-            and _matches(self._allow, name)
-            and not _matches(self._deny, name)
+            and self._allow.matches(name)
+            and not self._deny.matches(name)
             and all(
-                _matches(group, name) or _matches(group, f"{self._server}.{name}")
+                group.matches(name) or group.matches(f"{self._server}.{name}")
                 for group in self._groups
             )
         )
@@ -100,14 +100,6 @@ def _hidden(scope: Scope, server: str) -> frozenset[Kind]:
         return frozenset(Kind)
     hidden = frozenset[Kind]() if scope.resources else _RESOURCES
     return hidden if scope.prompts else hidden | {Kind.PROMPTS}
-
-
-def _matches(patterns: Iterable[re.Pattern[str]], name: str) -> bool:
-    return any(pattern.match(name) for pattern in patterns)
-
-
-def _compiled(patterns: Iterable[str]) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(fnmatch.translate(pattern)) for pattern in patterns)
 
 
 Filter.ALL = Filter()

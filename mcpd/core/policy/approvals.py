@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
-import re
 from collections.abc import Iterable
 from typing import Final, Literal
 
-from mcpd.core.catalog.confusables import LONGEST, folded
+from mcpd.core.catalog.patterns import Patterns
 
 Mode = Literal["auto", "ask", "trusted", "writes"]
 """No call; each; all but those of ``trusted``; all but those that say ``readOnlyHint``."""
@@ -43,8 +41,8 @@ class Asks:
         """
         self._mode = mode
         self._profile = profile
-        self._trusted = tuple(map(_compiled, trusted))
-        self._ask = tuple(_compiled(folded(pattern)) for pattern in ask)
+        self._trusted = Patterns(trusted)
+        self._ask = Patterns(ask, by_looks=True)
         self.needs_hints: Final = "writes" in (mode, profile)
         """Whether it matters what a tool says of itself."""
 
@@ -65,10 +63,9 @@ class Asks:
 
     def reason(self, tool: str, *, is_read_only: bool) -> str | None:
         """Return why a call of this tool is asked about, ``None`` where it is not."""
-        is_named = len(tool) > LONGEST or _matches(self._ask, folded(tool))
-        if self._ask and is_named:  # of a longer name not all is looked at
+        if self._ask.matches(tool):
             return "its name is among those that are asked about (ask)"
-        is_trusted = _matches(self._trusted, tool)
+        is_trusted = self._trusted.matches(tool)
         for mode, spares_trusted in ((self._mode, True), (self._profile, False)):
             spared = (
                 mode == "auto"
@@ -79,11 +76,3 @@ class Asks:
                 of_profile = "" if spares_trusted else ", in its profile"
                 return _REASONS[mode] + of_profile
         return None
-
-
-def _matches(patterns: Iterable[re.Pattern[str]], name: str) -> bool:
-    return any(pattern.match(name) for pattern in patterns)
-
-
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(fnmatch.translate(pattern))

@@ -115,8 +115,6 @@ class Approvals:
     """The open questions, who waits for them, and what is remembered of their answers."""
 
     def __init__(self, state: MuxState, to_clients: RequestsToClients, parked: ParkedCalls) -> None:
-        self.pin_of: Callable[[str, Item | None], bytes] = _digest_of
-        """Returns what changes with a tool's definition, for the name of its server."""
         self.send: Callable[[UpstreamRequest], None] = _unsent
         """Sends a call on that somebody has approved."""
         self._state = state
@@ -268,6 +266,19 @@ class Approvals:
         question = _Question(asked, call, self._ctx.now, size)
         self._open[asked.number] = question
         return question
+
+    def pin_of(self, server: str, item: Item | None) -> bytes:
+        """Return what changes with a tool's definition as clients get it.
+
+        It is the digest that pins have of it, else that of its bytes.
+        """
+        if item is None:
+            return b""
+        definitions = self._state.definitions_of(server)
+        pin = "" if definitions is None else definitions.pin_of(item.identity)
+        if pin:
+            return bytes.fromhex(pin)[:_DIGEST_BYTES]
+        return hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -800,11 +811,6 @@ def _client_of(session: Session, request: ClientRequest) -> tuple[str | None, st
     members = (envelope.object_of(info) if info is not None else None) or {}
     name, version = (envelope.text(members.get(each, UNSET)) for each in ("name", "version"))
     return name or session.client, version
-
-
-def _digest_of(_server: str, item: Item | None) -> bytes:
-    raw = b"" if item is None else item.raw
-    return hashlib.blake2b(raw, digest_size=_DIGEST_BYTES).digest()
 
 
 def _unsent(leg: UpstreamRequest) -> None:

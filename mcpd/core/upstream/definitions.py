@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from mcpd.core.catalog.examine import (
     shadows,
 )
 from mcpd.core.catalog.model import Catalog, Item, Kind, Listing
+from mcpd.core.catalog.patterns import Patterns
 from mcpd.core.catalog.pins import Counts, Pin, Pins, Seen, Table, accepted, compare, counts
 from mcpd.core.catalog.sanitise import Removed
 from mcpd.core.catalog.scan import Finding
@@ -106,7 +106,7 @@ class Definitions:
         """Whether the pins go to the disk with the next list."""
         self._changes: dict[tuple[str, str], ChangedDefinition] = {}
         self._told_at = -TELL_EVERY
-        self._volatile = _matcher(entry.rules.volatile)
+        self._volatile = Patterns(entry.rules.volatile)
         self._found: tuple[int, list[Finding]] | None = None
         """All findings, and at which generation of all definitions they were made."""
         self._before: Pins | None = None
@@ -123,7 +123,7 @@ class Definitions:
         if entry.rules.sanitise != self.rules.sanitise:
             self._examined.clear()
         self.rules = entry.rules
-        self._volatile = _matcher(entry.rules.volatile)
+        self._volatile = Patterns(entry.rules.volatile)
         self._take_identity()
         return True
 
@@ -260,7 +260,10 @@ class Definitions:
         if pin is None or pin.approved is None or each.seen is None or each.is_broken:
             return False
         if pin.is_same and pin.approved.hash != each.seen.hash:
-            return self._volatile(each.item.identity) and pin.approved.schema == each.seen.schema
+            return (
+                self._volatile.matches(each.item.identity)
+                and pin.approved.schema == each.seen.schema
+            )
         return pin.approved.hash == each.seen.hash
 
     def _clean(self, seen: Seen) -> bytes:
@@ -291,7 +294,7 @@ class Definitions:
         pins = self.pins or Pins(self.rules.identity, version=self.version)
         before = pins.table(key, kind)
         others = [tables[kind] for tables in pins.tables.values() if kind in tables]
-        volatile = {name for name in seen if self._volatile(name)}
+        volatile = {name for name in seen if self._volatile.matches(name)}
         after = compare(before, seen, others=others, withheld=withheld, volatile=volatile)
         if after is before:
             return
@@ -484,7 +487,7 @@ class Definitions:
         seen = held or pin.now
         if seen is None:
             return ""
-        if self._volatile(name):
+        if self._volatile.matches(name):
             return digest_of(f"{seen.schema}{seen.hints}{seen.output}".encode())
         return seen.hash
 
@@ -555,7 +558,7 @@ class Definitions:
         return [
             name
             for (_, name), pin in merged.items()
-            if pin.is_volatile and not self._volatile(name)
+            if pin.is_volatile and not self._volatile.matches(name)
         ]
 
     def held_names(self, kind: Kind) -> list[str]:
@@ -755,11 +758,6 @@ def _notice(notice: Notice) -> dict[str, object]:
         "count": notice.count,
         "characters": list(notice.characters),
     }
-
-
-def _matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    compiled = [re.compile(fnmatch.translate(pattern)) for pattern in patterns]
-    return lambda name: any(pattern.match(name) for pattern in compiled)
 
 
 def _difference(kind: str, before: Pins, seen: Mapping[str, Seen]) -> str | None:

@@ -8,8 +8,8 @@ from typing import Final
 from mcpd.supervise.proctable import procfs
 from mcpd.supervise.proctable.procfs import ProcId
 
-MOST: Final = 64
-"""Parents that are looked at."""
+MOST: Final = 100
+"""Processes that are looked at, from one upwards."""
 
 _MANAGERS: Final = ("systemd", "launchd", "init")
 """Programs below which everything of a user runs: who is below one says nothing."""
@@ -20,7 +20,7 @@ def chain(pid: int) -> list[ProcId]:
     found: list[ProcId] = []
     while pid > 1 and len(found) < MOST:
         stat = procfs.stat(pid)
-        if stat is None or stat.id in found:
+        if stat is None:
             break
         found.append(stat.id)
         pid = stat.ppid

@@ -10,9 +10,9 @@ import pytest
 
 from mcpd.api.requests import AttachParams, Client
 from mcpd.bridge.attachment import CLIENT
-from mcpd.daemon.client_processes import MOST_PARENTS, ClientProcesses
+from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.ids import SessionId
-from mcpd.supervise.proctable import procfs
+from mcpd.supervise.proctable import ancestry, procfs
 from mcpd.supervise.proctable.procfs import ProcId, Stat
 
 SHELL, AGENT, BRIDGE, TOOL, TERMINAL, PERSON = 10, 20, 30, 40, 50, 60
@@ -26,11 +26,13 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.parents = dict(PARENTS)
         self.started = dict.fromkeys(PARENTS, 1)
+        self.programs: dict[int, list[str]] = {}
         self.sessions = [SimpleNamespace(session=SESSION)]
         mux: Any = SimpleNamespace(sessions=lambda: self.sessions)
         self.clients = ClientProcesses(mux)
         monkeypatch.setattr(procfs, "stat", self.stat)
         monkeypatch.setattr(procfs, "identify", self.identify)
+        monkeypatch.setattr(procfs, "arguments", lambda pid: self.programs.get(pid, []))
 
     def stat(self, pid: int) -> Stat | None:
         if pid not in self.parents:
@@ -130,14 +132,24 @@ def test_where_the_daemon_is_the_first_process_not_all_is_below_it(
     assert world.may(PERSON)
 
 
+def test_the_manager_that_started_a_bridge_is_no_client(world: World):
+    """Everything of the user runs below it, the terminal of the person as well."""
+    manager = 70
+    world.parents |= {manager: 1, BRIDGE: manager, TERMINAL: manager}
+    world.programs[manager] = ["/usr/lib/systemd/systemd", "--user"]
+    world.attach(BRIDGE, CLIENT)
+    assert world.may(PERSON)
+    assert not world.may(BRIDGE)
+
+
 def test_what_runs_too_far_below_is_refused(world: World):
     world.attach(AGENT)
     first = 1000
-    world.parents |= {first + n: first + n - 1 for n in range(1, MOST_PARENTS + 1)}
+    world.parents |= {first + n: first + n - 1 for n in range(1, ancestry.MOST + 1)}
     world.parents[first] = AGENT
-    assert not world.may(first + MOST_PARENTS)
+    assert not world.may(first + ancestry.MOST)
     world.parents[first] = TERMINAL
-    assert world.may(first + MOST_PARENTS - 10)
+    assert world.may(first + ancestry.MOST - 10)
 
 
 def test_what_cannot_be_seen_is_refused(world: World):

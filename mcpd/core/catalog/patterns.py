@@ -1,0 +1,42 @@
+"""Shell patterns for names of tools, matched as they are written or by what names look like."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from mcpd.core.catalog.confusables import LONGEST, folded
+
+
+class Patterns:
+    """Case-sensitive shell patterns (``*``, ``?``, ``[a-z]``).
+
+    With ``by_looks`` they also match a name that looks like one they match, and, since not all of
+    it is looked at, each that is longer than 256 characters: for patterns that take rights away.
+    """
+
+    __slots__ = ("_folded", "_patterns")
+
+    def __init__(self, patterns: Iterable[str], *, by_looks: bool = False) -> None:
+        given = tuple(patterns)
+        self._patterns: Final = tuple(map(_compiled, given))
+        self._folded: Final = tuple(_compiled(folded(each)) for each in given if by_looks)
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self._patterns)
+
+    def matches(self, name: str) -> bool:
+        """Tell whether one of them matches a name."""
+        if any(pattern.match(name) for pattern in self._patterns):
+            return True
+        if not self._folded:
+            return False
+        looks = folded(name)
+        return len(name) > LONGEST or any(pattern.match(looks) for pattern in self._folded)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
