@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from mcpctl import completion, options, render
-from mcpd import paths
 from mcpd.audit.record import GROUPS, OUTCOMES
 from mcpd.errors import McpdError
 
@@ -85,7 +85,7 @@ _count = click.option(
 def audit_command(app: App, *, count: int, follow: bool, **wanted: Any) -> None:
     """Show which calls ran, whose, when, and how each ended.
 
-    The file is read as it is; no daemon is needed. Arguments and results are not in it, unless an
+    No daemon is needed. Arguments and results are not in it, unless an
     entry's `record` says so.
 
     \b
@@ -230,7 +230,7 @@ def prune_command(app: App, before: int) -> None:
     from mcpd.audit.prune import prune
 
     now = round(datetime.now(UTC).timestamp() * 1000)
-    removed = prune(paths.state_dir(), before, now)
+    removed = prune(app.state_dir, before, now)
     if app.as_json:
         app.print_document({"removed": removed})
     else:
@@ -251,7 +251,7 @@ def hash_command(app: App, file: Any) -> None:
     from mcpd.audit import hashes
 
     try:
-        key = hashes.read_key(paths.state_dir())
+        key = hashes.read_key(app.state_dir)
     except OSError as error:
         reason = f"cannot read the key of the audit: {error.strerror or error}"
         raise _refused(reason, "mcpctl doctor") from None
@@ -283,8 +283,9 @@ def _reading(app: App) -> Iterator[Reader | None]:
     from mcpd.audit.reader import Reader
     from mcpd.audit.schema import NoAudit
 
+    _flush(app)
     try:
-        reader = Reader(paths.state_dir())
+        reader = Reader(app.state_dir)
     except NoAudit as error:
         app.note(error.message)
         yield None
@@ -293,6 +294,12 @@ def _reading(app: App) -> Iterator[Reader | None]:
         yield reader
     finally:
         reader.close()
+
+
+def _flush(app: App) -> None:
+    """Have a daemon that runs write what it has not written yet."""
+    with contextlib.suppress(McpdError), app.connect(start=False) as control:
+        control.request("mcpd/audit", {"lines": 0})
 
 
 def _follow(app: App, chosen: Filter, rows: list[Row]) -> None:
@@ -308,7 +315,7 @@ def _follow(app: App, chosen: Filter, rows: list[Row]) -> None:
     while True:
         time.sleep(POLL_S)
         try:
-            reader = Reader(paths.state_dir())
+            reader = Reader(app.state_dir)
         except NoAudit:
             is_first = False
             continue

@@ -20,6 +20,9 @@ MOST_NAMES: Final = 1000
 MOST_ITEMS: Final = 10_000
 """Definitions in one request."""
 
+MOST_CALLS: Final = 500
+"""Calls of the audit in one answer."""
+
 PATH_CHARACTERS: Final = 4096
 """Length of a directory: the kernel takes no longer path."""
 
@@ -133,6 +136,22 @@ class InspectParams(Params):
     """Parameters of ``mcpd/inspect``."""
 
     servers: Names | None = None
+
+
+class AuditParams(Params):
+    """Parameters of ``mcpd/audit``: which calls; a member that is absent asks for nothing."""
+
+    since: int | None = None
+    """Milliseconds since the epoch."""
+    server: str | None = None
+    tool: str | None = None
+    """A pattern, as ``client``."""
+    client: str | None = None
+    token: str | None = None
+    outcome: Literal["ok", "error", "denied", "cancelled", "timeout", "crashed"] | None = None
+    slow: float | None = None
+    """Seconds that they took at least."""
+    lines: Annotated[int, msgspec.Meta(ge=0, le=MOST_CALLS)] = 50
 
 
 class LoginParams(Params):

@@ -182,6 +182,13 @@ class ProjectEntry(TypedDict):
     hash: str
 
 
+class Audit(TypedDict):
+    """The result of ``mcpd/audit``."""
+
+    calls: list[dict[str, Any]]
+    """The newest of those that are wanted, oldest first."""
+
+
 class Project(TypedDict):
     """What the files of a workspace offer."""
 

@@ -79,7 +79,10 @@ class Batches:
             self._wait()
             if self._queue.is_closing.is_set():
                 closing_at = min(closing_at, time.monotonic() + CLOSING_S)
+            flushes = self._queue.take_flushes()
             self._turn()
+            for done in flushes:
+                done.set()
             is_done = not self._rows and not len(self._queue)
             if closing_at < math.inf and (is_done or time.monotonic() >= closing_at):
                 self._close()

@@ -58,6 +58,8 @@ class Queue:
         self.missing_hashes = 0
         """Of how many calls the hashes were left out."""
         self._rows: deque[Call | Event] = deque()
+        self._flushes: deque[threading.Event] = deque()
+        """Each is set once the rows that came before it were written, or could not be."""
         self._bell = threading.Lock()
         """Held, but for the moment between a ring and its being heard."""
         self._bell.acquire()
@@ -98,6 +100,13 @@ class Queue:
         if len(self._rows) in _RINGS:
             self._ring()
 
+    def flush(self) -> threading.Event:
+        """Have the rows that wait written now; return what is set once that was tried."""
+        done = threading.Event()
+        self._flushes.append(done)
+        self._ring()
+        return done
+
     def close(self) -> None:
         """Say that no more rows come."""
         self.is_closing.set()
@@ -111,10 +120,17 @@ class Queue:
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait for a row, for ``seconds`` at most, and then until there is a batch of them."""
-        if not self._rows and not self.is_closing.is_set():
+        if not self._rows and not self._is_urgent():
             self._bell.acquire(timeout=-1 if seconds is None else max(seconds, 0.0))
-        if self._rows and len(self._rows) < BATCH_ROWS and not self.is_closing.is_set():
+        if self._rows and len(self._rows) < BATCH_ROWS and not self._is_urgent():
             self._bell.acquire(timeout=BATCH_S)
+
+    def _is_urgent(self) -> bool:
+        return self.is_closing.is_set() or bool(self._flushes)
+
+    def take_flushes(self) -> list[threading.Event]:
+        """Return what is to be set once the rows that wait now were tried."""
+        return [self._flushes.popleft() for _ in range(len(self._flushes))]
 
     def take(self) -> Call | Event | None:
         """Return the oldest row; ``None`` where there is none."""

@@ -43,6 +43,10 @@ class Writer:
         """Record an event; ``detail`` has no secrets, ``files`` are hashed by the thread."""
         self._queue.add_event(what, principal, server, subject, detail, files)
 
+    def flush(self, seconds: float) -> None:
+        """Wait until the rows of now are written, or could not be; for ``seconds`` at most."""
+        self._queue.flush().wait(seconds)
+
     def end(self) -> None:
         """Have the thread write what waits, and end."""
         self._queue.close()
@@ -53,9 +57,13 @@ class Writer:
         self._thread.join(CLOSED_S)
 
     def _run(self) -> None:
-        self._queue.wait()
-        if not len(self._queue):
-            return  # it is closed, and there was nothing
+        while not len(self._queue):
+            if self._queue.is_closing.is_set():
+                return
+            self._queue.wait()
+            if not len(self._queue):
+                for done in self._queue.take_flushes():
+                    done.set()
         is_over = False
         try:
             from mcpd.audit.batches import Batches

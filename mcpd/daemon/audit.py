@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from mcpd.api import results
+from mcpd.api.requests import AuditParams
 from mcpd.core.facts import CallEnded, Failure, QuestionAnswered, QuestionAsked
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.notices import Notices
@@ -34,6 +36,9 @@ REQUIRED_S: Final = 5.0
 
 TOLD_EVERY_S: Final = 60.0
 """Seconds between two log lines about an audit that cannot be written."""
+
+FLUSH_S: Final = 2.0
+"""Seconds that a reader waits for the rows that were not written yet."""
 
 _SUBJECTS: Final = ("id", "rule", "tool", "token", "name", "session")
 """The members of an event that say what it is about, the most exact first."""
@@ -135,6 +140,10 @@ class AuditKeeper:
             what = "question.answered"
         self.event(what, server=fact.server, subject=fact.method, session=int(fact.session), **more)
 
+    async def calls(self, params: AuditParams) -> results.Audit | Failure:
+        """Return calls that were recorded, up to those that have just ended."""
+        return await asyncio.to_thread(self._read, self._writer, params)
+
     async def close(self) -> None:
         """Write what waits, and close the file."""
         writer, self._writer = self._writer, None
@@ -172,6 +181,34 @@ class AuditKeeper:
             writer.end()
         self._trouble, self._trouble_s, self._gaps = None, 0.0, [0, 0]
         self._decide()
+
+    def _read(self, writer: Writer | None, params: AuditParams) -> results.Audit | Failure:
+        if writer is not None:
+            writer.flush(FLUSH_S)
+        if not params.lines:
+            return {"calls": []}
+        from mcpd.audit.reader import Filter, Reader
+        from mcpd.audit.schema import AuditError, NoAudit
+
+        wanted = Filter(
+            params.since,
+            params.server,
+            params.tool,
+            params.client,
+            params.token,
+            params.outcome,
+            None if params.slow is None else round(params.slow * 1000),
+        )
+        try:
+            reader = Reader(self._state_dir)
+            try:
+                return {"calls": reader.newest(wanted, params.lines)}
+            finally:
+                reader.close()
+        except NoAudit:
+            return {"calls": []}
+        except AuditError as error:
+            return Failure(error.slug, error.message, hint="mcpctl doctor")
 
     def _settings(self) -> Settings:
         from mcpd.audit.settings import Settings

@@ -32,6 +32,7 @@ from mcpd.core.mcp import codes
 from mcpd.core.mux.mux import Mux
 from mcpd.daemon import status as snapshots
 from mcpd.daemon.approvals import ApprovalKeeper
+from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.client_processes import ClientProcesses
 from mcpd.daemon.pin_handlers import PinHandlers
 from mcpd.daemon.reload import Reloader
@@ -94,6 +95,7 @@ class ControlHandlers:
         others: Callable[[], Awaitable[list[Place]]],
         http: Callable[[], list[str]],
         approvals: ApprovalKeeper,
+        audit: AuditKeeper,
     ) -> None:
         """Take what the handlers ask.
 
@@ -128,6 +130,7 @@ class ControlHandlers:
         self._others = others
         self._http = http
         self._approvals = approvals
+        self._audit = audit
         self._started_at = asyncio.get_running_loop().time()
 
     def uptime_s(self) -> float:
@@ -303,6 +306,10 @@ class ControlHandlers:
     ) -> results.Inspected | Failure:
         """Return what is found in the definitions of servers."""
         return await self._pins.inspect(params)
+
+    async def audit(self, _request: Request, params: api.AuditParams) -> results.Audit | Failure:
+        """Return calls that were recorded, once those that have ended are written."""
+        return await self._audit.calls(params)
 
     # -- signing in ------------------------------------------------------------------------------
 
@@ -520,6 +527,7 @@ METHODS: Final = (
         "mcpd/pin_accept", api.PinAcceptParams, results.PinsAccepted, ControlHandlers.pin_accept
     ),
     Method("mcpd/inspect", api.InspectParams, results.Inspected, ControlHandlers.inspect),
+    Method("mcpd/audit", api.AuditParams, results.Audit, ControlHandlers.audit),
     Method("mcpd/login", api.LoginParams, results.Login, ControlHandlers.login),
     Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
     Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),

@@ -428,6 +428,7 @@ class Daemon:
             others=self.place_keeper.others,
             http=lambda: self.http.addresses,
             approvals=self.approvals,
+            audit=self.audit,
         )
         self.control_server = ControlServer(
             ControlRequests(METHODS, self.handlers),

@@ -17,6 +17,7 @@ from mcpd.config.schema import DaemonConfig
 from mcpd.core.facts import Failure
 from mcpd.daemon.servers import projects
 from mcpd.daemon.servers.cache import CatalogCache
+from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
 from mcpd.ids import SessionId
@@ -47,7 +48,9 @@ class Place:
         for made in (self.state, self.shop):
             made.mkdir(mode=0o700)
         self.workspace = str(self.shop)
-        self.registry = Registry(str(self.state), CatalogCache(str(self.state)), self.env)
+        self.registry = Registry(
+            str(self.state), CatalogCache(str(self.state)), PinStore(str(self.state)), self.env
+        )
         self.journal, self.log, self.changes = Journal(), Log(), 0
         log: Any = self.log
         self.projects = Projects(
