@@ -39,7 +39,7 @@ from mcpd.core.questions.parked_call import OwnQuestion
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.remembered import Call, Remembered
 from mcpd.core.questions.requests_to_clients import RequestsToClients, RequestToClient
-from mcpd.core.requests.inflight import UpstreamRequest
+from mcpd.core.requests.inflight import CONTROL_CLIENT, UpstreamRequest
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.state import MuxState
 from mcpd.core.state.waiting import Waiting
@@ -806,7 +806,7 @@ def _arguments_of(leg: UpstreamRequest) -> bytes:
 def _client_of(session: Session, request: ClientRequest) -> tuple[str | None, str | None]:
     """Return the name and the version of the client whose request this is."""
     if request.is_control:
-        return "mcpctl", None
+        return CONTROL_CLIENT, None
     info = (request.client_info or session.client_info).info
     members = (envelope.object_of(info) if info is not None else None) or {}
     name, version = (envelope.text(members.get(each, UNSET)) for each in ("name", "version"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mcpd.core.facts import RETRIED, CallEnded
 from mcpd.core.interface.context import Context
 from mcpd.core.mcp.methods import Route
-from mcpd.core.requests.inflight import Caller, Outcome, UpstreamRequest
+from mcpd.core.requests.inflight import CONTROL_CLIENT, Caller, Outcome, UpstreamRequest
 
 
 class CallCounts:
@@ -44,6 +44,7 @@ def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome, server: str | No
         return
     failure, entry, created = outcome.failure, leg.entry, leg.created_at
     said = outcome.result if outcome.error is None else outcome.error
+    client = CONTROL_CLIENT if leg.client_info is None else caller.client
     name = leg.tool
     if name is None and method.route is Route.PROMPT:
         name = leg.name
@@ -51,7 +52,7 @@ def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome, server: str | No
         CallEnded(
             leg.owner,  # type: ignore[arg-type]  # a call by name costs as much as a field
             caller.principal,
-            caller.client,
+            client,
             (server or "") if entry is None else entry.name,
             method.name,
             name,

@@ -95,6 +95,10 @@ class Recipient:
         """Take the parameters of a progress notification."""
 
 
+CONTROL_CLIENT: Final = "mcpctl"
+"""What the client of a control call is called, which introduces itself as none."""
+
+
 class Caller(Protocol):
     """The maker of a request, as it is recorded."""
 
