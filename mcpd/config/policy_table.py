@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -69,6 +70,7 @@ _MODES: Final = {"approve": "auto", "auto": "auto", "prompt": "ask"}
 """Codex's ``default_tools_approval_mode`` and ``tools.NAME.approval_mode``."""
 
 _TOOL_APPROVAL: Final = {"always-ask": "ask", "trusted-only": "trusted"}
+_REGEX: Final = re.compile(r"^\^|\$$|\||\.[*+]$|\\")
 _LISTS: Final = ("alwaysAllow", "autoApprove", "trustedTools")
 """Other names of ``trusted``."""
 
@@ -88,7 +90,10 @@ def server(table: Table) -> ServerPolicy:
         found["ask"] = tuple(dict.fromkeys(asked))
     if "approval" not in table.content and (approval := _approval(table)) is not None:
         found["approval"] = approval
-    return ServerPolicy(**_known(found))
+    policy = ServerPolicy(**_known(found))
+    for key in ("trusted", "ask", "pin_volatile"):
+        warn_of_patterns(table, key, getattr(policy, key), grants=key == "trusted")
+    return policy
 
 
 def trust(tables: Iterable[Table]) -> TrustConfig:
@@ -111,10 +116,26 @@ def profiles(tables: Iterable[Table]) -> dict[str, ProfileConfig]:
             inner = table.within(name)
             values = inner.read_all(PROFILE)
             inner.warn_of_unknown(PROFILE)
+            warn_of_patterns(inner, "tools", _listed(values.get("tools")), grants=True)
             wanted = [key for key in PROFILE if key in inner.content]
             is_whole = isinstance(content, dict) and all(key in values for key in wanted)
             found[name] = ProfileConfig(**_known(values)) if is_whole else NOTHING
     return found
+
+
+def warn_of_patterns(
+    table: Table, key: str, patterns: Iterable[str], *, grants: bool = False
+) -> None:
+    """Warn of patterns that match other names than was meant; ``grants``: they give rights."""
+    for pattern in patterns:
+        inside = pattern.strip("*")
+        if _REGEX.search(
+            pattern.removesuffix(".*") if key == "tools" else pattern
+        ):  # SERVER.* of a profile
+            advice = "a regular expression; patterns are those of a shell, as read_*"
+            table.warning(key, f"{pattern!r} looks like {advice}")
+        elif grants and inside and pattern == f"*{inside}*":
+            table.warning(key, f"{pattern!r} also matches names such as delete_{inside}_all")
 
 
 NOTHING: Final = ProfileConfig(servers=("",), resources=False, prompts=False)

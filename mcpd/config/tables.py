@@ -336,7 +336,10 @@ def _tools(table: Table) -> ToolsConfig:
             earlier = found.get("deny", ())
             assert isinstance(earlier, tuple)  # the reader returns nothing else
             found["deny"] = (*earlier, *denied)
-    return ToolsConfig(**_known(found))
+    tools = ToolsConfig(**_known(found))
+    for key in ("allow", "deny"):
+        policy_table.warn_of_patterns(table, "tools", getattr(tools, key))
+    return tools
 
 
 def _present(**values: object) -> dict[str, object]:

@@ -20,6 +20,7 @@ from mcpd.doctor.check import (
     daemon,
     http,
     machine,
+    patterns,
     projects,
     servers,
     sign_ins,
@@ -137,6 +138,8 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from catalog.check(
             list(facts.files.loaded.entries), {} if facts.talk is None else facts.talk.tools
         )
+        names = {} if facts.talk is None else facts.talk.names
+        yield from patterns.check(facts.files.loaded, names)
         yield from http.check(facts.files.loaded.http, facts.tokens, facts.talk)
     if facts.talk is not None:
         yield from servers.check(facts.talk, explained)

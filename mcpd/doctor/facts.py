@@ -65,6 +65,9 @@ class Talk(msgspec.Struct, frozen=True, kw_only=True):
     tools: dict[str, list[dict[str, Any]]] = {}
     """Tools by server, for servers that have listed some."""
 
+    names: dict[str, list[str]] = {}
+    """Names of all tools by server, hidden ones as well, for servers that have listed some."""
+
     said: dict[str, list[str]] = {}
     """The last stderr lines of each server that has failed."""
 

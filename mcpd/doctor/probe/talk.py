@@ -49,7 +49,26 @@ def _ask(control: Control) -> Talk:
             lines = _request(control, "mcpd/logs", {"server": name, "lines": LINES})
             known = [] if lines is None else lines["lines"]
             said[name] = [line["text"] for line in known if line["source"] == "stderr"]
-    return Talk(pid=hello["pid"], hello=hello, status=status, listed=listed, tools=tools, said=said)
+    return Talk(
+        pid=hello["pid"],
+        hello=hello,
+        status=status,
+        listed=listed,
+        tools=tools,
+        names=_names(control, tools),
+        said=said,
+    )
+
+
+def _names(control: Control, tools: dict[str, list[dict[str, Any]]]) -> dict[str, list[str]]:
+    """Return the names of the tools of servers; where none are pinned, of those that are shown."""
+    names = {server: [tool["name"] for tool in listed] for server, listed in tools.items()}
+    pinned = _request(control, "mcpd/pins", {})
+    for server in [] if pinned is None else pinned["servers"]:
+        found = [item["name"] for item in server["items"] if item["kind"] == "tool"]
+        if found and server["name"] in names:
+            names[server["name"]] = found
+    return names
 
 
 def _request(control: Control, method: str, params: dict[str, Any]) -> dict[str, Any] | None:

@@ -94,3 +94,23 @@ def test_what_may_be_called_restarts_no_server(tmp_path: Path) -> None:
     new = loaded(tmp_path, {"mcpServers": {"a": {"command": "x", "approval": "ask"}}})
     assert diff(old, new) == Change(filters_only=("a",))
     assert diff(old, loaded(tmp_path, {"trust": {"pin": "hold"}})).policy
+
+
+def warnings(tmp_path: Path, keys: dict[str, object]) -> list[str]:
+    found = loaded(tmp_path, {"mcpServers": {"a": {"command": "x", **keys}}})
+    assert found.errors == ()
+    return [each.message for each in found.problems]
+
+
+@pytest.mark.parametrize("key", ["trusted", "ask", "pin_volatile"])
+def test_a_regular_expression_is_told(tmp_path: Path, key: str) -> None:
+    assert "looks like a regular expression" in str(warnings(tmp_path, {key: ["^read_.*$"]}))
+    assert warnings(tmp_path, {key: ["read_*", "a.b", "[a-z]?"]}) == []
+    assert "looks like a regular" in str(warnings(tmp_path, {"tools": {"deny": ["a|b"]}}))
+
+
+def test_what_lets_through_more_than_meant_is_told(tmp_path: Path) -> None:
+    assert "delete_read_all" in str(warnings(tmp_path, {"trusted": ["*read*"]}))
+    assert warnings(tmp_path, {"ask": ["*read*"], "trusted": ["*_read", "*"]}) == []
+    found = loaded(tmp_path, {"profiles": {"p": {"tools": ["git.*", "*read*"]}}})
+    assert len(found.problems) == 1
