@@ -210,6 +210,9 @@ class TrustConfig(msgspec.Struct, frozen=True, kw_only=True):
     Each has all that is below it; ``*`` stands for any text within one part of the path.
     """
 
+    keyring: Literal["auto", "system", "file", "off"] = "auto"
+    """Where secrets of ``${keyring:NAME}`` are kept."""
+
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The ``[http]`` table."""

@@ -102,7 +102,10 @@ DAEMON: Final[Mapping[str, Reader]] = {
     "log_backups": count,
     "logs_max_bytes": size,
 }
-TRUST: Final[Mapping[str, Reader]] = {"trusted_projects": directories}
+TRUST: Final[Mapping[str, Reader]] = {
+    "trusted_projects": directories,
+    "keyring": one_of("auto", "system", "file", "off"),
+}
 HTTP: Final[Mapping[str, Reader]] = {
     "listen": listen,
     "auth": one_of("token", "none"),
