@@ -74,6 +74,7 @@ class ControlHandlers:
         clients: ClientProcesses,
         logins: Callable[[], LoginHandlers],
         auth: Callable[[str], str | None],
+        renewed: Callable[[str], list[str]],
         log: Pipeline,
         journal: Journal,
         dispatch: Callable[[WorkspaceKnown], None],
@@ -90,6 +91,7 @@ class ControlHandlers:
         each, ``others`` other daemons of this home directory, ``http`` the addresses on which it
         listens for HTTP. ``logins`` returns what handles
         sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
+        ``renewed`` replaces what uses a secret, and returns the names of those servers.
         """
         self._socket = socket
         self._config = config
@@ -105,6 +107,7 @@ class ControlHandlers:
         self._clients = clients
         self._logins = logins
         self._auth = auth
+        self._renewed = renewed
         self._log = log
         self._journal = journal
         self._dispatch = dispatch
@@ -273,6 +276,17 @@ class ControlHandlers:
     ) -> results.LoggedOut | Failure:
         """Revoke and forget the tokens of a server."""
         return await self._logins().logout(self._to_sign_in(request, params))
+
+    # -- secrets ---------------------------------------------------------------------------------
+
+    async def secret_changed(
+        self, _request: Request, params: api.SecretParams
+    ) -> results.SecretChanged:
+        """Have the servers that use a secret start with what was set.
+
+        It is a task of its own: the mux knows the new entries before an eager server starts.
+        """
+        return {"name": params.name, "servers": self._renewed(params.name)}
 
     # -- projects --------------------------------------------------------------------------------
 
@@ -461,6 +475,12 @@ METHODS: Final = (
     Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
     Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),
     Method("mcpd/logout", api.LoginParams, results.LoggedOut, ControlHandlers.logout),
+    Method(
+        "mcpd/secret_changed",
+        api.SecretParams,
+        results.SecretChanged,
+        ControlHandlers.secret_changed,
+    ),
     Method("mcpd/projects", api.ProjectsParams, results.Projects, ControlHandlers.projects),
     Method("mcpd/trust", api.TrustParams, results.Trusted, ControlHandlers.trust),
     Method("mcpd/logs", api.LogsParams, results.Logs, ControlHandlers.logs),

@@ -79,6 +79,7 @@ class AdHoc:
             ignore_env=self._registry.daemon.ignore_env,
             is_ad_hoc=True,
         )
+        server = self._registry.with_secrets(server)
         known = self._known(server)
         if known is not None:
             self._keep(known.name)
