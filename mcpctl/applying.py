@@ -1,7 +1,8 @@
-"""Has a running daemon take up a change of the configuration that this command has made."""
+"""Has a running daemon take up a change that this command has made."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,33 @@ from mcpd.errors import DaemonUnavailable, RequestFailed
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.api.results import Entries, Reloaded
+    from mcpd.client.control import Control
 
 ABSENT = ("absent", "refused", "no_socket")
 """Why no daemon answers, where there is none."""
+
+
+NO_DAEMON = ("absent", "refused")
+"""Why there is no daemon that could be asked."""
+
+
+def daemon(app: App) -> Control | None:
+    """Return a connection to the daemon of this state directory, ``None`` where none runs.
+
+    What is kept there is the daemon's that has this directory, whatever ``--socket`` says.
+    """
+    from mcpd.client.control import Control
+    from mcpd.daemon_start import place
+
+    try:
+        return app.connect(start=False)
+    except DaemonUnavailable as error:
+        if error.details.get("why") not in NO_DAEMON:
+            raise
+    for each in place.others(app.socket):
+        if os.path.realpath(each.state_dir) == os.path.realpath(app.state_dir):
+            return Control.open(each.socket, start=False)
+    return None
 
 
 class Applied:

@@ -57,6 +57,7 @@ COMMANDS = {
     "enable": "mcpctl.commands.entries",
     "disable": "mcpctl.commands.entries",
     "edit": "mcpctl.commands.edit",
+    "secret": "mcpctl.commands.secret",
     "trust": "mcpctl.commands.trust",
     "untrust": "mcpctl.commands.trust",
     "login": "mcpctl.commands.login",

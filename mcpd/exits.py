@@ -44,6 +44,8 @@ BY_KIND = {
     "forbidden": DENIED,
     "login_failed": DENIED,
     "invalid_message": BUG,  # a message of mcpctl; `of_error` handles those of servers
+    "keyring_locked": FAILED,
+    "keyring_unavailable": FAILED,
     "internal": BUG,
 }
 """Exit statuses by the ``kind`` of the daemon's error."""

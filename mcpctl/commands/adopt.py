@@ -70,6 +70,7 @@ def adopt_command(
         left += busy
     files = moving.answered(app, files, may_ask=not (yes or dry_run))
     plan = imports.planned(app, files, left, names)
+    imports.offer_keyring(app, plan, may_ask=not (yes or dry_run))
     bridge = _bridge(app)
     wanted = _wanted(plan)
     plan.warnings += _of_adopting(plan)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mcpctl import options, render
+import click
+
+from mcpctl import options, providers, render
 from mcpctl.commands.status import state_text
 
 if TYPE_CHECKING:
@@ -19,15 +21,43 @@ Item = dict[str, Any]
 @options.server
 @options.schema
 @options.search
-def tools_command(app: App, server: str | None, schema: bool, search: str | None) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(providers.FORMATS),
+    help="As the member tools of a request to a model provider.",
+)
+@click.option(
+    "--names", is_flag=True, help="With --format: the server and the tool behind each name."
+)
+def tools_command(
+    app: App,
+    server: str | None,
+    schema: bool,
+    search: str | None,
+    form: str | None,
+    names: bool,
+) -> None:
     """List the tools of one server or of all.
+
+    --format prints a JSON array for the APIs of OpenAI (Chat Completions) or Anthropic (Messages).
+    Its names are those of the aggregate, SERVER__TOOL, which both take; --names prints an object
+    that says which tool of which server each one is.
 
     \b
     mcpctl tools files
     mcpctl tools --search commit --schema
+    mcpctl tools --format anthropic > tools.json
     """
+    if names and form is None:
+        raise click.UsageError("--names is of --format")
     result = _fetch(app, "tools", server, search, ("tools",))
-    if app.as_json:
+    if form is not None:
+        tools = result["tools"]
+        app.print_document(providers.names(tools) if names else providers.formatted(tools, form))
+        if not names and (refused := providers.refused(tools)):
+            app.note(f"providers may refuse a choice of schemas (anyOf …): {', '.join(refused)}")
+    elif app.as_json:
         app.print_document(result)
     elif schema:
         for tool in result["tools"]:

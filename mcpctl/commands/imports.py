@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mcpctl import applying, failures, moving, options, render
+from mcpctl import applying, failures, moving, options, questions, render
+from mcpctl.commands.secret import open_store
 from mcpd import exits
 from mcpd.errors import ConfigError
 
@@ -34,6 +35,7 @@ def import_command(
     files, missing = moving.files(which)
     files = moving.answered(app, files, may_ask=not (yes or dry_run))
     plan = planned(app, files, missing, names)
+    offer_keyring(app, plan, may_ask=not (yes or dry_run))
     if not app.as_json:
         show(app, plan)
         moving.show_rest(app, plan.left, plan.warnings)
@@ -59,15 +61,42 @@ def import_command(
 
 def planned(app: App, files: list[ClientFile], missing: list[Left], names: tuple[str, ...]) -> Plan:
     """Return what an import of these files would do; ``missing`` is added to what is left."""
-    from mcpd.onboarding import own
+    from mcpd.onboarding import keeping, own
     from mcpd.onboarding.plan import plan
 
     try:
-        made = plan(files, own.read(app.config), names)
+        mine = own.read(app.config)
+        named = sorted(set(keeping.names_in(mine.entries)))
+        secrets = open_store(app, None)[0].values(named).found if named else {}
+        made = plan(files, mine, names, secrets)
     except ConfigError as error:
         raise failures.usage(error.message) from None
     made.left += missing
     return made
+
+
+def offer_keyring(app: App, plan: Plan, *, may_ask: bool) -> None:
+    """Ask on a terminal whether literal secrets go to the keyring, if one can be used."""
+    from mcpd.onboarding import keeping
+
+    if not may_ask or not questions.can_ask(app):
+        return
+    found = keeping.literals(plan.new)
+    if not found:
+        return
+    store, _ = open_store(app, applying.daemon(app))
+    if not store.uses_keyring:
+        return
+    said = store.values(sorted({each.usual_name for each in found}))
+    if said.problem is not None:
+        return
+    where = ", ".join(f"{each.server} ({each.key})" for each in found)
+    app.note(f"secrets in the clear: {where}")
+    if not questions.confirmed("Keep them in the keyring, and only their names in the file?"):
+        return
+    names = keeping.chosen(found, said.found)
+    plan.new = keeping.moved(plan.new, names)
+    plan.secrets = {name: each.value for each, name in names.items()}
 
 
 def show(app: App, plan: Plan) -> None:
@@ -96,9 +125,13 @@ def _said(plan: Plan, server: str, is_new: bool) -> str:
 
 
 def write(app: App, plan: Plan) -> None:
-    """Add the new servers to the configuration."""
+    """Add the new servers to the configuration, once their secrets are set."""
     from mcpd.onboarding import own, shown
 
+    if plan.secrets:
+        store, _ = open_store(app, applying.daemon(app))
+        for name, value in plan.secrets.items():
+            store.set(name, value)
     has_secrets = bool(app.hidden) or any(map(shown.secrets, plan.new.values()))
     try:
         own.add(plan.own, plan.new, private=has_secrets, comments=_comments(plan))

@@ -11,17 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mcpctl import options, render
+from mcpctl import applying, options, render
 from mcpd import exits
-from mcpd.errors import DaemonUnavailable
 
 if TYPE_CHECKING:
     from mcpctl.context import App
     from mcpd.client.control import Control
     from mcpd.projects.look import Look
-
-NO_DAEMON = ("absent", "refused")
-"""Why there is no daemon that could be asked."""
 
 STATES = {
     "untrusted": "waits",
@@ -67,7 +63,7 @@ def trust_command(
     """
     if lists:
         return _list(app)
-    control = _daemon(app)
+    control = applying.daemon(app)
     seen = _look(app, directory, control)
     unknown = [name for name in servers if name not in seen.project.offers]
     if unknown:
@@ -123,31 +119,12 @@ def untrust_command(app: App, directory: str | None, servers: tuple[str, ...]) -
         app.note(f"nothing of {home} was trusted")
         return exits.FAILED
     kept.forget(path, home, servers or None)
-    _have_it_looked_at(_daemon(app))
+    _have_it_looked_at(applying.daemon(app))
     if app.as_json:
         app.print_document({"dir": home, "servers": list(servers) or None})
     else:
         app.print_line(f"not trusted any more: {', '.join(servers) or 'all'} of {home}")
     return exits.DONE
-
-
-def _daemon(app: App) -> Control | None:
-    """Return a connection to the daemon, ``None`` where none runs.
-
-    Answers are the daemon's that has this state directory, whatever ``--socket`` says.
-    """
-    from mcpd.client.control import Control
-    from mcpd.daemon_start import place
-
-    try:
-        return app.connect(start=False)
-    except DaemonUnavailable as error:
-        if error.details.get("why") not in NO_DAEMON:
-            raise
-    for each in place.others(app.socket):
-        if os.path.realpath(each.state_dir) == os.path.realpath(app.state_dir):
-            return Control.open(each.socket, start=False)
-    return None
 
 
 def _look(app: App, directory: str | None, control: Control | None) -> Look:

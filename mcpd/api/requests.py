@@ -168,6 +168,12 @@ class PasteParams(Params):
     """Where the browser ended."""
 
 
+class SecretParams(Params):
+    """Parameters of ``mcpd/secret_changed``."""
+
+    name: str
+
+
 class ProjectsParams(Params):
     """Parameters of ``mcpd/projects``."""
 

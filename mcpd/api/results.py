@@ -131,6 +131,14 @@ class LoggedOut(TypedDict):
     """Whether the authorization server was told, and took it."""
 
 
+class SecretChanged(TypedDict):
+    """The result of ``mcpd/secret_changed``."""
+
+    name: str
+    servers: list[str]
+    """The servers that use it: what runs of them is replaced after its calls in flight."""
+
+
 class Pasted(TypedDict):
     """The result of ``mcpd/login_paste``: it has no members."""
 

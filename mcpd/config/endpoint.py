@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from mcpd.config import urls, workspace
+from mcpd.config import secretnames, urls, workspace
 from mcpd.config.files import trust
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, joined
@@ -61,7 +61,7 @@ class Endpoint(Resolving):
         for name, value in config.headers.items():
             key: KeyPath = ("headers", name)
             headers[name], shown_headers[name] = self._text(
-                key, value, is_secret=is_secret_name(name)
+                key, value, is_secret=is_secret_name(name), takes_secrets=True
             )
             self._check_header(key, headers[name])
         auth, shown_auth = self._auth()
@@ -96,23 +96,31 @@ class Endpoint(Resolving):
         for field in _TEXTS:
             if field in OF_KIND[config.kind] and (template := getattr(config, field)):
                 key: KeyPath = ("auth", field)
-                values[field], shown[field] = self._text(key, template, is_secret=field in _SECRET)
+                values[field], shown[field] = self._text(
+                    key,
+                    template,
+                    is_secret=field in _SECRET,
+                    takes_secrets=field != "client_metadata_url",  # everybody can read it
+                )
                 if not values[field]:
                     self._fault(key, "resolves to nothing")
                 if field != "password":
                     self._check_header(key, values[field])
         auth = msgspec.structs.replace(config, **values)
         if auth.kind == "basic":
-            if ":" in auth.username:
+            if ":" in secretnames.without(auth.username):
                 self._fault(("auth", "username"), 'expected a name without ":" (RFC 7617)')
             pair = f"{auth.username}:{auth.password}".encode("utf-8", "surrogateescape")
-            self._secrets |= secret_parts(base64.b64encode(pair).decode())
+            if b"\0" not in pair:
+                self._secrets |= secret_parts(base64.b64encode(pair).decode())
         return auth, msgspec.structs.replace(config, **shown)
 
-    def _text(self, key: KeyPath, template: str, *, is_secret: bool = False) -> tuple[str, str]:
+    def _text(
+        self, key: KeyPath, template: str, *, is_secret: bool = False, takes_secrets: bool = False
+    ) -> tuple[str, str]:
         """Return a text resolved, and as it may be shown; keep the secrets in it."""
         place = self._spelled.get(key, key)
-        pieces = self.resolve(place, template)
+        pieces = self.resolve(place, template, takes_secrets=takes_secrets)
         if any(workspace.is_named_in(piece.text) for piece in pieces):
             self._fault(key, "a server that is reached by URL has no workspace: write it out")
             pieces = (Piece(template),)
@@ -121,7 +129,7 @@ class Endpoint(Resolving):
         return joined(pieces), shown.text
 
     def _check_header(self, key: KeyPath, value: str) -> None:
-        if wrong := header_fault(value):
+        if wrong := header_fault(secretnames.without(value)):
             self._fault(key, wrong)
 
     def _check_urls(self, url: str, proxy: str, auth: AuthConfig) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import commandline, tables, workspace
+from mcpd.config import commandline, secretnames, tables, workspace
 from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
 from mcpd.config.findings import Findings
@@ -42,6 +42,12 @@ _NOT_SHARED = (
 _TWO_IN_ONE = (
     "an option and its value in one argument, which is passed on as one; if they are two, write "
     'them as two: ["-x", "…"]'
+)
+
+
+_SECRET_ARGUMENT = (
+    "every user of this machine can see the arguments of a process (ps): a server that takes the "
+    "secret from a variable should have it in env"
 )
 
 
@@ -88,6 +94,10 @@ class ServerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     The entry is not resolved, and has no ``error``, until then.
     """
+
+    secret_names: tuple[str, ...] = ()
+    """The names of the secrets that it gets when it starts; ``launch`` and ``remote`` have
+    placeholders for them."""
 
     off_by: tuple[str, ...] = ()
     """The keys that disable it: ``enabled``, ``disabled`` or both."""
@@ -185,6 +195,7 @@ def build(
         named_files=() if resolving is None else tuple(resolving.files),
         unset=None if resolving is None or awaits else resolving.unset,
         awaits=awaits,
+        secret_names=() if resolving is None else tuple(sorted(resolving.secret_names)),
         off_by=tables.off_by(content),
     )
 
@@ -226,9 +237,12 @@ class _Command(Resolving):
         config = self._config
         command = self.resolve(("command",), config.command)
         arguments = [
-            self.resolve(("args", number), argument) for number, argument in enumerate(config.args)
+            self._argument(("args", number), text) for number, text in enumerate(config.args)
         ]
-        env = {key: self.resolve(("env", key), value) for key, value in config.env.items()}
+        env = {
+            key: self.resolve(("env", key), value, takes_secrets=True)
+            for key, value in config.env.items()
+        }
         cwd = self._cwd()
         file_env = self._file_env()
         if self.is_whole and not joined(command):
@@ -259,6 +273,12 @@ class _Command(Resolving):
             of_workspace=of_workspace,
         )
         return launch, shown, secrets
+
+    def _argument(self, key: KeyPath, template: str) -> tuple[Piece, ...]:
+        pieces = self.resolve(key, template, takes_secrets=True)
+        if any(secretnames.is_named_in(piece.text) for piece in pieces):
+            self.warn(key, _SECRET_ARGUMENT)
+        return pieces
 
     def _check_sharing(self) -> None:
         """Record the settings that contradict one process per workspace."""

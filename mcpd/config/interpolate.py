@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from mcpd.config import workspace
+from mcpd.config import secretnames, workspace
 
 NESTING_LIMIT = 20
 """Nested defaults at most."""
@@ -65,8 +65,8 @@ def resolve(template: str, env: Mapping[str, str]) -> tuple[Piece, ...]:
     used for an empty variable, and may contain variables and paired braces), and ``$$`` for a
     dollar sign. A dollar sign before anything else is literal. ``~`` is resolved alone or before a
     slash, and only if the file itself contains it. ``${userHome}`` means ``~``. For
-    ``${workspaceFolder}`` and ``${workspaceFolderBasename}`` the result has a placeholder: see
-    ``workspace``. Raises ``Unresolved``.
+    ``${workspaceFolder}``, ``${workspaceFolderBasename}`` and ``${keyring:NAME}`` the result has a
+    placeholder: see ``workspace`` and ``secretnames``. Raises ``Unresolved``.
     """
     pieces = _expand(template, env, 0)
     return _with_home(pieces, env)
@@ -100,7 +100,10 @@ def _braced(
     template: str, dollar: int, env: Mapping[str, str], depth: int
 ) -> tuple[tuple[Piece, ...], int]:
     end = _closing(template, dollar + 2)
-    name, _, default = template[dollar + 2 : end].partition(":")
+    inner = template[dollar + 2 : end]
+    if inner.startswith(secretnames.PREFIX):
+        return (_secret(inner),), end + 1
+    name, _, default = inner.partition(":")
     if name in workspace.VARIABLES or name == USER_HOME:
         if default:
             raise Unresolved(f"${{{name}}} has no default: it is known, or nothing can start")
@@ -110,7 +113,7 @@ def _braced(
     if head is None or (head[2] is None and head.end() != end):
         raise Unresolved(
             "this form of ${…} is not known: write ${VAR}, ${env:VAR}, ${VAR:-default}, "
-            "${workspaceFolder} or ${userHome}, and $$ for a dollar sign"
+            "${keyring:NAME}, ${workspaceFolder} or ${userHome}, and $$ for a dollar sign"
         )
     if head[2] is None:
         return (_variable(head[1], env),), end + 1
@@ -129,6 +132,17 @@ def _closing(template: str, start: int) -> int:
         if depth == 0:
             return at
     raise Unresolved('"${" without its "}"; a dollar sign is written $$')
+
+
+def _secret(inner: str) -> Piece:
+    """Return what stands for a secret until the server starts."""
+    name = inner.removeprefix(secretnames.PREFIX)
+    if not secretnames.is_name(name):
+        raise Unresolved(
+            f"${{{secretnames.PREFIX}…}} takes the name of a secret: letters, digits, _, - and ., "
+            f"{secretnames.MOST_CHARACTERS} at most, and no default"
+        )
+    return Piece(secretnames.placeholder(name), inner)
 
 
 def _variable(name: str, env: Mapping[str, str]) -> Piece:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mcpd.config import workspace
+from mcpd.config import secretnames, workspace
 from mcpd.config.findings import Findings
 from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.formats.document import KeyPath
@@ -20,6 +20,10 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     told: str = ""
     """What a message about a variable that is not set says of the shell."""
 
+
+_NO_SECRET_HERE = (
+    "a secret of the keyring can stand in env, args, headers and auth, and nowhere else"
+)
 
 NO_LOGIN = Login()
 """No login shell, or none that is asked."""
@@ -76,15 +80,24 @@ class Resolving:
         """Whether nothing was wrong so far."""
         self.unset: str | None = None
         """The variable that is not set, if that was the first fault."""
+        self.secret_names: set[str] = set()
+        """The names of the secrets in its texts."""
         self.files: list[str] = []
         """The absolute paths of the other files that the entry names."""
 
-    def resolve(self, key: KeyPath, template: str) -> tuple[Piece, ...]:
-        """Return a resolved text; one that cannot be resolved, unchanged (then recorded)."""
-        pieces = self.resolved(key, template)
+    def resolve(
+        self, key: KeyPath, template: str, *, takes_secrets: bool = False
+    ) -> tuple[Piece, ...]:
+        """Return a resolved text; one that cannot be resolved, unchanged (then recorded).
+
+        ``takes_secrets`` allows names of secrets in it.
+        """
+        pieces = self.resolved(key, template, takes_secrets=takes_secrets)
         return (Piece(template),) if pieces is None else pieces
 
-    def resolved(self, key: KeyPath, template: str) -> tuple[Piece, ...] | None:
+    def resolved(
+        self, key: KeyPath, template: str, *, takes_secrets: bool = False
+    ) -> tuple[Piece, ...] | None:
         """Return a resolved text, or ``None`` if it cannot be resolved (then recorded)."""
         if self._around.literal:
             return (Piece(template),) if template else ()
@@ -96,6 +109,11 @@ class Resolving:
                 self.unset = wrong.variable
             self.fault(key, f"{wrong}{hint}")
             return None
+        if any(secretnames.is_named_in(piece.text) for piece in pieces):
+            if not takes_secrets:
+                self.fault(key, _NO_SECRET_HERE)
+                return None
+            self.secret_names.update(secretnames.names_in(piece.text for piece in pieces))
         root = self._around.workspace
         if root is None:
             return pieces

@@ -200,6 +200,7 @@ def show(pieces: tuple[Piece, ...], *, secret: bool = False, is_address: bool = 
     for piece in pieces:
         if not _is_public(piece):
             found.update(_parts(piece.text))
+    found = {part for part in found if "\0" not in part}  # no text of a server has a placeholder
     return Shown(text, frozenset(part for part in found if len(part) >= MIN_SECRET))
 
 

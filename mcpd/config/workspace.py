@@ -17,7 +17,7 @@ _EITHER = re.compile(f"{FOLDER}|{BASENAME}")
 
 def is_named_in(text: str) -> bool:
     """Return whether a resolved text has a placeholder."""
-    return "\0" in text
+    return _EITHER.search(text) is not None
 
 
 def placed(text: str, root: str) -> str:

@@ -105,6 +105,18 @@ class SignedIn(msgspec.Struct, frozen=True):
     until: str | None
 
 
+class SecretUnavailable(msgspec.Struct, frozen=True):
+    """A server was not started: a secret that its entry names cannot be used.
+
+    ``reason`` is ``missing``, ``unusable``, ``keyring_locked`` or ``keyring_unavailable``.
+    """
+
+    server: str
+    name: str
+    reason: str
+    message: str
+
+
 class ServerOverMemory(msgspec.Struct, frozen=True):
     """A process tree uses more memory than its entry allows."""
 
@@ -488,6 +500,7 @@ Fact = (
     | ServerStopping
     | ServerStopped
     | SignedIn
+    | SecretUnavailable
     | ServerOverMemory
     | StrayEnded
     | CatalogChanged

@@ -87,6 +87,7 @@ class ControlHandlers:
         logins: Callable[[], LoginHandlers],
         auth: Callable[[str], str | None],
         pins: PinHandlers,
+        renewed: Callable[[str], list[str]],
         log: Pipeline,
         journal: Journal,
         dispatch: Callable[[WorkspaceKnown], None],
@@ -106,6 +107,7 @@ class ControlHandlers:
         listens for HTTP. ``logins`` returns what handles
         sign-ins, which is imported for it, ``auth`` how a sign-in authorises requests to a server.
         ``pins`` answers what is asked about definitions.
+        ``renewed`` replaces what uses a secret, and returns the names of those servers.
         """
         self._socket = socket
         self._config = config
@@ -122,6 +124,7 @@ class ControlHandlers:
         self._logins = logins
         self._auth = auth
         self._pins = pins
+        self._renewed = renewed
         self._log = log
         self._journal = journal
         self._dispatch = dispatch
@@ -335,6 +338,17 @@ class ControlHandlers:
         """Revoke and forget the tokens of a server."""
         return await self._logins().logout(self._to_sign_in(request, params))
 
+    # -- secrets ---------------------------------------------------------------------------------
+
+    async def secret_changed(
+        self, _request: Request, params: api.SecretParams
+    ) -> results.SecretChanged:
+        """Have the servers that use a secret start with what was set.
+
+        It is a task of its own: the mux knows the new entries before an eager server starts.
+        """
+        return {"name": params.name, "servers": self._renewed(params.name)}
+
     # -- projects --------------------------------------------------------------------------------
 
     def projects(self, _request: Request, params: api.ProjectsParams) -> results.Projects | Failure:
@@ -532,6 +546,12 @@ METHODS: Final = (
     Method("mcpd/login_wait", api.LoginParams, results.SignedIn, ControlHandlers.login_wait),
     Method("mcpd/login_paste", api.PasteParams, results.Pasted, ControlHandlers.login_paste),
     Method("mcpd/logout", api.LoginParams, results.LoggedOut, ControlHandlers.logout),
+    Method(
+        "mcpd/secret_changed",
+        api.SecretParams,
+        results.SecretChanged,
+        ControlHandlers.secret_changed,
+    ),
     Method("mcpd/projects", api.ProjectsParams, results.Projects, ControlHandlers.projects),
     Method("mcpd/trust", api.TrustParams, results.Trusted, ControlHandlers.trust),
     Method("mcpd/logs", api.LogsParams, results.Logs, ControlHandlers.logs),

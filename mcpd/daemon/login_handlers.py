@@ -9,6 +9,7 @@ from mcpd.api import results
 from mcpd.config.remote import RemoteConfig
 from mcpd.core.facts import Failure
 from mcpd.daemon.servers.control import ServerControl
+from mcpd.daemon.servers.secrets import ServerSecrets
 from mcpd.signin import credentials
 from mcpd.signin.credentials import Credentials
 from mcpd.signin.file import StoreError
@@ -20,9 +21,10 @@ from mcpd.upstreams.http.spec import RemoteSpec
 class LoginHandlers:
     """Sign-ins as control requests. Who leaves while one is in progress does not end it."""
 
-    def __init__(self, operator: ServerControl, signins: SignIns) -> None:
+    def __init__(self, operator: ServerControl, signins: SignIns, secrets: ServerSecrets) -> None:
         self._operator = operator
         self._signins = signins
+        self._secrets = secrets
 
     async def login(self, params: api.LoginParams) -> results.Login | Failure:
         """Begin or join a sign-in; return what a person is to open."""
@@ -91,7 +93,8 @@ class LoginHandlers:
                 f"its auth is {kind}" if kind not in ("auto", "oauth") else "it has a header for it"
             )
             return Failure("unsupported", f"nobody signs in to {name}: {why}", name)
-        return spec.remote
+        usable = await self._secrets.filled(spec)
+        return usable if isinstance(usable, Failure) else usable.remote
 
 
 def signed_in(found: Credentials) -> results.SignedIn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -58,6 +59,7 @@ from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.projects import Projects
 from mcpd.daemon.servers.registry import Registry
+from mcpd.daemon.servers.secrets import ServerSecrets, WithSecrets
 from mcpd.daemon.servers.unresolved import UnresolvedHost, UnresolvedSpec
 from mcpd.daemon.upkeep import budget_keeper
 from mcpd.daemon.upkeep.budget_keeper import BudgetKeeper
@@ -97,6 +99,8 @@ from mcpd.upstreams.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from mcpd.daemon.login_handlers import LoginHandlers
+    from mcpd.secrets.lookup import Lookup
+    from mcpd.signin.process import Spawn
     from mcpd.signin.signins import SignIns
 
 SECRET_BYTES = 32
@@ -257,7 +261,8 @@ class Daemon:
         self.unresolved = UnresolvedHost(self.login, self._reload_for_variables)
         self.reloader.ask = self.unresolved.ask
         self.hosts: dict[type[Backend], UpstreamHost[Any]] = {UnresolvedSpec: self.unresolved}
-        self.hosts[ProcessSpec] = StdioHost(
+        self.secrets = ServerSecrets(lambda: self._lookup, learned=self._learned, tell=tell)
+        processes = StdioHost(
             daemon_id=self.id,
             reaper=self.reaper,
             login=self.login,
@@ -275,12 +280,14 @@ class Daemon:
             umask=start.umask,
             nofile_soft=start.nofile_soft,
         )
-        self.hosts[RemoteSpec] = self.remote_host = RemoteHost(
+        self.hosts[ProcessSpec] = WithSecrets(processes, self.secrets)
+        self.remote_host = RemoteHost(
             authorizer=self._authorizer,
             environment=registry.environment,
             settings=self._settings,
             memory=self.mux.memory,
         )
+        self.hosts[RemoteSpec] = WithSecrets(self.remote_host, self.secrets)
         self.supervisor = Supervisor(
             self.hosts,
             servers=registry,
@@ -410,6 +417,7 @@ class Daemon:
             logins=self._logins,
             auth=self._auth,
             pins=PinHandlers(self.mux, self.registry, self.control, self.pins),
+            renewed=self._renewed,
             log=self.pipeline,
             journal=self.journal,
             dispatch=self.dispatcher.dispatch,
@@ -527,6 +535,38 @@ class Daemon:
         self.clients.closed(session)
         self.projects.leave(session)
 
+    def _learned(self, secrets: Mapping[str, str]) -> None:
+        if self.registry.learn(secrets):
+            self._apply_entries()  # the mux quotes servers, too
+
+    def _renewed(self, secret: str) -> list[str]:
+        """Replace the processes that use a secret, after their calls in flight."""
+        self.secrets.changes += 1
+        names = self.registry.renew(secret)
+        if names:
+            self._apply_entries()
+            self.control.renewed(names)
+        return names
+
+    @cached_property
+    def _lookup(self) -> Lookup:
+        """What finds secrets; made, and imported, for the first server that names one."""
+        from mcpd.secrets.lookup import Lookup
+        from mcpd.secrets.places import KEYRING_S, SERVICE
+        from mcpd.signin.process import KeyringProcess
+
+        return Lookup(
+            self.state_dir,
+            env=os.environ,
+            mode=lambda: self.registry.loaded.trust.keyring,
+            keyring=KeyringProcess(self._worker, SERVICE, KEYRING_S),
+        )
+
+    @property
+    def _worker(self) -> Spawn:
+        """Starts the process for the keyring and for signing in."""
+        return lambda argv, names: worker_processes.spawn(self.reaper, argv, names)
+
     @cached_property
     def signins(self) -> SignIns:
         """Who is signed in to remote servers; made, and imported, for the first of them."""
@@ -534,7 +574,7 @@ class Daemon:
 
         return SignIns(
             self.state_dir,
-            spawn=lambda argv, names: worker_processes.spawn(self.reaper, argv, names),
+            spawn=self._worker,
             connect=self._connect,
             tell=self.facts.publish,
             trouble=self.notices.sign_in_trouble,
@@ -558,7 +598,7 @@ class Daemon:
     def _logins(self) -> LoginHandlers:
         from mcpd.daemon.login_handlers import LoginHandlers
 
-        return LoginHandlers(self.control, self.signins)
+        return LoginHandlers(self.control, self.signins, self.secrets)
 
     async def _connect(self, name: str) -> Failure | None:
         """Connect to a server; return why it cannot be used."""

@@ -22,11 +22,12 @@ from mcpd.doctor.check import (
     machine,
     patterns,
     projects,
+    secrets,
     servers,
     sign_ins,
 )
 from mcpd.doctor.check.machine import NO_LIMIT
-from mcpd.doctor.facts import Daemon, Facts, Place, Talk
+from mcpd.doctor.facts import Daemon, Facts, Files, Place, Talk
 from mcpd.doctor.finding import Finding, ordered, warning
 from mcpd.doctor.probe import place as places
 from mcpd.doctor.probe.audit import audit as probe_audit
@@ -36,6 +37,7 @@ from mcpd.doctor.probe.ledgers import ledgers
 from mcpd.doctor.probe.machine import machine as probe_machine
 from mcpd.doctor.probe.project import project
 from mcpd.doctor.probe.runner import Probes
+from mcpd.doctor.probe.secrets import secrets as probe_secrets
 from mcpd.doctor.probe.sign_ins import sign_ins as probe_sign_ins
 from mcpd.doctor.probe.talk import talk
 from mcpd.doctor.probe.tokens import tokens
@@ -57,7 +59,8 @@ def examine(
     """Return all findings, the worst first.
 
     ``socket`` and ``config_file`` are ``--socket`` and ``--config``. Takes ``TIME_LIMIT_S`` seconds
-    at most. Starts no process, sends no signal and writes no file.
+    at most. Sends no signal and writes no file, and starts no process but the one that asks the
+    keyring, where an entry names a secret.
     """
     return ordered(findings(gather(socket, config_file, env)))
 
@@ -101,17 +104,22 @@ def gather(socket: str | None, config_file: str | None, env: Mapping[str, str]) 
             "the daemon's process": lambda: None if pid is None else places.daemon(pid),
         }
     )
+    configured: Files | None = probes.get("the configuration")
+    if configured is not None:
+        loaded = configured.loaded
+        probes.run({"the secrets": lambda: probe_secrets(state_dir, loaded, around)})
     return Facts(
         version=__version__,
         place=place,
         talk=said,
         daemon=_with_limits(probes.get("the daemon's process"), said),
-        files=probes.get("the configuration"),
+        files=configured,
         machine=probes.get("the disks and limits"),
         ledgers=probes.get("the ledgers"),
         others=tuple((each.pid, each.socket) for each in probes.get("the other daemons") or ()),
         tokens=probes.get("the tokens"),
         sign_ins=probes.get("the sign-ins"),
+        secrets=probes.get("the secrets"),
         clients=probes.get("the files of clients"),
         project=probes.get("the project"),
         audit=probes.get("the audit"),
@@ -145,6 +153,7 @@ def judge(facts: Facts) -> Iterator[Finding]:
         yield from servers.check(facts.talk, explained)
     yield from projects.check(facts.project, facts.talk)
     yield from sign_ins.check(facts.sign_ins)
+    yield from secrets.check(facts.secrets)
     yield from clients.check(facts.clients)
     trust = TrustConfig() if facts.files is None else facts.files.loaded.trust
     yield from audit.check(facts.audit, facts.talk, is_on=trust.audit)

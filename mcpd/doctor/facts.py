@@ -183,6 +183,29 @@ class SignIns(msgspec.Struct, frozen=True, kw_only=True):
     """How to fix that."""
 
 
+class Secrets(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the secrets are that entries name as ``${keyring:NAME}``; never a value."""
+
+    path: str
+    mode: str = "auto"
+    """``[trust] keyring``."""
+
+    in_file: tuple[str, ...] = ()
+    """Names of those that are in the file, in the clear."""
+
+    missing: tuple[tuple[str, str], ...] = ()
+    """Each server that names a secret which was not found, and that name."""
+
+    problem: str | None = None
+    """That of the keyring, if it was asked: ``none``, ``locked`` or ``unavailable``."""
+
+    trouble: str | None = None
+    """Why none can be used."""
+
+    remedy: str | None = None
+    """How to fix that."""
+
+
 class ClientEntry(msgspec.Struct, frozen=True, kw_only=True):
     """An entry in a file of an MCP client."""
 
@@ -266,6 +289,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     tokens: Tokens | None = None
     sign_ins: SignIns | None = None
+    secrets: Secrets | None = None
     clients: Clients | None = None
     project: Project | None = None
     audit: Audit | None = None

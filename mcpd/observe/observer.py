@@ -94,6 +94,11 @@ class Observer:
                 self._report_omitted(fact)
             case facts.SignedIn():
                 self._report_sign_in(fact)
+            case facts.SecretUnavailable():
+                server, name, reason = fact.server, fact.name, fact.reason
+                self._log.warning("secret.unavailable", server=server, name=name, reason=reason)
+                self._note(server, "mcpd", f"not started: {fact.message}")
+                self._event("secret.unavailable", server=server, name=name, reason=reason)
             case facts.ServerOverMemory():
                 self._report_memory(fact)
             case facts.BudgetUsedUp():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from mcpd.onboarding import keeping
 from mcpd.onboarding.clients.entries import Found, identity
 from mcpd.onboarding.clients.reading import placed
 from mcpd.onboarding.clients.search import ClientFile
@@ -49,12 +50,23 @@ class Plan(msgspec.Struct, kw_only=True):
     new: dict[str, dict[str, Any]] = {}
     """The entries that mcpd gets, by their names."""
 
+    secrets: dict[str, str] = {}
+    """The secrets that are set for them, by their names."""
 
-def plan(files: Iterable[ClientFile], own: Own, only: Collection[str] = ()) -> Plan:
-    """Plan the import of the servers in ``files``, or of those with a name in ``only``."""
+
+def plan(
+    files: Iterable[ClientFile],
+    own: Own,
+    only: Collection[str] = (),
+    secrets: Mapping[str, str] = {},
+) -> Plan:
+    """Plan the import of the servers in ``files``, or of those with a name in ``only``.
+
+    ``secrets`` are those that entries of mcpd name: a client has them in the clear.
+    """
     made = Plan(own=own)
     known = {
-        identity(entry): name
+        identity(keeping.filled(entry, secrets)): name
         for name, entry in reversed(own.entries.items())
         if isinstance(entry, dict)
     }

@@ -11,7 +11,7 @@ from mcpd.config.secrets import is_secret_name, show, show_arguments
 from mcpd.redact import MASK
 
 _VARIABLE: Final = re.compile(
-    r"\$\$|\$\{((?:env:)?[A-Za-z_]\w*(?::-)?)\}|\$([A-Za-z_]\w*)", re.ASCII
+    r"\$\$|\$\{((?:env:)?[A-Za-z_]\w*(?::-)?|keyring:[^${}]+)\}|\$([A-Za-z_]\w*)", re.ASCII
 )
 """A variable, or a dollar sign, which is written twice."""
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,7 +12,9 @@ from mcpd.errors import McpdError
 from mcpd.schemas.channel import Channel, Process
 from mcpd.signin.protocol import (
     ADDRESS,
+    ARGV,
     DONE,
+    ENVIRONMENT,
     FAILED,
     REFUSED,
     Address,
@@ -24,21 +24,6 @@ from mcpd.signin.protocol import (
     Refusal,
     Value,
 )
-
-_BOOT: Final = (
-    "import sys; sys.path.append(sys.argv[1]); from mcpd.signin.worker.main import main; main()"
-)
-ARGV: Final = [sys.executable, "-P", "-c", _BOOT, str(Path(__file__).parents[2])]
-"""The command line of the process; it imports the package from the daemon's own path."""
-
-ENVIRONMENT: Final = (
-    "PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
-    "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
-    "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "PYTHON_KEYRING_BACKEND",
-    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
-)  # fmt: skip
-"""The variables that the process gets: where the keyring is, and the proxies."""
 
 KEYRING_S: Final = 10.0
 """Seconds after which a keyring that does not answer counts as none: it may show a prompt."""
@@ -56,6 +41,10 @@ _Result = TypeVar("_Result", bound=msgspec.Struct)
 
 class OrderFailed(Exception):
     """The process could not do it; the message says why, for people."""
+
+
+class NoAnswer(OrderFailed):
+    """The process did not do it in time."""
 
 
 class Running:
@@ -127,7 +116,7 @@ async def carry_out(spawn: Spawn, order: Order, result: type[_Result], timeout: 
     """Have an order carried out and return its result, within ``timeout`` seconds.
 
     Raises:
-        OrderFailed: it was not done.
+        OrderFailed: it was not done; ``NoAnswer``: not in time.
     """
     running = Running(spawn, order, result)
     try:
@@ -135,7 +124,7 @@ async def carry_out(spawn: Spawn, order: Order, result: type[_Result], timeout: 
             found: _Result = await running.result
             return found
     except TimeoutError:
-        raise OrderFailed(f"there was no answer within {timeout:g} s") from None
+        raise NoAnswer(f"there was no answer within {timeout:g} s") from None
     finally:
         running.end()
 
@@ -158,6 +147,10 @@ class KeyringProcess:
         order = KeyringOrder(service=self._service, action="get", name=name)
         return (await self._use(order)).value
 
+    async def find(self, names: tuple[str, ...]) -> Value:
+        """Return what is kept under several names, or the problem."""
+        return await self._use(KeyringOrder(service=self._service, action="find", names=names))
+
     async def set(self, name: str, value: str) -> bool:
         """Keep a value; return whether it could be read back."""
         order = KeyringOrder(service=self._service, action="set", name=name, value=value)
@@ -170,8 +163,10 @@ class KeyringProcess:
     async def _use(self, order: KeyringOrder) -> Value:
         try:
             return await carry_out(self._spawn, order, Value, self._timeout)
+        except NoAnswer:
+            return Value(problem="locked")
         except OrderFailed:
-            return Value()
+            return Value(problem="unavailable")
 
 
 def _seen(future: asyncio.Future[Any]) -> None:

@@ -7,11 +7,28 @@ kind, and a body of JSON. All of it is secret: neither arguments nor the environ
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 
 from mcpd.signin.credentials import Client
+
+_BOOT: Final = (
+    "import sys; sys.path.append(sys.argv[1]); from mcpd.signin.worker.main import main; main()"
+)
+ARGV: Final = [sys.executable, "-P", "-c", _BOOT, str(Path(__file__).parents[2])]
+"""The command line of the process; it imports the package from the daemon's own path."""
+
+ENVIRONMENT: Final = (
+    "PATH", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
+    "HOME", "USER", "LOGNAME", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
+    "DBUS_SESSION_BUS_ADDRESS", "DISPLAY", "WAYLAND_DISPLAY", "PYTHON_KEYRING_BACKEND",
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+    "http_proxy", "https_proxy", "all_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+)  # fmt: skip
+"""The variables that the process gets: where the keyring is, and the proxies."""
 
 ADDRESS: Final = b"U"
 """``Address``: a person is to open it."""
@@ -75,9 +92,11 @@ class KeyringOrder(msgspec.Struct, frozen=True, kw_only=True, tag="keyring"):
     """Use the keyring of the operating system."""
 
     service: str
-    action: Literal["probe", "get", "set", "delete"]
+    action: Literal["probe", "get", "set", "delete", "find"]
     name: str = ""
     value: str = ""
+    names: tuple[str, ...] = ()
+    """Of ``find``: what to look up."""
 
 
 Order = SignIn | Discover | KeyringOrder
@@ -127,8 +146,19 @@ class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
 
 
+Problem = Literal["none", "locked", "unavailable"]
+"""Why a keyring did not do what was asked.
+
+There is none (``none``), it is locked or shows a prompt that nobody answers, or it has failed.
+"""
+
+
 class Value(msgspec.Struct, frozen=True):
     """The result of an order to the keyring."""
 
     value: str | None = None
     is_done: bool = False
+    found: dict[str, str] = {}
+    """Of ``find``: the values that it has, by their names."""
+
+    problem: Problem | None = None

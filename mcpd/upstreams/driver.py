@@ -205,7 +205,8 @@ class Driver:
         if failure is not None:
             slot.failed_at = datetime.now(UTC)
         is_clean = change.state is State.STOPPED and is_clean_exit(failure)
-        if failure is not None and not is_clean and change.state is not State.LOGIN:
+        is_crash = not (is_clean or change.is_held_back or change.state is State.LOGIN)
+        if failure is not None and is_crash:
             tell(facts.ServerCrashed(server, slot.id, generation, failure))
         match change.state:
             case State.READY if run is not None:
@@ -261,8 +262,12 @@ class Driver:
         slot.before = frozenset()
         if slot.steps is None or not slot.machine.is_between_processes:
             slot.steps = Steps(self._now())
-        self._tell(facts.ServerStarting(slot.server, slot.id, generation))
         run = self._hosts[type(backend)].start(slot, backend, generation, self)
+        if isinstance(run, NotStarted) and run.is_outside:
+            held_back = masked(run.failure, self._servers.log(slot.server).redactor)
+            self.input(slot, lambda _: slot.machine.held_back(held_back))
+            return
+        self._tell(facts.ServerStarting(slot.server, slot.id, generation))
         if isinstance(run, NotStarted):
             failure = masked(run.failure, self._servers.log(slot.server).redactor)
             is_ours = run.is_ours

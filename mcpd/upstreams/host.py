@@ -19,10 +19,12 @@ class NotStarted(msgspec.Struct, frozen=True):
     """A start that failed at once.
 
     ``is_ours``: for lack of a resource of the daemon's, which is not held against the server.
+    ``is_outside``: for a reason outside of both; the next use tries again, and nothing does before.
     """
 
     failure: Failure
     is_ours: bool = False
+    is_outside: bool = False
 
 
 class Reports(Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import abc
 import asyncio
-from collections.abc import Callable
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Protocol, Self
 
 import msgspec
 
@@ -17,6 +17,10 @@ from mcpd.core.wire.framing import Frame, Oversized
 
 Frames = Callable[[Frame | Oversized], None]
 """Takes each frame of a server."""
+
+
+class UnusableSecret(ValueError):
+    """A secret that cannot stand where its name does; the message has no value."""
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,13 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
     package: Package | None = None
     """What a start downloads first. Starts that fill the same cache run one after the other."""
+
+    secrets: tuple[str, ...] = ()
+    """The names of the secrets for which there are placeholders in it."""
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> Self:
+        """Return it with its placeholders filled; raise ``UnusableSecret``."""
+        return self
 
 
 class Connection(msgspec.Struct, frozen=True, kw_only=True):

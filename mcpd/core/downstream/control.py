@@ -191,14 +191,14 @@ class ControlRequests:
         if kind is Kind.TOOLS:
             listing = entry.filter.apply(listing)
         names = self._state.ours(session.workspace).qualified(server, kind)
-        where = b'{"server":' + envelope.quote(entry.shown_name)
+        where = b'"server":' + envelope.quote(entry.shown_name)
         described = []
         for item in listing.items:
             own = where
             if item.identity in names:
                 own += b',"qualified_name":' + envelope.quote(names[item.identity])
-            body = item.raw.strip()[1:].lstrip()
-            described.append(own + (b"}" if body == b"}" else b"," + body))
+            body = item.raw.strip()[1:-1].strip()  # first: of two equal members the last one counts
+            described.append(b"{" + body + (b"," if body else b"") + own + b"}")
         return described
 
     # -- reads and prompts -------------------------------------------------------------------------

@@ -31,12 +31,16 @@ class Down(msgspec.Struct, frozen=True):
 
 
 class StateChanged(msgspec.Struct, frozen=True):
-    """The machine is in another state; ``delay_s`` is the length of a backoff in seconds."""
+    """The machine is in another state; ``delay_s`` is the length of a backoff in seconds.
+
+    ``is_held_back``: nothing was started, and nothing has crashed.
+    """
 
     state: State
     failure: Failure | None = None
     delay_s: float | None = None
     failures: int = 0
+    is_held_back: bool = False
 
 
 Action = Spawn | End | Down | StateChanged

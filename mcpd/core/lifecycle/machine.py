@@ -164,6 +164,19 @@ class Machine:
         """
         return self._died(now, failure, counts=not is_ours, least=SPAWN_EVERY_S)
 
+    def held_back(self, failure: Failure) -> list[Action]:
+        """Nothing was spawned, for a reason outside the server, such as a keyring that is locked.
+
+        The next request tries again. It counts neither as a crash nor for the backoff.
+        """
+        self._start_by = None
+        self._is_last_try = False
+        self._record_failure(failure)
+        self.state = step(self.state, Trigger.ENDED)
+        self._is_probing = self.is_between_processes = False
+        changed = StateChanged(self.state, failure, failures=self._failures, is_held_back=True)
+        return [changed, Down(failure, is_planned=False, comes_back=False)]
+
     def start_refused(self, now: float, failure: Failure) -> list[Action]:
         """The process lives but cannot be used: its handshake failed, or it took too long."""
         if self.state is not State.STARTING:

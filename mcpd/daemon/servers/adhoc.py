@@ -80,6 +80,7 @@ class AdHoc:
             is_ad_hoc=True,
             trust=self._registry.loaded.trust,
         )
+        server = self._registry.with_secrets(server)
         known = self._known(server)
         if known is not None:
             self._keep(known.name)

@@ -145,12 +145,7 @@ class ServerControl:
             return servers
         stopping: list[SlotId] = []
         for server in servers:
-            failure = Failure(
-                kind="server_stopped",
-                message=f"{server.name} was stopped with `mcpctl stop`",
-                server=server.name,
-                hint=f"mcpctl start {server.name}",
-            )
+            failure = _stopped(server.name)
             self._held.add(server.name)
             self._dispatch(UserStop(server.name, failure))
             if not self.others_of(server):
@@ -166,6 +161,16 @@ class ServerControl:
         if name in self._held:
             self._held.discard(name)
             self._dispatch(UserStop(name, None))
+
+    def renewed(self, names: Iterable[str]) -> None:
+        """Keep holding those servers whose processes are replaced, and start the eager ones."""
+        for server in filter(None, map(self._registry.get, names)):
+            if server.name in self._held:
+                self._dispatch(UserStop(server.name, _stopped(server.name)))
+                continue
+            config = server.configured.config
+            if config is not None and config.start == "eager":
+                self.start_eager(server.name)
 
     def start_eager(self, name: str) -> None:
         """Start a server whose entry says ``start = "eager"``, unless it is held."""
@@ -202,6 +207,15 @@ class ServerControl:
     def _is_running(self, ident: SlotId) -> bool:
         slot = self._supervisor.get(ident)
         return slot is not None and slot.run is not None
+
+
+def _stopped(server: str) -> Failure:
+    return Failure(
+        kind="server_stopped",
+        message=f"{server} was stopped with `mcpctl stop`",
+        server=server,
+        hint=f"mcpctl start {server}",
+    )
 
 
 async def _reached(

@@ -10,6 +10,7 @@ import msgspec
 from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig, HttpConfig
+from mcpd.config.secrets import secret_parts
 from mcpd.core.interface.commands import KeepCatalog, KeepPins
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
@@ -48,6 +49,10 @@ class Registry:
         self._servers: dict[str, Server] = {}
         self._projects: dict[str, Server] = {}
         self._ad_hoc: dict[str, Server] = {}
+        self._learned: dict[str, frozenset[str]] = {}
+        """What is masked of the secrets that servers were started with, by their names."""
+        self._renewals: dict[str, int] = {}
+        """How often each secret was set since the daemon runs."""
         self._logs: dict[str, ServerLog] = {}
         self._redactor: Redactor | None = None
 
@@ -81,9 +86,10 @@ class Registry:
                 ignore_env=loaded.daemon.ignore_env,
                 trust=loaded.trust,
             )
+            server = self.with_secrets(server)
             known = before.get(server.name)
             if known is not None:
-                server = _with_secrets_of(known, server)
+                server = self._with_secrets_of(known, server)
             server = self._remembering(server, known)
             self._servers[server.name] = self._with_pins(server, known)
         for others in (self._projects, self._ad_hoc):
@@ -97,8 +103,11 @@ class Registry:
         """Replace the servers of projects."""
         before = self._projects
         self._projects = {
-            server.name: _with_secrets_of(before.get(server.name, server), server)
-            for server in servers
+            server.name: self._with_pins(
+                self._with_secrets_of(before.get(server.name, server), server),
+                before.get(server.name),
+            )
+            for server in map(self.with_secrets, servers)
             if server.name not in self._servers
         }
         self._apply_redactors()
@@ -116,6 +125,49 @@ class Registry:
         """Remove a server that a client brought. Its log stays until its process has ended."""
         self._ad_hoc.pop(name, None)
         self._redactor = None
+
+    def with_secrets(self, server: Server) -> Server:
+        """Return a server with the launch, and what is masked, that its secrets give it."""
+        names = () if server.backend is None else server.backend.secrets
+        if not names:
+            return server
+        base, _, _ = server.entry.launch.partition(".")
+        count = sum(self._renewals.get(name, 0) for name in names)
+        entry = msgspec.structs.replace(
+            server.entry,
+            launch=f"{base}.{count}" if count else base,
+            redactor=server.entry.redactor | redactor_of(self._masked_of(server)),
+        )
+        return msgspec.structs.replace(server, entry=entry)
+
+    def learn(self, secrets: Mapping[str, str]) -> bool:
+        """Mask secrets, by their names, from now on; return whether one was not masked yet.
+
+        An earlier value stays masked: a process may still have it.
+        """
+        before = dict(self._learned)
+        for name, value in secrets.items():
+            self._learned[name] = self._learned.get(name, frozenset()) | secret_parts(value)
+        if self._learned == before:
+            return False
+        for servers in (self._servers, self._projects, self._ad_hoc):
+            for name, server in servers.items():
+                servers[name] = self.with_secrets(server)
+        self._apply_redactors()
+        return True
+
+    def renew(self, secret: str) -> list[str]:
+        """Give the servers that use a secret another launch, for it was set; return their names."""
+        if not any(secret in each.backend.secrets for each in self if each.backend is not None):
+            return []
+        self._renewals[secret] = self._renewals.get(secret, 0) + 1
+        renewed = []
+        for servers in (self._servers, self._projects, self._ad_hoc):
+            for name, server in servers.items():
+                if server.backend is not None and secret in server.backend.secrets:
+                    servers[name] = self._remembering(self.with_secrets(server), None)
+                    renewed.append(name)
+        return renewed
 
     def forget_logs(self, running: Container[str]) -> None:
         """Close the logs of removed servers, except the ``running`` ones and those followed.
@@ -223,6 +275,20 @@ class Registry:
         for log in self._logs.values():
             log.close()
 
+    def _masked_of(self, server: Server) -> frozenset[str]:
+        """Return what is masked of the secrets that a server was started with."""
+        names = () if server.backend is None else server.backend.secrets
+        return frozenset[str]().union(*(self._learned.get(name, ()) for name in names))
+
+    def _with_secrets_of(self, before: Server, now: Server) -> Server:
+        """Return a server that also masks what its entry had: a process may still have it."""
+        older = (before.configured.secrets | self._masked_of(before)) - now.configured.secrets
+        if not older:
+            return now
+        redactor = now.entry.redactor | redactor_of(older)
+        entry = msgspec.structs.replace(now.entry, redactor=redactor)
+        return msgspec.structs.replace(now, entry=entry)
+
     def _apply_redactors(self) -> None:
         for name, log in self._logs.items():
             if (owner := self.get(name)) is not None:
@@ -268,15 +334,6 @@ class Registry:
             verdict=Verdict(known.introduction.era, known.offer) if is_same else None,
         )
         return msgspec.structs.replace(server, entry=entry)
-
-
-def _with_secrets_of(before: Server, now: Server) -> Server:
-    """Return a server that also masks the secrets its entry had: a process may still have them."""
-    older = before.configured.secrets - now.configured.secrets
-    if not older:
-        return now
-    redactor = redactor_of(now.configured.secrets | older)
-    return msgspec.structs.replace(now, entry=msgspec.structs.replace(now.entry, redactor=redactor))
 
 
 def pins_name(server: Server) -> str:

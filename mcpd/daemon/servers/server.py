@@ -111,7 +111,7 @@ def assemble(
         name=configured.name,
         configured=configured,
         entry=entry,
-        backend=_process_spec(configured.name, config, resolved, base_env, is_ad_hoc),
+        backend=_process_spec(configured, config, resolved, base_env, is_ad_hoc),
         cache_key=_digest(same, resolved.env, resolved.inherit_env),
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
@@ -160,7 +160,11 @@ def _remote(
             identity=_digest(remote.url, {}),
         ),
         backend=RemoteSpec(
-            server=configured.name, remote=remote, rules=_rules(config), grace=config.stop_grace
+            server=configured.name,
+            remote=remote,
+            rules=_rules(config),
+            grace=config.stop_grace,
+            secrets=configured.secret_names,
         ),
         cache_key=_digest((config.remote, declared), {}),
         sharing_reason=reason,
@@ -230,14 +234,14 @@ def _entry(configured: ServerEntry, config: ServerConfig, digest: str, sharing: 
 
 
 def _process_spec(
-    name: str,
+    configured: ServerEntry,
     config: ServerConfig,
     resolved: ResolvedCommand,
     base_env: Mapping[str, str],
     is_ad_hoc: bool,
 ) -> ProcessSpec:
     return ProcessSpec(
-        server=name,
+        server=configured.name,
         command=resolved.command,
         args=resolved.args,
         env=resolved.whole_env,
@@ -251,6 +255,7 @@ def _process_spec(
         scope=config.stop_scope,
         is_typed=is_ad_hoc and resolved.inherit_env == "none",
         package=runner_package(resolved.command, resolved.args),
+        secrets=configured.secret_names,
     )
 
 

@@ -35,6 +35,10 @@ from mcpd.signin.protocol import (
 )
 
 _MOST_BYTES: Final = 1024 * 1024
+
+_KEYRING_MOST_S: Final = 20
+"""Seconds for an order to the keyring; the kernel ends a process that takes longer."""
+
 _PR_SET_DUMPABLE: Final = 4
 
 
@@ -113,6 +117,7 @@ def main() -> None:
     if isinstance(order, KeyringOrder):
         from mcpd.signin.worker import keyrings
 
+        signal.alarm(_KEYRING_MOST_S)
         answer(DONE, keyrings.serve(order))
         return
     from mcpd.signin.worker.sender import SignInFailed

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import msgspec
 
-from mcpd.config import workspace
+from mcpd.config import secretnames, workspace
 from mcpd.supervise.process import Scope
 from mcpd.upstreams.run import Backend
 
@@ -33,6 +33,15 @@ class ProcessSpec(Backend, frozen=True, kw_only=True):
     scope: Scope
     is_typed: bool = False
     """Whether it is a client's command line with its environment: there is no entry to correct."""
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> Self:
+        """Return it with its placeholders filled."""
+        return msgspec.structs.replace(
+            self,
+            args=tuple(secretnames.filled(each, secrets) for each in self.args),
+            env={name: secretnames.filled(value, secrets) for name, value in self.env.items()},
+            secrets=(),
+        )
 
     def in_workspace(self, root: str | None) -> ProcessSpec:
         """Return it with the root of a workspace put in, unchanged for ``None``."""

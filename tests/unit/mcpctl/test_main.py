@@ -94,7 +94,7 @@ def test_progress_reads_as_a_share_or_a_count(told: dict[str, object], text: str
 def test_every_command_but_the_bridge_prints_json() -> None:
     context = click.Context(group)
     commands = {name: group.get_command(context, name) for name in COMMANDS}
-    for name in ("service", "http", "token", "pins"):
+    for name in ("service", "http", "token", "pins", "secret"):
         group_of = commands.pop(name)
         assert isinstance(group_of, click.Group)
         commands |= {f"{name} {each}": found for each, found in group_of.commands.items()}

@@ -128,6 +128,23 @@ def states(actions: list[Action]) -> list[State]:
 # -- starting -------------------------------------------------------------------------------------
 
 
+def test_a_start_that_is_held_back_is_tried_at_the_next_use_and_counts_nowhere() -> None:
+    """A keyring that is locked says nothing about the server that needs it."""
+    shell = Shell(max_failures=1)
+    locked = Failure("spawn_failed", "the keyring is locked", "echo", True)
+    for _ in range(3):
+        shell.want()
+        assert shell.state is State.STARTING
+        actions = shell(lambda now: shell.machine.held_back(locked))
+        assert states(actions) == [State.STOPPED] and downs(actions) == [
+            ("spawn_failed", False, False)
+        ]
+        assert [a.is_held_back for a in actions if isinstance(a, StateChanged)] == [True]
+        shell.turns.clear()
+        assert shell.machine.next_deadline() is None and shell.machine.restarts == 0
+    shell.up()
+
+
 def test_a_server_without_requests_is_not_started():
     shell = Shell()
     assert shell.state is State.STOPPED

@@ -136,3 +136,51 @@ async def test_the_era_of_a_remote_server_is_remembered(tmp_path: Path):
     known = registry.get("far")
     assert known is not None
     assert known.entry.verdict == Verdict(Era.LEGACY, FULL)
+
+
+def with_secret(name: str, secret: str = "gh", **more: Any) -> Any:
+    content = {"command": "cat", "env": {"API_TOKEN": f"${{keyring:{secret}}}"}, **more}
+    return entry_from_json(content, name=name, env={}, cwd="/")
+
+
+def launch(registry: Registry, name: str) -> str:
+    server = registry.get(name)
+    assert server is not None
+    return server.entry.launch
+
+
+def test_a_secret_that_a_server_gets_is_masked_from_then_on(registry: Registry):
+    entries = {"a": with_secret("a"), "b": with_secret("b", "other"), "c": entry("c")}
+    registry.apply(Loaded(entries=entries))
+    log = registry.log("a")
+    assert registry.learn({"gh": SECRET}) and not registry.learn({"gh": SECRET})
+    log.add("stderr", f"it is {SECRET}")
+    assert log.tail(1)[0].text == "it is ***"
+    server = registry.get("a")
+    assert server is not None and server.entry.redactor.mask(SECRET) == "***"
+    assert registry.mask("b", "of-the-other") == "of-the-other"
+    assert registry.learn({"gh": "another-secret"})
+    assert registry.mask("a", f"{SECRET} another-secret") == "*** ***", "it may still run with it"
+    registry.apply(Loaded(entries={"a": entry("a", env={})}))
+    assert registry.mask("a", SECRET) == "***", "nor is it forgotten with its name"
+
+
+def test_a_secret_that_was_set_gives_its_servers_another_launch(registry: Registry):
+    loaded = Loaded(entries={"a": with_secret("a"), "twin": with_secret("twin"), "c": entry("c")})
+    registry.apply(loaded)
+    before = {name: launch(registry, name) for name in loaded.entries}
+    assert before["a"] == before["twin"]
+    assert registry.renew("gh") == ["a", "twin"] and registry.renew("none") == []
+    after = {name: launch(registry, name) for name in loaded.entries}
+    assert after["a"] == after["twin"] != before["a"] and after["c"] == before["c"]
+    registry.apply(loaded)
+    assert launch(registry, "a") == after["a"], "a reload replaces nothing"
+    registry.renew("gh")
+    assert launch(registry, "a") not in (before["a"], after["a"])
+
+
+def test_the_value_of_a_secret_is_no_part_of_a_launch(registry: Registry):
+    registry.apply(Loaded(entries={"a": with_secret("a")}))
+    before = launch(registry, "a")
+    registry.learn({"gh": SECRET})
+    assert launch(registry, "a") == before
