@@ -10,7 +10,7 @@ from mcpd.secrets import keyring, places, uses
 from mcpd.secrets.places import SecretsError
 from mcpd.secrets.store import Store
 
-KEYRING_S = 2.0
+KEYRING_S = 3.0
 """Seconds for the keyring, which is asked in a process of its own; it may show a prompt."""
 
 

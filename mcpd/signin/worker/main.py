@@ -6,7 +6,6 @@ pipes alone; it leaves no core file, and other processes cannot look into it.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import ctypes
 import logging
@@ -18,7 +17,6 @@ from typing import Final
 
 import msgspec
 
-from mcpd import tasks
 from mcpd.schemas.protocol import ANSWER
 from mcpd.signin.protocol import (
     ADDRESS,
@@ -74,6 +72,9 @@ def _order() -> Order:
 
 async def _sign_in(order: SignIn) -> msgspec.Struct:
     """Let a person sign in, and take the address that is pasted."""
+    import asyncio  # late: an order to the keyring starts without it
+
+    from mcpd import tasks
     from mcpd.signin.worker import flow
     from mcpd.signin.worker.listener import Listener, NotOurs
 
@@ -103,6 +104,8 @@ async def _sign_in(order: SignIn) -> msgspec.Struct:
 
 
 def _serve(order: SignIn | Discover) -> msgspec.Struct:
+    import asyncio
+
     from mcpd.signin.worker import flow
     from mcpd.signin.worker.sender import GuardedLoop
 
