@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,14 @@ class House:
         """The clients of the daemon while a program waited for the model."""
 
         self.model = Model(self._look)
+
+    def up(self) -> House:
+        """Start the daemon, and listen to it."""
         self.ctl("up")
         self.daemon = self.hello()["pid"]
-        self.events = box.peer()
+        self.events = self.box.peer()
         self.events.start("mcpd/events", {})
+        return self
 
     def _look(self, body: str) -> None:
         self.in_session |= self.clients()
@@ -87,6 +91,17 @@ class House:
         )
         assert done.returncode == exits.DONE, done.stdout + done.stderr
         return done.stdout
+
+    def write(self, program: Program) -> Path:
+        """Write the files of a program; return the one that has servers."""
+        file = self.home / program.file
+        for path, text in (
+            (file, program.content(self.entry)),
+            *((self.home / at, self.filled(program, text)) for at, text in program.files.items()),
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return file
 
     def hello(self) -> Json:
         """Return what the daemon says of itself."""
@@ -171,11 +186,12 @@ class House:
 
 @pytest.fixture(scope="module")
 def house(box: Box, real: Path) -> Iterator[House]:
-    made = House(box, real)
+    made = House(box, real).up()
     yield made
     made.model.close()
 
 
+@pytest.mark.timeout(400)  # some agents take seconds of computing for each start
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_uses_the_one_daemon_until_it_is_released(
     name: str, house: House, request: pytest.FixtureRequest
@@ -185,14 +201,7 @@ def test_a_program_uses_the_one_daemon_until_it_is_released(
     """
     program = PROGRAMS[name]
     request.getfixturevalue(program.needs)
-    file, client = house.home / program.file, house.filled(program, program.client)
-    for path, text in (
-        (file, program.content(house.entry)),
-        *((house.home / at, house.filled(program, text)) for at, text in program.files.items()),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
+    file, client = house.write(program), house.filled(program, program.client)
     tools, shown = house.tools(program), house.shown(program)
     before, alone = file.read_bytes(), len(house.box.pids())
     assert house.names() == set()
@@ -218,3 +227,27 @@ def test_a_program_uses_the_one_daemon_until_it_is_released(
     assert house.shown(program) == shown
     assert house.tools(program) == tools
     assert house.names() == set()
+
+
+def test_a_program_that_passes_nothing_on_starts_the_daemon_for_others(
+    real: Path, make_box: Callable[[], Box]
+) -> None:
+    """
+    Two clients that start servers with six variables: the second finds the daemon of the first.
+    """
+    house = House(make_box(), real)
+    del house.box.env["XDG_RUNTIME_DIR"]
+    house.box.socket = house.box.root / "default" / "mcpd.sock"
+    try:
+        daemons, listed = set(), []
+        for name in ("python-1.30", "fastmcp"):
+            program = PROGRAMS[name]
+            house.write(program)
+            house.ctl("adopt", house.filled(program, program.client), "--yes")
+            listed.append(house.tools(program))
+            daemons.add(house.hello()["pid"])
+        assert listed[0] == listed[1] != set()
+        assert len(daemons) == len(house.box.pids()) == 1
+    finally:
+        house.ctl("down")
+        house.model.close()
