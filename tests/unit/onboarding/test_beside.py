@@ -174,7 +174,7 @@ def text_of(path: Path, format: Format) -> bytes:
     ("client", "way", "rounds"),
     [
         ("cursor", "renamed", 200),
-        ("cursor", "in place", 100),
+        ("cursor", "in place", 30),
         ("codex", "renamed", 40),
         ("goose", "renamed", 40),
     ],
@@ -192,7 +192,8 @@ def test_a_client_that_writes_in_a_loop_loses_nothing_and_nor_do_we(
     read the file before and wrote it afterwards, which it alone can see; the next round mends that.
     """
     monkeypatch.setattr(replace, "PAUSE", 0.002)
-    monkeypatch.setattr(os, "fsync", lambda fd: None)  # no power cut here
+    if way == "renamed":  # no power cut here; what is written in place is looked for after it
+        monkeypatch.setattr(os, "fsync", lambda fd: None)
     path, format = home.put(home.file(client), TEXTS[client]), BY_ID[client].format
     before = COUNT.sub(b"N", path.read_bytes())
     adopt_all(home, *OURS)
