@@ -92,7 +92,7 @@ transcripts: setup ## rewrite the expected side of tests/transcripts; read the d
 # Each list of packages gets a directory of its own. Those of npm are installed where there is npm;
 # their tests say why they skip elsewhere. Their install scripts download browsers and report the
 # installation to their makers: only that of Node is run, which fetches the program.
-$(REAL)/.stamp: $(wildcard tests/real/packages/*)
+$(REAL)/.stamp: $(filter-out %/programs.json,$(wildcard tests/real/packages/*))
 	mkdir -p $(REAL)
 	for list in servers sdk1 sdk126 old fastmcp; do \
 		test -x $(REAL)/$$list/bin/pip || $(PYTHON) -m venv $(REAL)/$$list || exit; \
@@ -106,7 +106,17 @@ $(REAL)/.stamp: $(wildcard tests/real/packages/*)
 	else echo 'make: no npm here; the tests of its packages will be skipped' >&2; fi
 	@touch $@
 
-real: setup $(REAL)/.stamp ## real servers and clients of npm and PyPI (downloads them)
+# Programs that take 1.5 GB. The scripts of these two put the program for this system in its place.
+$(REAL)/programs/.stamp: tests/real/packages/programs.json $(REAL)/.stamp
+	mkdir -p $(REAL)/programs
+	cp $< $(REAL)/programs/package.json
+	if command -v npm >/dev/null; then \
+		npm install --prefix $(REAL)/programs --ignore-scripts --no-audit --no-fund --loglevel=error && \
+		npm rebuild --prefix $(REAL)/programs --loglevel=error @anthropic-ai/claude-code opencode-ai || exit; \
+	fi
+	@touch $@
+
+real: setup $(REAL)/.stamp $(REAL)/programs/.stamp ## real servers and clients of npm and PyPI (downloads them)
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m 'real and not matrix' -n 0 $(PYTEST_ARGS)
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd

@@ -225,7 +225,7 @@ def _status(app: App) -> int:
     from mcpd.onboarding import originals, releasing
 
     unusable: dict[str, str] = {}
-    rows = releasing.adopted(originals.in_force(originals.kept(unusable)))
+    rows = releasing.adopted(releasing.in_force(originals.kept(unusable)))
     for path, why in unusable.items():
         app.note(f"{path}: {why}")
     if app.as_json:

@@ -72,6 +72,7 @@ class _Steps:
     def __init__(self, app: App, *, is_yes: bool) -> None:
         self._app = app
         self._is_yes = is_yes
+        self._is_later = not app.may_start  # each command that runs below sets it
         self._context = click.get_current_context()
         self._status = exits.DONE
         self._done: dict[str, Any] = {"import": None, "adopt": None, "service": None}
@@ -120,7 +121,9 @@ class _Steps:
             yes = bool(wanted or self._is_yes)
             self._run("adopt", adopt_command, is_all=True, yes=yes)
         else:
-            self._app.note("mcpd has no servers that clients could use; later:", "  mcpctl adopt")
+            self._app.note(
+                "mcpd has no servers that clients could use; later:", "  mcpctl adopt --all"
+            )
 
     def install(self, wanted: bool | None) -> None:
         """Install the service."""
@@ -140,8 +143,7 @@ class _Steps:
             return
         question = "Install it? Without it, the first client starts mcpd."
         if wanted or self._is_yes or questions.confirmed(question, default=False):
-            is_later = not self._app.may_start
-            self._run("service", install_command, no_start=is_later)
+            self._run("service", install_command, no_start=self._is_later)
 
     def end(self) -> int:
         """Print what can be done next, and return the exit status."""

@@ -46,7 +46,7 @@ def release_command(
     kept = originals.kept(unusable)
     opened = {
         path: own
-        for path, own in releasing.by_path(originals.in_force(kept)).items()
+        for path, own in releasing.by_path(releasing.in_force(kept)).items()
         if is_all or _is_meant(which, own)
     }
     done, left = _run(opened, is_dry=True, is_forced=force)

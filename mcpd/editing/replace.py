@@ -124,13 +124,22 @@ def _replaced(target: str, found: _Found, new: bytes, mode: int) -> bool:
         if _read(target).content != found.content:
             return False
         is_ours = _placed(temporary, target, found.content, new)
+        _sync_directory(target)
+        late = _read(temporary).content if is_ours and found.content is not None else None
+        if late is not None and late != found.content:
+            # Another program had opened the old file before, and has only now written it.
+            _placed(temporary, target, new, late)
+            is_ours = False
+    return is_ours
+
+
+def _sync_directory(target: str) -> None:
     with contextlib.suppress(OSError):  # not every file system can, and the file is there
         directory = os.open(os.path.dirname(target), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(directory)
         finally:
             os.close(directory)
-    return is_ours
 
 
 def _placed(temporary: str, target: str, old: bytes | None, new: bytes) -> bool:

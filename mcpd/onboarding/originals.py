@@ -132,19 +132,6 @@ def kept(unusable: dict[str, str] | None = None) -> list[Original]:
     return found
 
 
-def in_force(originals: list[Original]) -> list[tuple[Original, tuple[Changed, ...]]]:
-    """Return the changes of ``adopt`` with the entries that no release has settled."""
-    settled = {each for original in originals for each in original.change.settled}
-    rest = []
-    for original in originals:
-        entries = tuple(
-            each for each in original.change.entries if (original.id, each.name) not in settled
-        )
-        if entries:  # a release has none
-            rest.append((original, entries))
-    return rest
-
-
 def _head(change: Change) -> bytes:
     """Return a change as one line of JSON; numbers of any size stay what they are."""
     return json.dumps(msgspec.to_builtins(change, builtin_types=())).encode()

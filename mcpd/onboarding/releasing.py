@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence, Set
 from typing import Any
 
 import msgspec
@@ -10,8 +11,9 @@ import msgspec
 from mcpd.config.files import trust
 from mcpd.editing import replace
 from mcpd.editing.edits import Drop, Edit, PutSource
-from mcpd.editing.file import File, parse
+from mcpd.editing.file import File, Format, parse
 from mcpd.errors import ConfigError
+from mcpd.formats.document import KeyPath
 from mcpd.onboarding import originals
 from mcpd.onboarding.adopting import places, value
 from mcpd.onboarding.originals import Change, Changed, Original
@@ -27,6 +29,24 @@ class Released(msgspec.Struct, kw_only=True):
 
 Open = list[tuple[Original, tuple[Changed, ...]]]
 """The changes of one file that are in force, with their entries."""
+
+
+def in_force(kept: Sequence[Original]) -> Open:
+    """Return the changes of ``adopt`` with the entries that are not undone, the oldest first.
+
+    An entry that a release has put back, and that is ours once more, is among them: its client has
+    written what it had read before, or somebody has restored the file.
+    """
+    settled = {each for original in kept for each in original.change.settled}
+    settled -= _written_again(kept, settled)
+    rest = []
+    for original in kept:
+        entries = tuple(
+            each for each in original.change.entries if (original.id, each.name) not in settled
+        )
+        if entries:  # a release has none
+            rest.append((original, entries))
+    return rest
 
 
 def by_path(opened: Open) -> dict[str, Open]:
@@ -45,9 +65,7 @@ def adopted(opened: Open) -> list[tuple[Original, Changed]]:
     rows: list[tuple[Original, Changed]] = []
     for path, changes in by_path(opened).items():
         try:
-            raw = trust.read(path, limit=replace.SIZE_LIMIT)
-            data = None if raw is None else parse(raw, changes[0][0].change.format).data
-            is_read = True
+            data, is_read = _data(path, changes[0][0].change.format), True
         except ConfigError:
             data, is_read = None, False
         seen: set[tuple[Any, ...]] = set()
@@ -104,6 +122,41 @@ def release(path: str, opened: Open, *, is_dry: bool = False) -> Released:
     return result
 
 
+def _data(path: str, format: Format) -> Any:
+    """Return what a file says now; ``None`` if it is gone. Raises ``ConfigError``."""
+    raw = trust.read(path, limit=replace.SIZE_LIMIT)
+    return None if raw is None else parse(raw, format).data
+
+
+def _written_again(kept: Sequence[Original], settled: Set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return those of ``settled`` that their file says again; of each entry, the newest."""
+    found: set[tuple[str, str]] = set()
+    files: dict[str, Any] = {}
+    taken: set[tuple[Any, ...]] = set()
+    for original in reversed(kept):
+        change = original.change
+        for each in change.entries:
+            ident, key = (original.id, each.name), (change.path, *each.path[:-1], each.name)
+            if ident in settled and key not in taken:
+                if change.path not in files:
+                    files[change.path] = None
+                    with contextlib.suppress(ConfigError):
+                        files[change.path] = _data(change.path, change.format)
+                if not _is_as_left(files[change.path], change, each):
+                    continue
+                found.add(ident)
+            taken.add(key)
+    return found
+
+
+def _is_as_left(data: Any, change: Change, each: Changed) -> bool:
+    """Return whether a file says of an entry what adopt made of it."""
+    where = places(data, each.path, each.name)
+    if each.ours is not None or change.added is None:
+        return len(where) == 1 and value(data, where[0]) == each.ours
+    return not where and _place_of_all(data, change.added) is not None
+
+
 def _whole(
     raw: bytes, opened: Open, result: Released, settled: list[tuple[str, str]]
 ) -> tuple[bytes, Open]:
@@ -134,8 +187,9 @@ def _one_by_one(
         change = original.change
         all_of_them = change.added
         if all_of_them is not None:
-            file, is_ours = _without_all(file, all_of_them)
-            if is_ours:
+            place = _place_of_all(file.data, all_of_them)
+            if place is not None:
+                file = file.edited([Drop(place)])
                 removed.add(all_of_them[0])
         for each in entries:
             where = places(file.data, each.path, each.name)
@@ -159,14 +213,11 @@ def _one_by_one(
     return file.encode()
 
 
-def _without_all(file: File, added: tuple[tuple[Any, ...], Any]) -> tuple[File, bool]:
-    """Remove the entry for all servers; say whether it was as we left it."""
+def _place_of_all(data: Any, added: tuple[tuple[Any, ...], Any]) -> KeyPath | None:
+    """Return where the entry for all servers stands; ``None`` unless it is as we left it."""
     path, content = added
     name = path[-1] if isinstance(path[-1], str) else content.get("name")
-    for where in places(file.data, path, name):
-        if value(file.data, where) == content:
-            return file.edited([Drop(where)]), True
-    return file, False
+    return next((at for at in places(data, path, name) if value(data, at) == content), None)
 
 
 def _end(file: File, each: Changed) -> tuple[Any, ...]:

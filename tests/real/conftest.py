@@ -56,6 +56,15 @@ def npm(real: Path) -> Path:
     return programs
 
 
+@pytest.fixture(scope="session")
+def agents(real: Path, npm: Path) -> Path:
+    """Where the agents of npm are."""
+    programs = real / "programs" / "node_modules" / ".bin"
+    if not programs.is_dir():
+        pytest.skip(f"no agents in {real / 'programs'}; `make real` installs them")
+    return programs
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Site]:
     """The site that the fetching server fetches from."""

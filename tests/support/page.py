@@ -31,7 +31,8 @@ def typed(page: str) -> list[tuple[str, list[str]]]:
 def recorded(page: str, heading: str) -> list[tuple[str, str]]:
     """Return the commands of the recording below a heading, each with a pattern of what it says.
 
-    ``[…]`` on the page stands for any lines, and the widths of columns and all times may differ.
+    ``[…]`` on the page stands for any lines; the widths of columns, all times and the ids of
+    processes may differ.
     """
     _, _, below = page.partition(f"\n## {heading}\n")
     block = re.search(r"^```text\n(.*?)^```", below, re.MULTILINE | re.DOTALL)
@@ -44,7 +45,9 @@ def recorded(page: str, heading: str) -> list[tuple[str, str]]:
             found[-1] = (found[-1][0], f"{found[-1][1]}(?:.*\n)*")
         elif line:
             pattern = re.sub(r"(?:\\ ){2,}", " +", re.escape(line))
-            pattern = re.sub(r"\d\d:\d\d:\d\d|\b\d+(?=\\ s\\ ago)", r"[\\d:]+", pattern)
+            pattern = re.sub(
+                r"\d\d:\d\d:\d\d|\b\d+(?=\\ s\\ ago)|(?<=pid\\ )\d+", r"[\\d:]+", pattern
+            )
             found[-1] = (found[-1][0], f"{found[-1][1]}{pattern}\n")
     return found
 

@@ -10,6 +10,7 @@ import pytest
 
 from mcpd import exits
 from tests.support.daemon import Box
+from tests.support.fakemanager import FakeManager
 from tests.support.terminal import typed
 
 FILES = {"command": "uvx", "args": ["x"]}
@@ -86,7 +87,11 @@ def test_a_known_server_is_added_once(home: Box) -> None:
 def test_what_an_empty_machine_can_type_is_below_the_reason(home: Box) -> None:
     said = home.ctl("init", "--yes", "--no-service").stderr.splitlines()
     typed_below = [line for line in said if not line.startswith("mcpctl: ")]
-    assert typed_below == ["  mcpctl presets", "  mcpctl add NAME -- COMMAND", "  mcpctl adopt"]
+    assert typed_below == [
+        "  mcpctl presets",
+        "  mcpctl add NAME -- COMMAND",
+        "  mcpctl adopt --all",
+    ]
 
 
 def test_enter_means_yes_to_what_was_shown_and_a_known_server_is_offered(home: Box) -> None:
@@ -103,3 +108,22 @@ def test_an_empty_machine_is_offered_known_servers(home: Box) -> None:
     status, _ = typed(home, "init", "--no-service", "--no-adopt", answers=answers)
     assert status == exits.DONE
     assert list(servers(own(home))) == ["time"]
+
+
+@pytest.mark.parametrize("option", [[], ["--no-start"]])
+def test_a_service_is_started_unless_it_is_told_not_to(home: Box, option: list[str]) -> None:
+    """
+    The import and the adoption before it start nothing; that is not said of the service.
+    """
+    cursor(home)
+    manager = FakeManager(home.root / "fake")
+    home.env["PATH"] = f"{manager.bin}:{home.env['PATH']}"
+    del home.env["MCPD_SOCKET"]
+    try:
+        done = home.ctl("init", "--yes", *option)
+        assert done.returncode == exits.DONE, done.stderr
+        started = [line for line in manager.calls() if " start " in line or " restart " in line]
+        assert bool(started) == (not option), done.stderr
+        assert manager.get()["enabled"]
+    finally:
+        manager.close()

@@ -49,6 +49,31 @@ def test_the_first_minute_of_the_readme_goes_as_it_is_told(box: Box, home: Path)
     check(page, lambda script: run(box, home, script))
 
 
+def type_what_is_recorded(
+    box: Box, home: Path, heading: str, answers: dict[str, dict[str, str]]
+) -> None:
+    """Type the commands below a heading of the page about clients, beside a service manager."""
+    page = page_of("docs/clients.md", box, home)
+    page = page.replace(f"{home}/.local/bin/mcpctl", binary("mcpctl"))
+    manager = FakeManager(box.root / "fake")
+    box.env = {
+        "HOME": str(home),
+        "PATH": f"{manager.bin}:{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
+        "XDG_RUNTIME_DIR": str(box.root / "run"),
+        "MCPD_TEST_BOX": box.tag,
+        "COLUMNS": "1000",
+    }
+    try:
+        for command, pattern in recorded(page, heading):
+            words, told = command.split()[1:], answers.get(command, {})
+            status, said = terminal.typed(box, *words, answers=told)
+            said = "".join(f"{line}\n" for line in said.splitlines() if line)
+            assert status == exits.DONE, said
+            assert re.fullmatch(pattern, said), f"$ {command}\n{said}\n{pattern}"
+    finally:
+        manager.close()
+
+
 def test_the_recording_of_init_and_release_is_what_they_say(box: Box, home: Path) -> None:
     memory = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
     github = {"command": "uvx", "args": ["github-mcp"], "env": {"GITHUB_TOKEN": "ghp_0000"}}
@@ -61,27 +86,13 @@ def test_the_recording_of_init_and_release_is_what_they_say(box: Box, home: Path
         f'[mcp_servers.memory]\ncommand = "npx"\nargs = {json.dumps(memory["args"])}\n'
     )
     before = cursor.read_bytes(), codex.read_bytes()
-    page = (ROOT / "docs" / "clients.md").read_text()
-    page = page.replace("/home/ada/.local/bin/mcpctl", binary("mcpctl"))
-    page = page.replace("/home/ada", str(home))
-    manager = FakeManager(box.root / "fake")
-    box.env = {
-        "HOME": str(home),
-        "PATH": f"{manager.bin}:{Path(binary('mcpctl')).parent}:{os.environ['PATH']}",
-        "XDG_RUNTIME_DIR": str(box.root / "run"),
-        "MCPD_TEST_BOX": box.tag,
-        "COLUMNS": "1000",
+    answers = {
+        "mcpctl init": {"Write this to": "y", "Write this?": "y", "Install it?": "n"},
+        "mcpctl release --all": {"Write this?": "y"},
     }
-    try:
-        for command, pattern in recorded(page, "What it looks like"):
-            answers = {
-                "mcpctl init": {"Write this to": "y", "Write this?": "y", "Install it?": "n"},
-                "mcpctl release --all": {"Write this?": "y"},
-            }.get(command, {})
-            status, said = terminal.typed(box, *command.split()[1:], answers=answers)
-            told = "".join(f"{line}\n" for line in said.splitlines() if line)
-            assert status == exits.DONE
-            assert re.fullmatch(pattern, told), f"$ {command}\n{told}\n{pattern}"
-    finally:
-        manager.close()
+    type_what_is_recorded(box, home, "What it looks like", answers)
     assert (cursor.read_bytes(), codex.read_bytes()) == before
+
+
+def test_the_recording_of_an_empty_machine_is_what_init_says(box: Box, home: Path) -> None:
+    type_what_is_recorded(box, home, "On an empty machine", {})

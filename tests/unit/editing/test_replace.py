@@ -142,6 +142,43 @@ def test_what_is_written_at_the_last_moment_is_not_lost(
     assert os.listdir(file.parent) == [file.name]
 
 
+@pytest.mark.parametrize("step", ["looks", "exchanges", "syncs"])
+def test_what_is_written_in_place_at_the_last_moment_is_not_lost(
+    file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """
+    Claude Code truncates its file and writes it in place; it may have opened the old one before we
+    put ours there, and write it afterwards.
+    """
+    rename, fsync = replace._rename, os.fsync
+    opened = os.open(file, os.O_WRONLY)
+
+    def write(now: str) -> None:
+        nonlocal opened
+        if now == step and opened >= 0:
+            os.ftruncate(opened, 0)
+            os.write(opened, b"theirs")
+            os.close(opened)
+            opened = -1
+
+    def exchanging(source: str, target: str, flags: int) -> bool:
+        write("looks")
+        done = rename(source, target, flags)
+        write("exchanges")
+        return done
+
+    def syncing(fd: int) -> None:
+        fsync(fd)
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            write("syncs")
+
+    monkeypatch.setattr(replace, "_rename", exchanging)
+    monkeypatch.setattr(os, "fsync", syncing)
+    assert replace.change(str(file), lambda old: (old or b"") + b"+")
+    assert file.read_bytes() == b"theirs+"
+    assert os.listdir(file.parent) == [file.name]
+
+
 def test_a_file_that_appears_meanwhile_is_not_overwritten(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,10 +18,10 @@ from mcpd.onboarding.adopting import Adopted, Bridge, Wanted, adopt, value
 from mcpd.onboarding.clients.client import Client
 from mcpd.onboarding.clients.entries import Connects
 from mcpd.onboarding.clients.table import BY_ID, CLIENTS
-from mcpd.onboarding.originals import in_force, kept
+from mcpd.onboarding.originals import kept
 from mcpd.onboarding.own import Own
 from mcpd.onboarding.plan import plan
-from mcpd.onboarding.releasing import Released, adopted, by_path, release
+from mcpd.onboarding.releasing import Released, adopted, by_path, in_force, release
 from tests.support.clients import FILES, WRITTEN, Home, entry
 
 BRIDGE = Bridge(program="/opt/bin/mcpctl")

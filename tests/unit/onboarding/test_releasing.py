@@ -13,8 +13,8 @@ from mcpd.editing.file import parse
 from mcpd.errors import ConfigError
 from mcpd.onboarding import originals
 from mcpd.onboarding.adopting import Wanted, adopt, is_gone
-from mcpd.onboarding.originals import in_force, kept
-from mcpd.onboarding.releasing import adopted, by_path, release
+from mcpd.onboarding.originals import kept
+from mcpd.onboarding.releasing import adopted, by_path, in_force, release
 from tests.support.clients import Home, entry
 from tests.unit.onboarding.test_adopting import BRIDGE, adopt_all, edit, release_all
 
@@ -57,6 +57,50 @@ def test_an_original_that_is_half_written_does_not_count(home: Home, cursor: Pat
     Path(f"{first.file}.7.tmp").write_bytes(Path(first.file).read_bytes()[:-1])
     Path(f"{first.file}.7.tmp").chmod(0o600)
     assert kept() == [first]
+
+
+@pytest.mark.parametrize("is_aggregate", [False, True])
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_what_its_client_writes_again_after_a_release_is_released_again(
+    home: Home, cursor: Path, is_aggregate: bool, is_changed: bool
+) -> None:
+    """It had read the file before, or somebody has restored it: to release twice is no mistake."""
+    before = cursor.read_bytes()
+    adopt_all(home, is_aggregate=is_aggregate)
+    during = cursor.read_bytes()
+    release_all()
+    since = b"\n" if is_changed else b""
+    for _ in range(2):
+        cursor.write_bytes(during + since)
+        assert [each.name for _, each in adopted(in_force(kept()))] == ["a", "b"]
+        release_all()
+        assert servers(cursor) == {"a": A, "b": B}
+        assert (is_aggregate and is_changed) or cursor.read_bytes() == before + since
+        assert in_force(kept()) == []
+
+
+def test_what_is_written_again_is_put_back_from_its_newest_original(
+    home: Home, cursor: Path
+) -> None:
+    adopt_all(home)
+    release_all()
+    edit(cursor, lambda servers: servers.update(a={**A, "note": "newer"}))
+    adopt_all(home)
+    during = cursor.read_bytes()
+    release_all()
+    cursor.write_bytes(during)
+    release_all()
+    assert servers(cursor)["a"] == {**A, "note": "newer"}
+
+
+def test_what_was_released_and_is_gone_or_somebody_elses_stays_so(home: Home, cursor: Path) -> None:
+    adopt_all(home)
+    release_all()
+    for content in ("{", '{"mcpServers": {"a": {"command": "/opt/bin/mcpctl"}}}'):
+        cursor.write_text(content)
+        assert in_force(kept()) == []
+    cursor.unlink()
+    assert in_force(kept()) == []
 
 
 def test_one_of_several_entries_is_released_alone(home: Home, cursor: Path) -> None:
