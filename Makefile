@@ -116,7 +116,9 @@ $(REAL)/programs/.stamp: tests/real/packages/programs.json $(REAL)/.stamp
 	fi
 	@touch $@
 
-real: setup $(REAL)/.stamp $(REAL)/programs/.stamp ## real servers and clients of npm and PyPI (downloads them)
+PROGRAMS ?= $(REAL)/programs/.stamp
+
+real: setup $(REAL)/.stamp $(PROGRAMS) ## real servers and clients of npm and PyPI (downloads them)
 	MCPD_REAL=$(abspath $(REAL)) $(BIN)/python -m pytest tests/real -m 'real and not matrix' -n 0 $(PYTEST_ARGS)
 
 matrix: setup $(REAL)/.stamp ## every client SDK on every server SDK, directly and through mcpd
