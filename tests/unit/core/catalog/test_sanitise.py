@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -101,6 +102,30 @@ def test_long_texts_are_cut(level: Level, most: int, length: int) -> None:
     kept, _, note = found.partition("… [mcpd: ")
     if length:
         assert int(note.split()[0]) + len(kept) == len(text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["\x9d", "\x90\x9f", "\x1b]", "\x9b0", "\x9b", "![](//" + "x" * 2200]
+)
+@pytest.mark.parametrize("level", ["invisible", "strict"])
+def test_what_begins_and_never_ends_takes_linear_time(level: Level, piece: str) -> None:
+    """
+    The interpreter is held meanwhile, in a thread as on the loop. It took minutes.
+    """
+    text = piece * (120_000 // len(piece))
+    begun = time.monotonic()
+    found = clean_text(text, level)
+    assert time.monotonic() - begun < 10
+    assert not any(each in found for each in "\x1b\x90\x9b\x9d\x9f")
+
+
+def test_a_sequence_in_an_unended_one_is_removed() -> None:
+    """
+    What is between their beginnings is text.
+    """
+    removed = Removed()
+    assert clean_text("a\x1b]0;b\x9d52;c;x\x07d", "invisible", removed) == "a0;bd"
+    assert removed.counts["ansi"] == 2
 
 
 def test_json_keeps_every_other_byte() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import time
+
 import pytest
 
 from mcpd.core.catalog import scan
@@ -144,6 +147,20 @@ def test_the_same_text_gives_the_same_findings(piece: str) -> None:
     """
     text = piece * 20_000
     assert scan_text("tool", "t", text) == scan_text("tool", "t", text)
+
+
+@pytest.mark.parametrize("piece", ["-eyJ", "-sk-", "github_pat_", "http://", "<!--", "xoxa-"])
+def test_a_long_list_is_searched_in_linear_time(piece: str) -> None:
+    """
+    The interpreter is held meanwhile, in a thread as on the loop.
+    """
+    text = piece * (scan.TEXT_MOST // len(piece))
+    coded = base64.b64encode((piece * 3000)[:3000].encode()).decode() + " "
+    schema = Members([("enum", [text] * 60 + [coded * 8] * 8)])
+    tree = Members([("name", "t"), ("inputSchema", schema)])
+    begun = time.monotonic()
+    scan_definition("tool", "t", tree)
+    assert time.monotonic() - begun < 10
 
 
 def test_findings_show_what_cannot_be_seen() -> None:
