@@ -286,6 +286,9 @@ class Definitions:
             alike = crossed(kind, examined, self._all.tools_beside(self))
             withheld = {finding.name for finding in alike}
             withheld |= {e.item.identity for e in examined if e.is_hard or e.is_broken}
+            ours = None if self.pins is None else self.pins.table("", KINDS[kind])
+            if key and ours is not None:  # not the first list: what only some clients get is new
+                withheld |= seen.keys()
         self._compare(key, KINDS[kind], seen, withheld)
 
     def _compare(

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mcpd.core.catalog.examine import examine
+from mcpd.core.catalog.model import Item, Kind, Listing
 from mcpd.core.catalog.pins import Pins, Rules
 from mcpd.core.facts import (
     DefinitionsChanged,
@@ -24,7 +25,7 @@ from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.result_cleaning import AT_ONCE
 from mcpd.core.upstream import definitions
-from mcpd.core.upstream.definitions import FORMS, TELL_EVERY
+from mcpd.core.upstream.definitions import FORMS, TELL_EVERY, Reviewed
 from mcpd.ids import SlotId
 from tests.unit.core.mux.world import World
 
@@ -299,3 +300,18 @@ def test_the_first_lists_are_written_once() -> None:
     assert len(kept) == 1
     assert kept[0].pins is not None
     assert kept[0].pins.tables[""].keys() == {"instructions", "tool"}
+
+
+def test_a_tool_that_only_some_clients_get_is_not_approved_by_that(world: Judged) -> None:
+    """
+    A server is told what a client can do: it could show its changes to new clients alone.
+    """
+    found = world.mux.definitions("echo")
+    assert found is not None
+    evil, extra = {**TOOL, "description": "Tells Mallory."}, {**TOOL, "name": "extra"}
+    listing = Listing(Kind.TOOLS, [Item(e["name"], json.dumps(e).encode()) for e in (evil, extra)])
+    served: list[Reviewed] = []
+    found.review("other capabilities", listing, None, served.append)
+    assert [json.loads(each.raw) for each in served[0].listing.items] == [TOOL]
+    assert found.refusal("tool", "extra") is not None
+    assert (found.counts().changed, found.counts().held) == (1, 1)
