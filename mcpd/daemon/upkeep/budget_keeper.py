@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from mcpd import privatefiles
+from mcpd import privatefiles, statefile
 from mcpd.core.interface.commands import KeepBudget
 
 FILE_NAME: Final = "budget.json"
@@ -49,12 +49,10 @@ class BudgetKeeper:
         """Read the file, and begin the day."""
         self._day = _today()
         try:
-            found = msgspec.json.decode(
-                privatefiles.read_private(self._path, MOST_BYTES), type=_File
-            )
+            found = statefile.decode(privatefiles.read_private(self._path, MOST_BYTES), _File)
         except FileNotFoundError:
             self._begin({})
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, ValueError):
             self._begin(None)
         else:
             self._begin(found.spent if found.day == self._day else {})

@@ -47,7 +47,12 @@ async def test_another_day_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert days == [{}] and json.loads(path.read_text()) == {"day": "2100-01-01", "spent": {"a": 5}}
 
 
-@pytest.mark.parametrize("content", ["nonsense", "{}", '{"day":"2000-01-01","spent":{"a":"x"}}'])
+NESTED = '{"x":' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content", [NESTED, "nonsense", "{}", '{"day":"2000-01-01","spent":{"a":"x"}}']
+)
 async def test_what_cannot_be_read_counts_as_used_up(tmp_path: Path, content: str) -> None:
     path, days = tmp_path / "budget.json", Days()
     path.write_text(content)
