@@ -62,6 +62,9 @@ BY_ITSELF_S: Final = 0.3
 
 PROGRESS_S: Final = 10.0
 
+DISK_S: Final = 1.0
+"""Between two looks whether an answer is on the disk that came in time."""
+
 ROUND_S: Final = 600.0
 """For how long a server's own question can be answered where its entry says: for ever."""
 
@@ -163,7 +166,7 @@ class Approvals:
         if reason is None:
             return False
         leg.pin = pin = self.pin_of(entry.name, item)
-        if leg.approved == pin:
+        if leg.approved == pin and (not leg.rule or self._remembered.has(leg.rule)):
             return False
         principal = session.principal.label
         found = self._remembered.look(session.id, principal, entry.name, entry.identity, tool, pin)
@@ -643,10 +646,14 @@ class Approvals:
     def _expire(self, question: _Question) -> None:
         if question.answer is None:
             self._end(question, "nobody answered in time")
+        else:  # the disk may refuse it
+            question.timer = self._ctx.after(DISK_S, partial(self._expire, question))
 
     def _time_out(self, question: _Question) -> None:
         if question.answer is None:
             self._give_up(question)
+        else:
+            question.timer = self._ctx.after(DISK_S, partial(self._time_out, question))
 
     def _give_up(self, question: _Question) -> None:
         """Tell a call that nobody has answered; the question stays for a late yes."""

@@ -375,6 +375,51 @@ def test_all_tools_are_those_of_that_moment() -> None:
     assert desk.errors(desk.call(1, 3, "new"))
 
 
+def test_a_question_ends_in_time_whose_answer_the_disk_refused_late() -> None:
+    """
+    Its time was over while the answer was being written.
+    """
+    desk = Desk(FORM)
+    desk.call(1, 1)
+    desk.disk = None
+    desk.approve("a1", "always")
+    assert not desk.errors(desk.run("!! +300.5"))
+    desk.handle(ev.RulesKept(1, "No space left on device"))
+    (error,) = desk.errors(desk.run("!! +1"))
+    assert error["data"]["kind"] == "approval_required" and desk.asked() == ["a1"]
+    desk.approve("a1", "always")
+    desk.run("!! +600")
+    desk.handle(ev.RulesKept(2, "No space left on device"))
+    desk.run("!! +1")
+    assert desk.asked() == []
+
+
+def test_what_the_disk_refused_is_not_written_with_the_next() -> None:
+    """
+    Who was told that nothing was approved is asked again, also after a restart.
+    """
+    desk = Desk()
+    desk.disk = None
+    desk.call(1, 1)
+    desk.call(1, 2, "echo")
+    desk.approve("a1", "always")
+    desk.approve("a2", "always")
+    (kept,) = [
+        each for each in desk.handle(ev.RulesKept(1, "full")) if isinstance(each, cmd.KeepRules)
+    ]
+    assert [rule.tool for rule in kept.rules] == ["echo"]
+
+
+def test_forgetting_holds_for_a_call_whose_arguments_are_checked() -> None:
+    desk = Desk(fields='approval="ask" validates=true')
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    assert not desk.to(desk.call(1, 2), "echo")
+    desk.run('>> 9 {"jsonrpc":"2.0","id":1,"method":"mcpd/forget","params":{"server":"echo"}}')
+    (error,) = desk.errors(desk.run("!! valid 1"))
+    assert error["data"]["kind"] == "approval_required"
+
+
 def test_forgetting_holds_for_calls_that_wait() -> None:
     desk = Desk(fields='approval="ask" max_concurrency=1')
     desk.call(1, 1)
