@@ -93,7 +93,7 @@ def encoded(rules: Sequence[Rule], uses: Callable[[int], Uses], now: float) -> b
         kept.append(
             Kept(
                 id=rule.id,
-                answer=rule.answer,
+                answer="1h" if rule.answer == "1h" else "always",
                 principal=rule.principal,
                 server=rule.server,
                 identity=rule.identity,

@@ -278,9 +278,8 @@ class Approvals:
         if item is None:
             return b""
         definitions = self._state.definitions_of(server)
-        pin = "" if definitions is None else definitions.pin_of(item.identity)
-        if pin:
-            return bytes.fromhex(pin)[:_DIGEST_BYTES]
+        if definitions is not None:
+            return bytes.fromhex(definitions.pin_of(item))[:_DIGEST_BYTES]
         return hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
 
     # -- asking ----------------------------------------------------------------------------------
