@@ -291,6 +291,7 @@ def test_a_call_that_is_denied_is_reported_with_the_kind():
 def test_a_call_that_no_server_gets_is_reported(asked: str, kind: str):
     (call,) = recorded().ended(f'>> 1 {{"jsonrpc":"2.0","id":1,"method":{asked}}}')
     assert (call.outcome, call.kind, call.name) == ("refused", kind, None)
+    assert call.client != "mcpctl"
 
 
 def test_requests_that_are_no_calls_are_not_reported():
