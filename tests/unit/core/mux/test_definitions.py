@@ -20,13 +20,15 @@ from mcpd.core.facts import (
 )
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.result_cleaning import AT_ONCE
 from mcpd.core.upstream import definitions
 from mcpd.core.upstream.definitions import FORMS, TELL_EVERY, Reviewed
-from mcpd.ids import SlotId
+from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
 
 HOLD = Rules(identity="id", pin="hold", sanitise="invisible")
@@ -347,3 +349,27 @@ def test_the_pin_of_a_volatile_text_is_of_the_rest() -> None:
     ]
     pins = [found.pin_of(each) for each in items]
     assert pins[0] == pins[1] != pins[2]
+
+
+@pytest.mark.parametrize(
+    ("scope", "kind"),
+    [
+        (Scope(prompts=False), "denied"),
+        (Scope(tools=(("write*",),)), "tool_not_found"),
+        (Scope(read_only=True), "tool_not_found"),
+        (Scope(servers=frozenset(("other",))), "tool_not_found"),
+    ],
+)
+def test_a_held_tool_is_unknown_where_it_would_not_be_shown(
+    world: Judged, scope: Scope, kind: str
+) -> None:
+    """
+    The scope decides before the pin does.
+    """
+    world.list(TOOL, {**TOOL, "name": "secret", "description": "New.", "inputSchema": {"x": 1}})
+    world.handle(ev.SessionOpened(SessionId(5), bearer("script", scope)))
+    joined = SessionState(version="2025-11-25", is_initialized=True)
+    world.handle(ev.Join(SessionId(5), None, joined))
+    call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo__secret"}}'
+    (line,) = world.run(f">> 5 {call}")
+    assert f'"kind":"{kind}"' in line
