@@ -188,6 +188,9 @@ class Approvals:
         if (no := self._remembered.is_refused(session.id, call)) is not None:
             request.refuse(self._denied(no, entry.name))
             return True
+        if leg.approved_call == call:
+            leg.approved = pin
+            return False
         state = request.found.state
         if leg.is_modern and state is not UNSET and not self._parked_calls.is_handle(request.found):
             again = _with_state(call, bytes(state))

@@ -593,6 +593,39 @@ def test_a_modern_client_is_asked_by_its_result(era: str, answer: str) -> None:
     assert len(desk.mux.approvals._remembered) == (answer != "once")
 
 
+@pytest.mark.parametrize("again", ['{"f":1}', '{ "f": 1.0 }', '{"f":2,"f":1}', '{"f":2}'])
+def test_a_call_that_is_made_again_for_its_server_is_the_one_that_was_approved(again: str) -> None:
+    """
+    A legacy server has a page visited first; then its client makes the call again.
+    """
+    desk = Modern()
+    name = "io.modelcontextprotocol/"
+    able = f'"{name}clientCapabilities":{{"elicitation":{{"form":{{}},"url":{{}}}}}}'
+    meta = f'"_meta":{{"{name}protocolVersion":"2026-07-28",{able}}}'
+
+    def ask(ident: int, given: str, *more: str) -> list[str]:
+        params = ",".join(('"name":"write"', f'"arguments":{given}', meta, *more))
+        method = '"method":"tools/call"'
+        return desk.run(f'>> 1 {{"jsonrpc":"2.0","id":{ident},{method},"params":{{{params}}}}}')
+
+    def result_of(line: str) -> Any:
+        return json.loads(line.split(" ", 2)[2])["result"]
+
+    def brings(result: Any, **content: str) -> tuple[str, str]:
+        (key,) = result["inputRequests"]
+        answers = json.dumps({key: {"action": "accept", "content": content}})
+        return f'"requestState":"{result["requestState"]}"', f'"inputResponses":{answers}'
+
+    (form,) = ask(1, '{"f":1}')
+    (sent,) = ask(2, '{"f":1}', *brings(result_of(form), answer="once"))
+    page = {"mode": "url", "elicitationId": "e", "url": "https://x", "message": "go"}
+    error = {"code": -32042, "message": "go", "data": {"elicitations": [page]}}
+    answer = {"jsonrpc": "2.0", "id": json.loads(sent.split(" ", 2)[2])["id"], "error": error}
+    (visit,) = desk.run(f">> echo {json.dumps(answer)}")
+    is_sent = bool(desk.to(ask(3, again, *brings(result_of(visit))), "echo"))
+    assert is_sent == (again in ('{"f":1}', '{ "f": 1.0 }'))
+
+
 def test_a_modern_client_that_waits_for_the_disk() -> None:
     desk = Modern()
     desk.disk = None
