@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcpd.core.catalog.results import clean_at_once, cleaning
+from mcpd.core.catalog.results import STEP_BYTES, clean_at_once, cleaning
 from mcpd.core.catalog.sanitise import (
     STRICT_MOST,
     TEXT_MOST,
@@ -192,6 +192,38 @@ def test_long_results_are_cleaned_in_steps(word: str) -> None:
             break
     assert found["content"][0]["text"] == text.replace("\u200b", "")
     assert count >= 5 or not removed
+
+
+@pytest.mark.parametrize(
+    ("piece", "clean"),
+    [
+        ("\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9e"),
+        ("\uae00\u200b\uc790", "\uae00\uc790"),
+        ("\x9d", ""),
+        ("\U000e0061", ""),
+        ("---", "---"),
+        ("\u0435", "\u0435"),
+        ("\U0001f44d\U0001f3fd", "\U0001f44d\U0001f3fd"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", " a b"])
+def test_a_result_without_spaces_is_cleaned_in_steps(piece: str, clean: str, end: str) -> None:
+    """
+    Each of them holds the interpreter: a text of some megabytes in one is a second.
+    """
+    count = 400_000 // len(piece.encode())
+    text = piece * count + "\u200b" + end
+    raw = json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode()
+    steps, number = cleaning(raw, "invisible", Removed()), 0
+    while True:
+        try:
+            next(steps)
+            number += 1
+        except StopIteration as done:
+            found = json.loads(done.value)
+            break
+    assert found["content"][0]["text"] == clean * count + end
+    assert number >= 400_000 // STEP_BYTES // 3
 
 
 @pytest.mark.parametrize(
