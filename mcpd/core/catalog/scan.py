@@ -26,6 +26,9 @@ Weight = Literal["hard", "soft", "noted"]
 TEXT_MOST: Final = 32 * 1024
 """Characters of one text in which words are looked for. What is cut is not looked at."""
 
+DEFINITION_MOST: Final = 256 * 1024
+"""Characters of all texts of a definition in which words are looked for: they are one step."""
+
 SERVER_MOST: Final = 2 * 1024 * 1024
 """Characters of all texts of a list in which words are looked for."""
 
@@ -223,6 +226,7 @@ def _scan_texts(
         for place, text in texts:
             _scan_unseen(found, kind, name, place, text)
         texts = [(place, without_invisible(text, Removed())) for place, text in texts]
+    budget = min(budget, DEFINITION_MOST)
     pieces: list[str] = []
     starts: list[int] = []
     used, is_whole = 0, True
@@ -278,8 +282,8 @@ def mentions(tree: Any) -> frozenset[str]:
     """Return the names in a tool's description that are said to be used otherwise than they say."""
     found: set[str] = set()
     for path, text in strings(tree):
-        if path == ("description",) and _REFERS.search(text) is not None:
-            found.update(_IDENTIFIER.findall(text[:TEXT_MOST]))
+        if path == ("description",) and _REFERS.search(looked := text[:TEXT_MOST]) is not None:
+            found.update(_IDENTIFIER.findall(looked))
     return frozenset(found)
 
 

@@ -149,6 +149,16 @@ def test_the_same_text_gives_the_same_findings(piece: str) -> None:
     assert scan_text("tool", "t", text) == scan_text("tool", "t", text)
 
 
+def test_a_definition_is_searched_in_one_step_of_bounded_length() -> None:
+    """
+    The interpreter is held for each pattern; many definitions are many steps.
+    """
+    tree = Members([("name", "t"), ("inputSchema", Members([("enum", ["a b " * 8_000] * 60)]))])
+    _, used, is_whole = scan_definition("tool", "t", tree)
+    assert not is_whole
+    assert used <= scan.DEFINITION_MOST + 61
+
+
 @pytest.mark.parametrize("piece", ["-eyJ", "-sk-", "github_pat_", "http://", "<!--", "xoxa-"])
 def test_a_long_list_is_searched_in_linear_time(piece: str) -> None:
     """
