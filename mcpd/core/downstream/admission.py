@@ -210,11 +210,13 @@ class Admission:
     def _limits(self, session: Session, entry: Entry) -> list[Limit]:
         """Return the rates that calls of a session to a server are measured by, in their order."""
         found, policy, principal = [], self._state.policy, session.principal
+        # requests without a session have one each; their principal's calls are measured together
+        own = principal.label if session.is_brief else session.id
         if policy.client_rate is not None:
-            found.append(Limit(("client", session.id), "client", policy.client_rate))
+            found.append(Limit(("client", own), "client", policy.client_rate))
         profile = policy.profiles.get(principal.profile or "")
         if profile is not None and profile.rate is not None:
-            whose = principal.name if principal.kind == "token" else session.id
+            whose = principal.name if principal.kind == "token" else own
             limit = "token" if principal.kind == "token" else "client"
             found.append(Limit((principal.profile, whose), limit, profile.rate))
         if entry.rate is not None:

@@ -49,7 +49,7 @@ from mcpd.core.wire.memory import REQUEST_BYTES, Share
 from mcpd.ids import SessionId
 
 MOST_OF_SESSION: Final = 8
-"""Questions of one session that may be open."""
+"""Questions of one session that may be open, and those that earlier ones of a client left."""
 
 MOST: Final = 1000
 """Questions that may be open. The oldest that no call waits for gives way."""
@@ -260,6 +260,9 @@ class Approvals:
             hint = "tell your user: mcpctl approvals"
             request.refuse(structs.replace(failure, server=asked.server, hint=hint))
             return None
+        left = [each for each in self._open.values() if self._is_left(each, call)]
+        if len(left) >= MOST_OF_SESSION:
+            self._end(left[0], "others took its place")
         size = len(asked.arguments) + REQUEST_BYTES
         if not self._share.take(size):
             request.refuse(no_room(self._share, size, server=asked.server))
@@ -272,6 +275,17 @@ class Approvals:
         question = _Question(asked, call, self._ctx.now, size)
         self._open[asked.number] = question
         return question
+
+    def _is_left(self, question: _Question, call: Call) -> bool:
+        """Tell whether a question is of an earlier session of a call's client.
+
+        A request without a session has one of its own, and a client can come again and again.
+        """
+        if question.leg is not None or question.answer is not None:
+            return False
+        session = self._state.sessions.get(question.asked.session)
+        is_over = session is None or session.is_brief
+        return is_over and question.call[:2] == call[:2]
 
     def pin_of(self, server: str, item: Item | None) -> bytes:
         """Return what changes with a tool's definition as clients get it.

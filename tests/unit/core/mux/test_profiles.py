@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Policy, Profile
+from mcpd.core.policy.rates import Rate
 from mcpd.ids import SessionId
 from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
@@ -63,6 +65,24 @@ class House(World):
 
     def tools(self) -> list[str]:
         return [tool["name"] for tool in self.answered("tools/list")["result"]["tools"]]
+
+
+def test_requests_without_a_session_share_a_rate() -> None:
+    """
+    Each has a session of its own: a client that opens none would have no limit.
+    """
+    house = House("echo", Scope())
+    entries = tuple(structs.replace(entry, rate_wait=0) for entry in house.entries.values())
+    house.handle(ev.EntriesChanged(entries, Policy(client_rate=Rate(10, 60.0))))
+    state = SessionState(version="2025-06-18", is_initialized=True)
+    refused = 0
+    for number in range(20, 32):
+        house.handle(ev.SessionOpened(SessionId(number), bearer("laptop")))
+        house.handle(ev.Join(SessionId(number), "echo", state, is_brief=True))
+        call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}'
+        lines = [*house.run(f">> {number} {call}"), *house.run("!! +0.02")]
+        refused += any('"limit":"client"' in line for line in lines)
+    assert refused == 2
 
 
 def test_what_is_outside_is_absent() -> None:

@@ -264,6 +264,19 @@ def test_eight_questions_of_a_session() -> None:
     assert not desk.errors(desk.call(2, 1, "more"), 2)
 
 
+def test_eight_questions_that_earlier_sessions_of_a_client_left() -> None:
+    """
+    A client that comes again and again floods nobody: the oldest of its questions gives way.
+    """
+    desk = Desk()
+    for session in range(20, 32):
+        desk.run(f"!! join {session} echo")
+        assert desk.errors(desk.call(session, 1, **arguments(n=session)), session)
+        desk.run(f"!! close {session}")
+    assert desk.asked() == [f"a{number}" for number in range(5, 13)]
+    assert desk.errors(desk.call(1, 1)) and len(desk.asked()) == 8
+
+
 @pytest.mark.parametrize(
     "raw", ['{"p":1,"p":2}', '{"a":{"b":[{"p":1,"p":1}]}}', '{"a":' * 300 + "1" + "}" * 300]
 )
