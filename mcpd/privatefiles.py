@@ -97,9 +97,20 @@ def replace_file(name: str, content: bytes, *, directory: int, is_durable: bool 
         finally:
             os.close(fd)
         os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        if is_durable:
+            _sync_names(directory)
     except OSError:
         remove(temporary, directory=directory)
         raise
+
+
+def _sync_names(directory: int) -> None:
+    """Have the names in a directory on the disk: else an old file may have its name again."""
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system does that
+            raise
 
 
 def write_all(fd: int, content: bytes) -> None:
@@ -143,6 +154,12 @@ def replace_durably(path: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        directory = os.open(os.path.dirname(path) or ".", flags)
+        try:
+            _sync_names(directory)
+        finally:
+            os.close(directory)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from mcpd import privatefiles
 from mcpd.errors import ConfigError
@@ -20,6 +22,40 @@ class Versioned(Protocol):
 
 
 T = TypeVar("T", bound=Versioned)
+_Any = TypeVar("_Any")
+
+
+def encode(value: Any) -> bytes:
+    """Return a value as JSON. Half of a surrogate pair, which peers have in names, is escaped."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, default=_plain, separators=(",", ":")).encode()
+
+
+def decode(data: bytes, kind: type[_Any]) -> _Any:
+    """Return a value that ``encode`` has written.
+
+    Raises:
+        ValueError: it is no such value.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\ud" not in data:
+            raise
+    try:
+        return msgspec.convert(json.loads(data), type=kind)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _plain(value: object) -> Any:
+    return json.loads(bytes(value)) if isinstance(value, Raw) else msgspec.to_builtins(value)
 
 
 class StateFile(Generic[T]):
@@ -52,7 +88,8 @@ class StateFile(Generic[T]):
             ) from None
         try:
             found = self._decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError):  # its message could quote a secret
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            # its message could quote a secret
             raise self._error(f"{path} is not a file of {self._what}") from None
         if found.version != self._empty.version:
             raise self._error(f"{path} was written by another version of mcpd ({found.version})")

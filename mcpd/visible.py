@@ -46,6 +46,18 @@ def _is_hidden(char: str) -> bool:
     return category in _HIDDEN or (category == "Zs" and char != " ")
 
 
+def encodable(value: object) -> object:
+    """Return JSON data without lone surrogates, which UTF-8 has no bytes for."""
+    match value:
+        case str():
+            return value.encode(errors="replace").decode()
+        case dict():
+            return {encodable(name): encodable(each) for name, each in value.items()}
+        case list() | tuple():
+            return [encodable(each) for each in value]
+    return value
+
+
 def tool(server: str, name: str, most: int | None = None) -> str:
     """Return what people call a tool of a server."""
     return f"{text(server, most)} \u203a {text(name, most)}"

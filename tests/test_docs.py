@@ -50,7 +50,7 @@ def settings() -> Iterator[tuple[str, str, str]]:
     ]
     for section, prefix, schema in tables:
         for field in msgspec.structs.fields(schema):
-            if field.name == "remote":  # a section of its own
+            if field.name in ("remote", "policy"):  # a section, and a page, of their own
                 continue
             default = field.default
             if isinstance(field.default_factory, type):

@@ -17,6 +17,7 @@ from mcpd.audit.queue import MOST_BYTES, Event, Queue
 from mcpd.audit.settings import Reports, Settings
 from mcpd.audit.store import MOST_NAMES, CallRow, EventRow, Store
 from mcpd.core.facts import CallEnded
+from mcpd.visible import encodable
 
 CLOSING_S: Final = 2.0
 """Seconds in which what waits is written at the end."""
@@ -305,28 +306,16 @@ def _payload(
 
 def _json(detail: dict[str, object]) -> str:
     """Return a detail as JSON; the longest texts of one that is too long are cut."""
-    text = msgspec.json.encode(_encodable(detail), enc_hook=str).decode()
+    text = msgspec.json.encode(encodable(detail), enc_hook=str).decode()
     while len(text) > MOST_DETAIL and detail:
-        longest = max(detail, key=lambda name: len(msgspec.json.encode(_encodable(detail[name]))))
+        longest = max(detail, key=lambda name: len(msgspec.json.encode(encodable(detail[name]))))
         value = detail[longest]
         cut = value[: len(value) // 2] + "…" if isinstance(value, str) and len(value) > 64 else None
         detail = {**detail, longest: cut}
         if cut is None and all(each is None for each in detail.values()):
             return "{}"
-        text = msgspec.json.encode(_encodable(detail), enc_hook=str).decode()
+        text = msgspec.json.encode(encodable(detail), enc_hook=str).decode()
     return text
-
-
-def _encodable(value: object) -> object:
-    """Return a value without lone surrogates, which UTF-8 has no bytes for."""
-    match value:
-        case str():
-            return value.encode(errors="replace").decode()
-        case dict():
-            return {str(_encodable(name)): _encodable(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_encodable(each) for each in value]
-    return value
 
 
 def _size(path: str) -> int:

@@ -245,7 +245,9 @@ class ApprovalKeeper:
         The connection of an ``mcpd/call`` that asks for it answers for the person at its terminal.
         """
         asker, peer = self._askers.get(question.number), self._peer_of(session)
-        if asker is None or not asker.processes:
+        if asker is None:
+            return False
+        if not asker.processes:
             return True
         processes = asker.processes
         if question.of_call and question.session == session:

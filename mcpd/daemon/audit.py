@@ -20,6 +20,7 @@ from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.notices import Notices
 from mcpd.daemon.servers.registry import Registry
 from mcpd.observe.journal import Event, Journal
+from mcpd.visible import encodable
 
 if TYPE_CHECKING:
     from mcpd.audit.settings import Settings
@@ -238,7 +239,7 @@ class AuditKeeper:
         )
 
     def _masked(self, detail: dict[str, object]) -> dict[str, Any]:
-        text = msgspec.json.encode(detail, enc_hook=str)
+        text = msgspec.json.encode(encodable(detail), enc_hook=str)
         masked: dict[str, Any] = msgspec.json.decode(self._registry.redactor(None).mask_bytes(text))
         return masked
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from mcpd.core.facts import Fact
+from mcpd.tasks import attempt
 
 FactT = TypeVar("FactT", bound=Fact)
 
@@ -13,7 +14,11 @@ Subscriber = Callable[[Fact], None]
 
 
 class Facts:
-    """The facts of the daemon. Each is delivered at once, in the order of subscription."""
+    """The facts of the daemon. Each is delivered at once, in the order of subscription.
+
+    A subscriber that fails is logged, and keeps no other from its fact: one of them notes who may
+    answer a question.
+    """
 
     def __init__(self) -> None:
         self._all: list[Subscriber] = []
@@ -30,6 +35,6 @@ class Facts:
     def publish(self, fact: Fact) -> None:
         """Deliver a fact."""
         for subscriber in self._all:
-            subscriber(fact)
+            attempt(subscriber, fact)
         for subscriber in self._by_kind.get(type(fact), ()):
-            subscriber(fact)
+            attempt(subscriber, fact)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from mcpd import privatefiles
+from mcpd import privatefiles, statefile
 from mcpd.core.facts import Rule
 from mcpd.ids import SessionId
 
@@ -26,7 +26,7 @@ class Kept(msgspec.Struct, omit_defaults=True):
     """One answer in the file. Times are in seconds since 1970."""
 
     id: int
-    answer: str
+    answer: Literal["always", "1h"]
     principal: str
     server: str
     identity: str
@@ -70,7 +70,7 @@ def read(state_dir: str) -> list[Kept]:
         data = privatefiles.read_private(path, MOST_BYTES)
     except FileNotFoundError:
         return []
-    found = msgspec.json.decode(data, type=_File)
+    found = statefile.decode(data, _File)
     if found.version != _VERSION:
         raise ValueError(f"its version is {found.version}, and {_VERSION} is known here")
     return found.rules
@@ -93,7 +93,7 @@ def encoded(rules: Sequence[Rule], uses: Callable[[int], Uses], now: float) -> b
         kept.append(
             Kept(
                 id=rule.id,
-                answer=rule.answer,
+                answer="1h" if rule.answer == "1h" else "always",
                 principal=rule.principal,
                 server=rule.server,
                 identity=rule.identity,
@@ -108,7 +108,7 @@ def encoded(rules: Sequence[Rule], uses: Callable[[int], Uses], now: float) -> b
                 definition=definition and definition[:MOST_DEFINITION],
             )
         )
-    return msgspec.json.encode(_File(kept))
+    return statefile.encode(_File(kept))
 
 
 def rule_of(kept: Kept, now: float) -> Rule | None:

@@ -199,7 +199,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     await daemon.login.close()
     await guardian.farewell()
     daemon.ledger.close()
-    daemon.budgets.close()
+    await daemon.budgets.close()
     await daemon.cache.flush()
     await daemon.pins.flush()
     await daemon.audit.close()

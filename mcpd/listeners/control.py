@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import msgspec
-
-from mcpd import tasks
+from mcpd import statefile, tasks
 from mcpd.api.requests import AttachParams, Client
 from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import Control
@@ -93,7 +91,7 @@ class ControlServer:
         session = command.session
 
         def notify(method: str, params: Json) -> None:
-            body = (method.encode(), msgspec.json.encode(params))
+            body = (method.encode(), statefile.encode(params))
             self._notify(session, b'{"jsonrpc":"2.0","method":"%b","params":%b}\n' % body)
 
         request = Request(
@@ -153,7 +151,7 @@ class ControlServer:
         if isinstance(answer, Failure) or not request.is_stream:
             self._forget(request)
         failure = answer if isinstance(answer, Failure) else None
-        result = None if isinstance(answer, Failure) else msgspec.json.encode(answer)
+        result = None if isinstance(answer, Failure) else statefile.encode(answer)
         done = ControlDone(request.session, request.key, result, failure, request.is_stream)
         self._dispatch(done)
         if request.is_stream:

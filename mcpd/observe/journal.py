@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcpd.logfiles.line import now
+from mcpd.visible import encodable
 
 KEPT = 1000
 """Events that stay in memory."""
@@ -33,7 +34,7 @@ class Journal:
         """Record an event and pass it to the listeners; members that are ``None`` are left out."""
         self.last = next(self._numbers)
         entry: Event = {"seq": self.last, "time": now(), "event": event}
-        entry.update((name, value) for name, value in members.items() if value is not None)
+        entry.update((n, encodable(value)) for n, value in members.items() if value is not None)
         self._events.append(entry)
         for listener in list(self._listeners):
             listener(entry)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,24 @@ def test_a_link_in_the_place_of_the_file_that_is_replaced_goes_away(tmp_path: Pa
     os.close(directory)
     assert target.read_text() == "mine"
     assert not (tmp_path / "ledger.json").is_symlink()
+
+
+def test_what_is_durable_has_its_name_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A file that was replaced can be the old one again after a power cut, if its directory is not
+    written, too: an answer that was taken back would count.
+    """
+    written: list[bool] = []
+
+    def sync(fd: int) -> None:
+        written.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    privatefiles.replace_durably(str(tmp_path / "a"), b"x")
+    assert written == [False, True]
+    directory = os.open(tmp_path, os.O_RDONLY)
+    privatefiles.replace_file("b", b"x", directory=directory, is_durable=True)
+    os.close(directory)
+    assert written == [False, True, False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -10,7 +11,7 @@ import msgspec
 import pytest
 
 from mcpd.errors import ConfigError
-from mcpd.statefile import StateFile
+from mcpd.statefile import StateFile, decode, encode
 
 
 class Numbers(msgspec.Struct, frozen=True):
@@ -32,6 +33,25 @@ def test_what_is_written_is_private_and_read_again(tmp_path: Path) -> None:
     FILE.change(path, more(2))  # type: ignore[arg-type]
     assert FILE.read(path).numbers == (1, 2)
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_names_of_half_a_pair_are_written_and_read() -> None:
+    """
+    JSON has such names, and UTF-8 has no bytes for them.
+    """
+    names = {"a\ud800": ["\udc00", "\U0001f600"]}
+    assert decode(encode(names), dict[str, list[str]]) == names
+    told = encode({"name": "\ud800", "raw": msgspec.Raw(b'{"x": 1}'), "own": Numbers(1)})
+    own = {"version": 1, "numbers": []}
+    assert json.loads(told) == {"name": "\ud800", "raw": {"x": 1}, "own": own}
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b'{"a":', b'{"version":"\\ud800"}', b'{"x":' + b"[" * 100_000]
+)
+def test_what_is_no_such_value_is_a_value_error(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(data, Numbers)
 
 
 def test_what_does_not_change_is_not_written(tmp_path: Path) -> None:

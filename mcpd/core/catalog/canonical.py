@@ -28,7 +28,8 @@ _HINTS: Final = {
 _TEXTS: Final = frozenset(("title", "description"))
 _WORDS: Final = {None: "null", True: "true", False: "false"}
 _name: Final = itemgetter(0)
-_SPACE: Final = re.compile(r"[ \t\n\r\f\v]+")
+_FOLDED_MOST: Final = 256 * 1024  # characters of a text in which space is folded, in one step
+_SPACE: Final = re.compile(r"[ \t\n\r\f\v]{2,}|[\t\n\r\f\v]")  # all that is not one space
 
 
 class Members(list[tuple[str, Any]]):
@@ -104,7 +105,12 @@ def form_of(kind: Kind, raw: bytes, tree: Any = None) -> Form:
 
 def text_hash(text: str) -> str:
     """Return the digest of a text in which a run of white space counts as one space."""
-    return _sha256(_SPACE.sub(" ", text))
+    return _sha256(_folded(text))
+
+
+def _folded(text: str) -> str:
+    """Return a text in which a run of white space is one space, as long as it is no flood."""
+    return text if len(text) > _FOLDED_MOST else _SPACE.sub(" ", text)
 
 
 def digest_of(data: bytes) -> str:
@@ -146,7 +152,7 @@ def _annotations(found: list[Any]) -> str:
 def _member(name: str, value: Any) -> str:
     """Return the value of a member: text and ``required`` have rules of their own."""
     if type(value) is str:
-        return _quote(_SPACE.sub(" ", value) if name in _TEXTS else value)
+        return _quote(_folded(value) if name in _TEXTS else value)
     if name == "required" and type(value) is list and all(type(each) is str for each in value):
         return "[" + ",".join(sorted(map(_quote, value))) + "]"
     return _value(value)

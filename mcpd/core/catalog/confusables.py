@@ -44,6 +44,7 @@ _ALIKE: Final = {
     "z": "\u03b6\u1d22\u13c3",
 }
 _TABLE: Final = {ord(each): letter for letter, alike in _ALIKE.items() for each in alike}
+_BLANK: Final = frozenset("\u115f\u1160\u2800")  # letters, and a symbol, that nobody sees
 _CASELESS: Final = frozenset(("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"))
 _WORD: Final = re.compile(r"[^\W\d_]+")
 
@@ -67,7 +68,11 @@ def _folded(text: str) -> str:
         return text.lower().translate(_TABLE)
     seen = unicodedata.normalize("NFKC", text).casefold()
     seen = unicodedata.normalize("NFKD", seen)
-    kept = "".join(each for each in seen if unicodedata.category(each) not in ("Mn", "Cf", "Cc"))
+    kept = "".join(
+        each
+        for each in seen
+        if unicodedata.category(each) not in ("Mn", "Cf", "Cc") and each not in _BLANK
+    )
     return kept.translate(_TABLE)
 
 

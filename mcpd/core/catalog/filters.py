@@ -70,6 +70,10 @@ class Filter:
             )
         )
 
+    def may_show(self, name: str) -> bool:
+        """Tell whether a tool of this name is shown once somebody has approved what it is."""
+        return self.admits(name) and not self.read_only
+
     def shows(self, item: Item) -> bool:
         """Tell whether this tool is shown."""
         return self.admits(item.identity) and (not self.read_only or item.read_only)

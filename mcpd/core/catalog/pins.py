@@ -155,7 +155,8 @@ def compare(
     """Return the pins after a whole list has arrived; ``before`` itself where nothing differs.
 
     The first list is the baseline, except ``withheld`` names. What another table knows is not new
-    to this one: ``others`` are those of the same kind for other capabilities. ``volatile`` names
+    to this one, and is compared with that: ``others`` are those of the same kind for other
+    capabilities. ``volatile`` names
     may change their texts.
     """
     if before is None:
@@ -182,14 +183,13 @@ _NONE: Final = Pin()
 
 
 def _first(name: str, seen: Seen, others: list[Table], is_withheld: bool) -> Pin:
-    for table in others:
-        known = table.get(name)
-        if known is None:
-            continue
-        if known.approved is not None and known.approved.hash == seen.hash:
-            return Pin(known.approved, is_same=True)
-        if known.current is not None and known.current.hash == seen.hash:
-            return Pin(known.approved, seen)
+    found = [known.approved for table in others if (known := table.get(name)) is not None]
+    approved = [each for each in found if each is not None]
+    same = next((each for each in approved if each.hash == seen.hash), None)
+    if same is not None:
+        return Pin(same, is_same=True)
+    if found:  # it has another form than what was approved, or waits there
+        return Pin(approved[0] if approved else None, seen)
     return Pin(None, seen) if is_withheld else Pin(seen, is_same=True)
 
 
@@ -214,21 +214,38 @@ def _is_equal(approved: Seen, seen: Seen, *, is_volatile: bool) -> bool:
 def _find_renamed(after: dict[str, Pin], gone: Mapping[str, Pin]) -> None:
     """Name what a new definition was called, where one is gone that takes or says the same."""
     taken = {pin.before for pin in after.values()}
-    left = [
-        (name, pin.approved)
+    left = {
+        name: pin.approved
         for name, pin in gone.items()
         if pin.approved is not None and name not in taken
-    ]
-    for name, pin in after.items():
-        seen = pin.current
-        if not left or pin.approved is not None or seen is None or pin.before is not None:
-            continue
-        score, old = max(
-            ((each.schema == seen.schema) + 2 * (each.text == seen.text), old) for old, each in left
-        )
-        if score:
-            after[name] = msgspec.structs.replace(pin, before=old)
-            left = [each for each in left if each[0] != old]
+    }
+    fresh = {
+        name: pin.current
+        for name, pin in after.items()
+        if pin.approved is None and pin.current is not None and pin.before is None
+    }
+    for alike in (_both, _text, _schema):  # first what is the same but for its name
+        names: dict[object, list[str]] = {}
+        for old in sorted(left):
+            names.setdefault(alike(left[old]), []).append(old)
+        for name in list(fresh):
+            found = names.get(alike(fresh[name]))
+            if found:
+                before = found.pop()
+                after[name] = msgspec.structs.replace(after[name], before=before)
+                del left[before], fresh[name]
+
+
+def _both(seen: Seen) -> object:
+    return seen.text, seen.schema
+
+
+def _text(seen: Seen) -> object:
+    return seen.text
+
+
+def _schema(seen: Seen) -> object:
+    return seen.schema
 
 
 def accepted(table: Table, names: Collection[str]) -> Table:

@@ -30,6 +30,12 @@ _STRICT_MARKS: Final = (b"<", b"[")
 _STRUCTURE: Final = re.compile(rb'["{}\[\]]')
 _COLON: Final = re.compile(rb"\s*:")
 _ALNUM: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_LETTERS: Final = re.compile(rb"(?<=[\xe3-\xed][\x80-\xbf]{2})(?=[\xe3-\xed])")
+"""Between two letters of Chinese, Japanese or Korean, in UTF-8."""
+_CHARACTERS: Final = re.compile(
+    rb"(?<=[\x80-\xbf])(?=[\xc2-\xf4])|(?<=[!-\[\]-~]{12})(?=[!-\[\]-~])"
+)
+"""Between two that are not ASCII, or that are no part of an escape."""
 _MOST_OPEN: Final = 10_000  # objects and arrays around a text
 _TOKENS: Final = 512  # of the structure in one step
 
@@ -143,29 +149,30 @@ def _name(raw: bytes) -> str:
 
 
 def _pieces(raw: bytes, begin: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of a text: long ones are cut between a word and a space."""
-    while end - begin > STEP_BYTES:
-        cut = begin + STEP_BYTES
-        while (cut := raw.find(b" ", cut, end)) >= 0:
-            if raw[cut - 1] in _ALNUM and b"\\" not in raw[cut - 6 : cut]:
-                break
-            cut += 1
-        if cut < 0:
-            break
-        yield begin, cut
-        begin = cut
-    if end - begin > 2 * STEP_BYTES:  # without spaces: between two letters
-        while end - begin > 2 * STEP_BYTES:
-            place = _between_letters(raw, begin + STEP_BYTES, end)
-            if place is None:
-                break
-            yield begin, place
-            begin = place
+    """Yield the parts of a text: long ones are cut where nothing is removed that is in both."""
+    position = begin + STEP_BYTES
+    while end - begin > 2 * STEP_BYTES and position < end:
+        place = _place_to_cut(raw, position, min(position + STEP_BYTES, end))
+        if place is None:
+            position += STEP_BYTES
+            continue
+        yield begin, place
+        begin, position = place, place + STEP_BYTES
     yield begin, end
 
 
-def _between_letters(raw: bytes, position: int, end: int) -> int | None:
-    for cut in range(position, min(position + STEP_BYTES, end)):
+def _place_to_cut(raw: bytes, position: int, end: int) -> int | None:
+    """Return where a text may be cut: at a space, else between two letters.
+
+    Where 16 KiB have neither, as no text of people, it is cut between any two characters.
+    """
+    cut = position
+    while (cut := raw.find(b" ", cut, end)) >= 0:
+        if raw[cut - 1] in _ALNUM and b"\\" not in raw[cut - 6 : cut]:
+            return cut
+        cut += 1
+    for cut in range(position, end):
         if raw[cut] in _ALNUM and raw[cut - 1] in _ALNUM and b"\\" not in raw[cut - 12 : cut]:
             return cut
-    return None
+    found = _LETTERS.search(raw, position, end) or _CHARACTERS.search(raw, position, end)
+    return None if found is None else found.start()

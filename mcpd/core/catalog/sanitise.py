@@ -26,7 +26,8 @@ _NOTE: Final = 48  # characters of the note of what is cut: with it, a text is n
 
 _ANSI: Final = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, …
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])"  # OSC, DCS, …; another one inside is looked at next
+    r"[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*+(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]?"
 )
 _FLAG: Final = (
@@ -60,7 +61,7 @@ _TAG: Final = re.compile(
 _MARKER: Final = re.compile(r"<\|([^|<>\n]{1,64})\|>")
 _INST: Final = re.compile(r"\[(/?INST)\]", re.IGNORECASE)
 _IMAGE: Final = re.compile(
-    r"!\[([^\[\]]{0,1000})\]\(\s{0,8}(?:https?:)?//[^()\s]{0,2000}[^()]{0,200}\)", re.IGNORECASE
+    r"!\[([^\[\]]{0,1000})\]\(\s{0,8}(?:https?:)?//[^()\s]{0,2000}+[^()]{0,200}+\)", re.IGNORECASE
 )
 _LINK: Final = re.compile(
     r"\[([^\[\]]{0,1000})\]\(\s{0,8}(?:javascript|data):[^()]{0,4000}\)", re.IGNORECASE

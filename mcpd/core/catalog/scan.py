@@ -26,6 +26,9 @@ Weight = Literal["hard", "soft", "noted"]
 TEXT_MOST: Final = 32 * 1024
 """Characters of one text in which words are looked for. What is cut is not looked at."""
 
+DEFINITION_MOST: Final = 256 * 1024
+"""Characters of all texts of a definition in which words are looked for: they are one step."""
+
 SERVER_MOST: Final = 2 * 1024 * 1024
 """Characters of all texts of a list in which words are looked for."""
 
@@ -118,13 +121,13 @@ _PHRASES: Final = {
     "path.secret": _SECRET_PLACES,
     "tag.instruction": (
         r"<\s{0,8}(?:important|system|secret|hidden|critical|override)\s{0,8}>|<\|[^|<>\n]{1,64}\|>|\[/?INST\]"
-        r"|<!--[^>]{0,200}?\b(?:instruction|ignore|system|assistant|must|secret)"
+        r"|<!--(?:(?!<!--)[^>]){0,200}?\b(?:instruction|ignore|system|assistant|must|secret)"
     ),
     "secret.embedded": (
         r"\b(?:ghp|gho|ghs|ghr)_[A-Za-z0-9]{36}\b|\bgithub_pat_[A-Za-z0-9_]{60,}\b|\bAKIA[0-9A-Z]{16}\b"
         r"|\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}\b|\bxox[abprs]-[A-Za-z0-9-]{20,}\b|\bAIza[0-9A-Za-z_-]{35}\b"
         r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-        r"|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,}"
+        r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{10,}+\.eyJ[A-Za-z0-9_-]{10,}+\.[A-Za-z0-9_-]{20}"
     ),
 }
 _COMPILED: Final = {
@@ -172,7 +175,8 @@ _ESCAPES: Final = re.compile(r"(?:\\x[0-9a-fA-F]{2}){8,}")
 _COMMAND: Final = re.compile(
     r"(?:^|[\s;&|`$(])(?:curl|wget|nc|ncat|bash|sh|zsh|python3?|perl|ruby|node|powershell(?:\.exe)?|pwsh|iex|cmd(?:\.exe)?|"
     r"rm|chmod|eval|exec|cat|scp|ssh|base64|osascript|certutil|mshta|Invoke-\w+)\s+\S"
-    r"|https?://\S+\s*\|\s*\S|>\s*/dev/tcp/|\b(?:import os|os\.system|subprocess\.|child_process)\b"
+    r"|https?://[^\s|]{1,1000}+\s*+\|\s*\S|>\s*/dev/tcp/"
+    r"|\b(?:import os|os\.system|subprocess\.|child_process)\b"
 )
 _UNSEEN: Final = {
     "unicode.tag": "unicode.tag",
@@ -222,6 +226,7 @@ def _scan_texts(
         for place, text in texts:
             _scan_unseen(found, kind, name, place, text)
         texts = [(place, without_invisible(text, Removed())) for place, text in texts]
+    budget = min(budget, DEFINITION_MOST)
     pieces: list[str] = []
     starts: list[int] = []
     used, is_whole = 0, True
@@ -277,8 +282,8 @@ def mentions(tree: Any) -> frozenset[str]:
     """Return the names in a tool's description that are said to be used otherwise than they say."""
     found: set[str] = set()
     for path, text in strings(tree):
-        if path == ("description",) and _REFERS.search(text) is not None:
-            found.update(_IDENTIFIER.findall(text[:TEXT_MOST]))
+        if path == ("description",) and _REFERS.search(looked := text[:TEXT_MOST]) is not None:
+            found.update(_IDENTIFIER.findall(looked))
     return frozenset(found)
 
 

@@ -27,7 +27,7 @@ from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
 from mcpd.core.state.waiting import Waiting
 from mcpd.core.upstream.upstream import Upstream
-from mcpd.core.wire import envelope
+from mcpd.core.wire import arguments, envelope
 from mcpd.ids import SessionId
 from mcpd.principal import EVERYTHING, Scope
 
@@ -111,7 +111,12 @@ class Admission:
         shown = self._state.filter_within(scope, entry)
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
-        if self._state.definitions.is_holding:
+        is_holding = self._state.definitions.is_holding
+        if is_holding or self._state.asks is not None or not shown.admits_all:
+            unclear = None if leg.params is None else arguments.unclear_member(leg.params)
+            if unclear is not None:
+                return _unclear(entry.name, tool, unclear)
+        if is_holding:
             held = self._state.pin_refusal(entry.name, leg)
             if held is not None:
                 return held
@@ -205,11 +210,13 @@ class Admission:
     def _limits(self, session: Session, entry: Entry) -> list[Limit]:
         """Return the rates that calls of a session to a server are measured by, in their order."""
         found, policy, principal = [], self._state.policy, session.principal
+        # requests without a session have one each; their principal's calls are measured together
+        own = principal.label if session.is_brief else session.id
         if policy.client_rate is not None:
-            found.append(Limit(("client", session.id), "client", policy.client_rate))
+            found.append(Limit(("client", own), "client", policy.client_rate))
         profile = policy.profiles.get(principal.profile or "")
         if profile is not None and profile.rate is not None:
-            whose = principal.name if principal.kind == "token" else session.id
+            whose = principal.name if principal.kind == "token" else own
             limit = "token" if principal.kind == "token" else "client"
             found.append(Limit((principal.profile, whose), limit, profile.rate))
         if entry.rate is not None:
@@ -278,12 +285,12 @@ class Admission:
         if schema is None or found is None or not isinstance(request, ClientRequest):
             return False
         given = found.arguments
-        arguments = bytes(given) if isinstance(given, Raw) else _NO_ARGUMENTS
+        raw = bytes(given) if isinstance(given, Raw) else _NO_ARGUMENTS
         ticket = next(self._tickets)
         request.keep()  # the arguments are looked at, even if the client gives the call up
         self._checks[ticket] = (request, leg, upstream)
         upstream.calls.hold(leg)
-        self._state.ctx.emit(Validate(ticket, schema, arguments))
+        self._state.ctx.emit(Validate(ticket, schema, raw))
         return True
 
     def validated(self, event: Validated) -> None:
@@ -316,6 +323,11 @@ def _kind_of(leg: UpstreamRequest) -> Kind | None:
         is_prompt = envelope.text((ref or {}).get("type", UNSET)) == "ref/prompt"
         return Kind.PROMPTS if is_prompt else Kind.TEMPLATES
     return {Route.PROMPT: Kind.PROMPTS, Route.READ: Kind.RESOURCES}.get(route)
+
+
+def _unclear(server: str, tool: str, member: str) -> Failure:
+    why = f"params: {member!r} is there twice, or in another case, and readers differ in that"
+    return Failure("invalid_arguments", f"{server}.{tool}: {why}", server)
 
 
 def _misfit(server: str, tool: str, event: Validated) -> Failure:

@@ -83,7 +83,9 @@ class ControlRequests:
         if upstream.catalog.tool(event.tool) is not None:
             self._call_known(request, entry)
         else:
-            held = self._state.held_name(entry.name, Kind.TOOLS, event.tool)
+            held = None
+            if entry.filter.may_show(event.tool):
+                held = self._state.held_name(entry.name, Kind.TOOLS, event.tool)
             missing = self._admission.tool_not_found(entry.name, event.tool, entry.filter)
             request.refuse(held or missing)
 

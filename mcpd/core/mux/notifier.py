@@ -21,6 +21,7 @@ from mcpd.core.upstream.subscriptions import Topic
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope, progress
 from mcpd.ids import SessionId
+from mcpd.principal import EVERYTHING
 
 _LOG_LENGTH: Final = 2000  # characters of a log message for no session that are kept
 
@@ -113,12 +114,27 @@ class Notifier:
         for who in upstream.subscriptions.subscribers(topic):
             ident, key = who if isinstance(who, tuple) else (who, None)
             session = self._session(ident)
-            if session is not None and key is not None:
+            if session is None or self._is_outside(session, upstream, topic):
+                continue
+            if key is not None:
                 listener = session.listens.get(key)
                 if listener is not None:
                     listener.tell_update(topic, params)
-            elif session is not None:
+            else:
                 session.notify("notifications/resources/updated", params)
+
+    def _is_outside(self, session: Session, upstream: Upstream, topic: Topic | None = None) -> bool:
+        """Tell whether a server, or a resource of it, is no part of a session's scope any more.
+
+        A profile that is edited narrows sessions that have subscribed, or use a process, already.
+        """
+        scope = self._state.scope_of(session.principal)
+        if scope is EVERYTHING:
+            return False
+        entry = self._state.entries.get(session.uses(upstream) or upstream.entry.name)
+        if entry is None or not scope.has(entry.shown_name):
+            return True
+        return isinstance(topic, str) and scope.lacks("resources")
 
     def log(self, upstream: Upstream, params: Raw) -> None:
         """A log message goes to the one session in flight, or if none is to all that want it.
@@ -155,7 +171,8 @@ class Notifier:
     ) -> bool:
         """Tell whether a message is for a session, of whatever is in flight for it, if anything."""
         if not is_in_flight:
-            return session.is_initialized and session.wants_log(level)
+            is_heard = session.is_initialized and session.wants_log(level)
+            return is_heard and not self._is_outside(session, upstream)
         flying = upstream.calls.inflight.of(session.id)
         if session.is_initialized and any(
             p.client_info is not None and not p.is_modern for p in flying

@@ -49,7 +49,7 @@ from mcpd.core.wire.memory import REQUEST_BYTES, Share
 from mcpd.ids import SessionId
 
 MOST_OF_SESSION: Final = 8
-"""Questions of one session that may be open."""
+"""Questions of one session that may be open, and those that earlier ones of a client left."""
 
 MOST: Final = 1000
 """Questions that may be open. The oldest that no call waits for gives way."""
@@ -61,6 +61,9 @@ BY_ITSELF_S: Final = 0.3
 """A client that refuses sooner than this does so by itself."""
 
 PROGRESS_S: Final = 10.0
+
+DISK_S: Final = 1.0
+"""Between two looks whether an answer is on the disk that came in time."""
 
 ROUND_S: Final = 600.0
 """For how long a server's own question can be answered where its entry says: for ever."""
@@ -163,7 +166,7 @@ class Approvals:
         if reason is None:
             return False
         leg.pin = pin = self.pin_of(entry.name, item)
-        if leg.approved == pin:
+        if leg.approved == pin and (not leg.rule or self._remembered.has(leg.rule)):
             return False
         principal = session.principal.label
         found = self._remembered.look(session.id, principal, entry.name, entry.identity, tool, pin)
@@ -185,6 +188,9 @@ class Approvals:
         if (no := self._remembered.is_refused(session.id, call)) is not None:
             request.refuse(self._denied(no, entry.name))
             return True
+        if leg.approved_call == call:
+            leg.approved = pin
+            return False
         state = request.found.state
         if leg.is_modern and state is not UNSET and not self._parked_calls.is_handle(request.found):
             again = _with_state(call, bytes(state))
@@ -254,6 +260,9 @@ class Approvals:
             hint = "tell your user: mcpctl approvals"
             request.refuse(structs.replace(failure, server=asked.server, hint=hint))
             return None
+        left = [each for each in self._open.values() if self._is_left(each, call)]
+        if len(left) >= MOST_OF_SESSION:
+            self._end(left[0], "others took its place")
         size = len(asked.arguments) + REQUEST_BYTES
         if not self._share.take(size):
             request.refuse(no_room(self._share, size, server=asked.server))
@@ -267,6 +276,17 @@ class Approvals:
         self._open[asked.number] = question
         return question
 
+    def _is_left(self, question: _Question, call: Call) -> bool:
+        """Tell whether a question is of an earlier session of a call's client.
+
+        A request without a session has one of its own, and a client can come again and again.
+        """
+        if question.leg is not None or question.answer is not None:
+            return False
+        session = self._state.sessions.get(question.asked.session)
+        is_over = session is None or session.is_brief
+        return is_over and question.call[:2] == call[:2]
+
     def pin_of(self, server: str, item: Item | None) -> bytes:
         """Return what changes with a tool's definition as clients get it.
 
@@ -275,9 +295,8 @@ class Approvals:
         if item is None:
             return b""
         definitions = self._state.definitions_of(server)
-        pin = "" if definitions is None else definitions.pin_of(item.identity)
-        if pin:
-            return bytes.fromhex(pin)[:_DIGEST_BYTES]
+        if definitions is not None:
+            return bytes.fromhex(definitions.pin_of(item))[:_DIGEST_BYTES]
         return hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
 
     # -- asking ----------------------------------------------------------------------------------
@@ -643,10 +662,14 @@ class Approvals:
     def _expire(self, question: _Question) -> None:
         if question.answer is None:
             self._end(question, "nobody answered in time")
+        else:  # the disk may refuse it
+            question.timer = self._ctx.after(DISK_S, partial(self._expire, question))
 
     def _time_out(self, question: _Question) -> None:
         if question.answer is None:
             self._give_up(question)
+        else:
+            question.timer = self._ctx.after(DISK_S, partial(self._time_out, question))
 
     def _give_up(self, question: _Question) -> None:
         """Tell a call that nobody has answered; the question stays for a late yes."""

@@ -168,7 +168,7 @@ class ParkedCalls:
     ) -> bool:
         """Take a request that brings answers; tell whether it was one for us.
 
-        ``leg`` is what is sent if it was not: it is approved if the call was that it repeats.
+        ``leg`` is what is sent if it was not: it is approved if it is the call that was.
 
         It is not where a modern server asked, and where the client has to make the call again.
         ``upstream`` is where it would go now, ``None`` where ``server`` cannot be used: a call
@@ -193,9 +193,7 @@ class ParkedCalls:
             request.reject(codes.INVALID_PARAMS, why)
             return True
         if call.is_repeated and leg is not None:
-            before = call.leg
-            leg.approved, leg.approval = before.approved, before.approval
-            leg.approved_call = before.approved_call
+            leg.approval, leg.approved_call = call.leg.approval, call.leg.approved_call
         return self._take_answers(call, request, token)
 
     def forget(self, leg: UpstreamRequest, key: str) -> None:

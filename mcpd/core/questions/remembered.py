@@ -87,6 +87,10 @@ class Remembered:
             self._drop(rule, "its time is over")
         return [each for each in self._rules.values() if each.id not in self._unkept]
 
+    def has(self, rule: int) -> bool:
+        """Tell whether an answer is remembered, by its number."""
+        return rule in self._rules
+
     # -- looking ---------------------------------------------------------------------------------
 
     def look(
@@ -202,6 +206,8 @@ class Remembered:
             else:
                 for rule in made:
                     self._take(rule)
+                if self._waiting:  # what is being written has them still
+                    self._keep(lambda problem: None)
             then(problem)
 
         self._keep(kept)

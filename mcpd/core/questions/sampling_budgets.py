@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,7 +18,7 @@ from mcpd.core.wire import envelope
 BYTES_PER_TOKEN: Final = 4
 """An estimate: a byte counts as a quarter of a token, whatever the model."""
 
-_DIGITS: Final = 9
+_MOST_TOKENS: Final = 1e9  # more are as many
 
 
 class SamplingBudgets:
@@ -89,7 +90,13 @@ class SamplingBudgets:
 
 
 def _most_tokens(params: Raw | bytes | None) -> int:
-    """Return ``maxTokens`` of a sampling request, 0 where it is no number."""
+    """Return ``maxTokens`` of a sampling request, 0 where it is no number.
+
+    It counts however it is written: clients read ``1e6`` and ``"1000000"`` as a million, too.
+    """
     members = None if params is None else envelope.object_of(params)
-    text = bytes((members or {}).get("maxTokens", b""))
-    return int(text) if text.isdigit() and len(text) <= _DIGITS else 0
+    try:
+        wanted = float(bytes((members or {}).get("maxTokens", b"")).strip(b'"'))
+    except ValueError:
+        return 0
+    return math.ceil(min(max(0.0, wanted), _MOST_TOKENS))  # 0 for NaN, which is no JSON

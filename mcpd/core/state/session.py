@@ -160,6 +160,7 @@ class ClientRequest(RequestMemory, Recipient):
                 return
             leg = UpstreamRequest(self.session.id, method, self.params, self)
             leg.tool = self._tool() if method.route is Route.TOOL else None
+            leg.client_info = self.session.legacy_client_info(self)
             call_facts.started(self.session.ctx, leg, self.session)
             server = self.session.server if failure.server is None else failure.server
             call_facts.ended(self.session.ctx, leg, outcome, server)

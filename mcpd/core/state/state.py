@@ -383,13 +383,14 @@ class MuxState:
         for server in self.servers_of(session):
             definitions = self.definitions_of(server)
             held = [] if definitions is None else definitions.held_names(kind)
-            if not held:
+            filtered = self.filter_of(session, self.entries[server])
+            if not held or kind in filtered.hidden:
                 continue
             listing = self.catalog_of(server).get(kind)
             listed = [item.identity for item in listing.items] if listing else []
             names = qualify([*shown.values()], shown[server], [*listed, *held])
             for name in held:
-                if names[name] == qualified:
+                if names[name] == qualified and (kind is not Kind.TOOLS or filtered.may_show(name)):
                     return self.held_name(server, kind, name)
         return None
 

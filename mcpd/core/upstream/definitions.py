@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from mcpd.core.catalog import sanitise, scan
-from mcpd.core.catalog.canonical import PINNED, digest_of, text_hash
+from mcpd.core.catalog.canonical import PINNED, digest_of, form_of, text_hash
 from mcpd.core.catalog.examine import (
     INSTRUCTIONS,
     KINDS,
@@ -286,6 +286,9 @@ class Definitions:
             alike = crossed(kind, examined, self._all.tools_beside(self))
             withheld = {finding.name for finding in alike}
             withheld |= {e.item.identity for e in examined if e.is_hard or e.is_broken}
+            ours = None if self.pins is None else self.pins.table("", KINDS[kind])
+            if key and ours is not None:  # not the first list: what only some clients get is new
+                withheld |= seen.keys()
         self._compare(key, KINDS[kind], seen, withheld)
 
     def _compare(
@@ -477,19 +480,27 @@ class Definitions:
         )
         return Failure("denied", message, self.name, False, hint, {"reason": "pin"})
 
-    def pin_of(self, name: str) -> str:
-        """Return the digest of a tool's definition as clients get it; empty where it has none."""
-        found = [] if self.pins is None else self.pins.find("tool", name)
-        if not found:
-            return ""
-        pin = found[0]
-        held = pin.approved if self.rules.pin == "hold" else None
-        seen = held or pin.now
-        if seen is None:
-            return ""
-        if self._volatile.matches(name):
-            return digest_of(f"{seen.schema}{seen.hints}{seen.output}".encode())
-        return seen.hash
+    def pin_of(self, item: Item) -> str:
+        """Return the digest of a tool's definition as a client gets it.
+
+        It is that of its pin, where the pin is of this form: another process, or one that was
+        asked with other capabilities, may list another one under its name.
+        """
+        if self._volatile.matches(item.identity):
+            form = form_of(Kind.TOOLS, item.raw)
+            return digest_of(f"{form.schema}{form.hints}{form.output}".encode())
+        for pin in () if self.pins is None else self.pins.find("tool", item.identity):
+            held = pin.approved if self.rules.pin == "hold" else None
+            seen = held or pin.now
+            if seen is not None and self._is_form_of(item, seen):
+                return seen.hash
+        return form_of(Kind.TOOLS, item.raw).hash
+
+    def _is_form_of(self, item: Item, seen: Seen) -> bool:
+        clean = self._clean(seen)
+        if item.raw == clean:
+            return True
+        return form_of(Kind.TOOLS, item.raw).hash == form_of(Kind.TOOLS, clean).hash
 
     def accept(self, items: Iterable[tuple[str, str, str]]) -> Failure | set[tuple[str, str]]:
         """Approve what waits under a kind and a name, where its hash is what was shown.

@@ -1,4 +1,4 @@
-"""The arguments of a call that a person is asked about: read once, compared as JSON."""
+"""The arguments of a call that may be denied or asked about: read once, compared as JSON."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import json
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from msgspec import Raw
+
+from mcpd.core.wire import envelope, scan, splice
 from mcpd.visible import Number
 
 MOST_MEMBERS: Final = 200_000
@@ -48,6 +51,38 @@ def read(raw: bytes) -> Any:
     except ValueError:
         raise Unfit("they are not JSON") from None
     return value
+
+
+def unclear_member(params: Raw | bytes) -> str | None:
+    """Return a member of a call's parameters that two readers may read differently.
+
+    It is there twice, or in another case: some readers take the first of two, and some take
+    ``Name`` for ``name``.
+    """
+    names = splice.names_of(params)  # those of most, quickly
+    if names is not None:
+        return next((name for name in names if name not in _READ and _is_read(name)), None)
+    view = memoryview(params)
+    try:
+        found = scan.members(params)
+    except ValueError:
+        return "params"
+    seen: set[str] = set()
+    for member in found:
+        name = envelope.text(bytes(view[member.start : member.name_end]))
+        if name is None or not _is_read(name):
+            continue
+        if name not in _READ or name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+_READ: Final = ("name", "arguments")
+
+
+def _is_read(name: str) -> bool:
+    return name.casefold() in _READ
 
 
 def digest(value: Any) -> bytes:

@@ -66,6 +66,15 @@ def in_front(item: Raw | bytes, members: bytes) -> bytes:
     return b"".join((b"{", members, b",", view[1:]))
 
 
+def names_of(item: Raw | bytes) -> Collection[str] | None:
+    """Return the names of an object's members, where that is quick.
+
+    ``None`` for a large object, one that is written with spaces, or with a name twice.
+    """
+    found = _decoded(item)
+    return found if found is not None and _is_compact(item, found) else None
+
+
 def is_empty(item: Raw | bytes) -> bool:
     """Tell whether ``item`` is an object without members."""
     return _EMPTY.match(item) is not None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from mcpd import paths, privatefiles, tasks
+from mcpd import paths, privatefiles, statefile, tasks
 from mcpd.core.catalog.pins import Pins
 from mcpd.logfiles.line import stamp
 from mcpd.redact import Redactor
@@ -38,9 +38,6 @@ class Loaded(NamedTuple):
 
     pins: Pins | None = None
     is_lost: bool = False
-
-
-_decode = msgspec.json.Decoder(_Kept).decode
 
 
 class PinStore:
@@ -83,10 +80,10 @@ class PinStore:
         except OSError as error:
             return self._lost(name, error.strerror or str(error), is_held=is_held)
         try:
-            kept = _decode(data)
+            kept = statefile.decode(data, _Kept)
             if kept.version != VERSION:
                 raise ValueError(f"it is of version {kept.version}")
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             return self._lost(name, str(error), is_held=is_held)
         self._since[name] = kept.since
         self._states[name] = _states(kept.pins)
@@ -132,7 +129,7 @@ class PinStore:
                 if pins is None:
                     privatefiles.remove(_file(name), directory=directory)
                 else:
-                    data = msgspec.json.encode(_Kept(VERSION, pins, dict(since)))
+                    data = statefile.encode(_Kept(VERSION, pins, dict(since)))
                     data = redactor.mask_bytes(data)
                     file = _file(name)
                     privatefiles.replace_file(file, data, directory=directory, is_durable=True)

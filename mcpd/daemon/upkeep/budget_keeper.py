@@ -9,12 +9,15 @@ from typing import Final
 
 import msgspec
 
-from mcpd import privatefiles
+from mcpd import privatefiles, statefile, tasks
 from mcpd.core.interface.commands import KeepBudget
 
 FILE_NAME: Final = "budget.json"
 SAVE_S: Final = 10.0
 """Between what was spent and its being on disk; a daemon that ends writes at once."""
+
+CLOSE_S: Final = 5.0
+"""How long the end of the daemon waits for the disk."""
 
 MOST_BYTES: Final = 1024 * 1024
 
@@ -43,18 +46,17 @@ class BudgetKeeper:
         self._day = ""
         self._spent: dict[str, int] = {}
         self._saving: asyncio.TimerHandle | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._midnight: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Read the file, and begin the day."""
         self._day = _today()
         try:
-            found = msgspec.json.decode(
-                privatefiles.read_private(self._path, MOST_BYTES), type=_File
-            )
+            found = statefile.decode(privatefiles.read_private(self._path, MOST_BYTES), _File)
         except FileNotFoundError:
             self._begin({})
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, ValueError):
             self._begin(None)
         else:
             self._begin(found.spent if found.day == self._day else {})
@@ -65,15 +67,17 @@ class BudgetKeeper:
         self._spent[command.server] = command.tokens
         self._await_midnight()
         if self._saving is None:
-            self._saving = asyncio.get_running_loop().call_later(SAVE_S, self._save)
+            self._saving = asyncio.get_running_loop().call_later(SAVE_S, self._save_soon)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what is not on disk yet."""
         if self._midnight is not None:
             self._midnight.cancel()
         if self._saving is not None:
             self._saving.cancel()
-            self._save()
+            self._save_soon()
+        if self._writing is not None:
+            await asyncio.wait((self._writing,), timeout=CLOSE_S)
 
     def _begin(self, spent: dict[str, int] | None) -> None:
         self._spent = dict(spent or {})
@@ -103,11 +107,17 @@ class BudgetKeeper:
             self._spent = {}
             self._began({})
 
-    def _save(self) -> None:
+    def _save_soon(self) -> None:
+        """Write in a thread: the loop does not wait for a disk."""
         self._saving = None
+        self._writing = tasks.spawn(self._save(self._writing), name="budget.write")
+
+    async def _save(self, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
         content = msgspec.json.encode(_File(self._day, self._spent))
         try:
-            privatefiles.replace_durably(self._path, content)
+            await asyncio.to_thread(privatefiles.replace_durably, self._path, content)
         except OSError as error:
             self._on_trouble(error)
 

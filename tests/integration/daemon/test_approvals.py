@@ -165,6 +165,21 @@ def test_who_asks_does_not_answer(box: Box) -> None:
     assert ids(box) == [ident]
 
 
+def test_a_client_with_half_a_name_does_not_answer(box: Box) -> None:
+    """
+    What cannot be recorded as it is keeps nobody from knowing who has asked.
+    """
+    box.fake(approval="ask").up()
+    session = box.session(handshake=False)
+    session.initialize(name="agent\ud800")
+    with pytest.raises(RpcError) as refused:
+        session.call("pid")
+    ident = refused.value.data["approval"]
+    assert box.ctl("approve", ident).returncode == 6
+    events = json.loads(box.ctl("audit", "events", "--json").stdout)["events"]
+    assert [each for each in events if each["what"] == "approval.asked"]
+
+
 def test_a_command_below_a_client_is_that_clients(box: Box) -> None:
     """
     An agent with a shell would call with one command, and approve that with the next.

@@ -384,3 +384,19 @@ def test_exported_pins_are_what_is_approved(box: Box) -> None:
     restock(box, tools=[NEW])
     exported = json.loads(box.ctl("pins", "export").stdout)["servers"][0]
     assert [each["definition"] for each in exported["definitions"] if each["name"]] == [OLD]
+
+
+def test_a_name_of_half_a_pair_is_pinned(box: Box) -> None:
+    """
+    Else a server with one such tool has a new baseline with each daemon.
+    """
+    odd = tool("half\ud800")
+    seen(box, tools=json.dumps([OLD, odd]), pin="hold")
+    wait_until((box.state / "trust" / "pins" / "defs.json").exists)
+    assert [each["name"] for each in pins(box)[0]["items"]] == ["half\ud800", "send"]
+    box.down()
+    stock(box, tools=json.dumps([NEW, odd]))
+    box.up()
+    with box.session("defs") as peer:
+        assert listed(peer)["send"] == OLD
+        assert "half\ud800" in listed(peer)

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from mcpd.core.facts import Rule
 from mcpd.daemon import rules_file
@@ -37,6 +38,16 @@ def test_what_is_written_is_read(state: str) -> None:
     assert rules_file.rule_of(kept, rules_file.wall_clock()) == RULE
 
 
+def test_a_name_of_half_a_pair_is_read_as_it_was(state: str) -> None:
+    """
+    JSON has such names, and UTF-8 has no bytes for them.
+    """
+    rule = structs.replace(RULE, tool="a\ud800", by="\udc00")
+    written(state, rule)
+    (kept,) = rules_file.read(state)
+    assert rules_file.rule_of(kept, rules_file.wall_clock()) == rule
+
+
 def test_an_hour_goes_on_by_the_wall_clock(state: str) -> None:
     """
     The monotonic clock of a daemon says nothing to the next one; no clock makes it longer.
@@ -54,7 +65,18 @@ def test_no_file_is_no_rules(state: str) -> None:
     assert rules_file.read(state) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"rules":[{}]}', b'{"rules":[],"version":9}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[]",
+        b'{"rules":[{}]}',
+        b'{"rules":[],"version":9}',
+        b'{"x":' + b"[" * 100_000,
+        b'{"rules":[{"id":1,"answer":"once","principal":"local","server":"s","identity":"i",'
+        b'"tool":"t","pin":"","by":"x","since":1}]}',
+    ],
+)
 def test_what_cannot_be_read_is_said(state: str, content: bytes) -> None:
     path = written(state, RULE)
     path.write_bytes(content)

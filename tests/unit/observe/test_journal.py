@@ -15,6 +15,16 @@ def test_events_are_numbered_and_leave_out_what_is_not_known() -> None:
     assert second["seq"] == journal.last == 2
 
 
+def test_an_event_is_what_utf_8_can_say() -> None:
+    """
+    A name of half a surrogate pair cannot be sent or recorded as it is.
+    """
+    journal = Journal()
+    journal.add("a", name="x\ud800", items=[{"\ud800": ("y\udc00", 1)}])
+    (event,) = journal.since(0)
+    assert (event["name"], event["items"]) == ("x?", [{"?": ["y?", 1]}])
+
+
 def test_a_listener_hears_what_comes_until_it_leaves() -> None:
     journal, heard = Journal(), list[Event]()
     journal.add("before")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpd.core.catalog.canonical import Form, form_of, strings, tree_of
+from mcpd.core.catalog.canonical import Form, form_of, strings, text_hash, tree_of
 from mcpd.core.catalog.model import Kind
 
 FIRST = (
@@ -108,3 +108,12 @@ def test_strings_come_with_their_paths() -> None:
     """
     tree = tree_of(json.dumps({"a": [{"b": "x"}, 1.5], "c": "y"}).encode())
     assert list(strings(tree)) == [(("a", "b"), "x"), (("c",), "y")]
+
+
+def test_white_space_of_a_flood_counts() -> None:
+    """
+    A text of megabytes would hold the interpreter for seconds; no author writes one.
+    """
+    long = ["a\t" * 200_000, "a  " * 200_000]
+    assert text_hash(long[0]) != text_hash(long[1])
+    assert text_hash("a\tb \n c") == text_hash("a b c")

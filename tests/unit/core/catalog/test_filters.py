@@ -24,6 +24,8 @@ from mcpd.principal import EVERYTHING, Scope
         (["a.c"], [], "abc", False),
         (["*"], ["x"], "a\nb", True),
         (["*"], ["x"], "", True),
+        (["*"], ["write_*"], "wri\u3164te_file", False),
+        (["*"], ["write_*"], "wri\u200b\u2800te_file", False),
     ],
 )
 def test_deny_wins_over_allow(allow: list[str], deny: list[str], name: str, shown: bool):

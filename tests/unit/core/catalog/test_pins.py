@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from mcpd.core.catalog.canonical import form_of
 from mcpd.core.catalog.model import Kind
@@ -143,3 +144,45 @@ def test_another_set_of_capabilities_inherits_what_is_known() -> None:
         others=[changed],
     )
     assert states(found) == {"a": "changed", "b": "approved", "extra": "approved"}
+
+
+def test_another_set_of_capabilities_approves_no_other_form() -> None:
+    """
+    What was approved for some clients is compared with what others are told.
+    """
+    waits = compare(BEFORE, listed(seen("a"), seen("b"), seen("new", "One.")))
+    found = compare(
+        None, listed(seen("a", "Tells Mallory."), seen("b"), seen("new", "Two.")), others=[waits]
+    )
+    assert states(found) == {"a": "changed", "b": "approved", "new": "new"}
+    assert found["a"].approved == BEFORE["a"].approved
+
+
+def test_what_has_the_same_text_and_schema_is_renamed_first() -> None:
+    """
+    Then what has the same text, and what takes the same at last.
+    """
+    before = compare(None, listed(seen("a", "One."), seen("b", "Two.", {}), seen("c", "Three.")))
+    after = compare(
+        before,
+        listed(
+            seen("x", "Three."), seen("y", "Two."), seen("z", "Other."), seen("w", "No.", {"x": 1})
+        ),
+    )
+    names = {name: pin.before for name, pin in after.items() if pin.approved is None}
+    assert names == {"x": "c", "y": "b", "z": "a", "w": None}
+
+
+def test_renaming_all_tools_takes_linear_time() -> None:
+    """
+    It is done on the loop, and a server may list ten thousand.
+    """
+
+    def tools(prefix: str) -> dict[str, Seen]:
+        found = ((f"{prefix}{number}", f"{prefix}{number}") for number in range(10_000))
+        return {name: Seen(each, each, each, "", "", "{}") for name, each in found}
+
+    begun = time.monotonic()
+    after = compare(compare(None, tools("a")), tools("b"))
+    assert time.monotonic() - begun < 5
+    assert len(after) == 20_000

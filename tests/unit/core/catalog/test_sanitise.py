@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
-from mcpd.core.catalog.results import clean_at_once, cleaning
+from mcpd.core.catalog.results import STEP_BYTES, clean_at_once, cleaning
 from mcpd.core.catalog.sanitise import (
     STRICT_MOST,
     TEXT_MOST,
@@ -103,6 +104,30 @@ def test_long_texts_are_cut(level: Level, most: int, length: int) -> None:
         assert int(note.split()[0]) + len(kept) == len(text)
 
 
+@pytest.mark.parametrize(
+    "piece", ["\x9d", "\x90\x9f", "\x1b]", "\x9b0", "\x9b", "![](//" + "x" * 2200]
+)
+@pytest.mark.parametrize("level", ["invisible", "strict"])
+def test_what_begins_and_never_ends_takes_linear_time(level: Level, piece: str) -> None:
+    """
+    The interpreter is held meanwhile, in a thread as on the loop. It took minutes.
+    """
+    text = piece * (120_000 // len(piece))
+    begun = time.monotonic()
+    found = clean_text(text, level)
+    assert time.monotonic() - begun < 10
+    assert not any(each in found for each in "\x1b\x90\x9b\x9d\x9f")
+
+
+def test_a_sequence_in_an_unended_one_is_removed() -> None:
+    """
+    What is between their beginnings is text.
+    """
+    removed = Removed()
+    assert clean_text("a\x1b]0;b\x9d52;c;x\x07d", "invisible", removed) == "a0;bd"
+    assert removed.counts["ansi"] == 2
+
+
 def test_json_keeps_every_other_byte() -> None:
     """
     Names, numbers and spaces are as they came; a text is written anew if it has changed.
@@ -167,6 +192,38 @@ def test_long_results_are_cleaned_in_steps(word: str) -> None:
             break
     assert found["content"][0]["text"] == text.replace("\u200b", "")
     assert count >= 5 or not removed
+
+
+@pytest.mark.parametrize(
+    ("piece", "clean"),
+    [
+        ("\u65e5\u672c\u8a9e", "\u65e5\u672c\u8a9e"),
+        ("\uae00\u200b\uc790", "\uae00\uc790"),
+        ("\x9d", ""),
+        ("\U000e0061", ""),
+        ("---", "---"),
+        ("\u0435", "\u0435"),
+        ("\U0001f44d\U0001f3fd", "\U0001f44d\U0001f3fd"),
+    ],
+)
+@pytest.mark.parametrize("end", ["", " a b"])
+def test_a_result_without_spaces_is_cleaned_in_steps(piece: str, clean: str, end: str) -> None:
+    """
+    Each of them holds the interpreter: a text of some megabytes in one is a second.
+    """
+    count = 400_000 // len(piece.encode())
+    text = piece * count + "\u200b" + end
+    raw = json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode()
+    steps, number = cleaning(raw, "invisible", Removed()), 0
+    while True:
+        try:
+            next(steps)
+            number += 1
+        except StopIteration as done:
+            found = json.loads(done.value)
+            break
+    assert found["content"][0]["text"] == clean * count + end
+    assert number >= 400_000 // STEP_BYTES // 3
 
 
 @pytest.mark.parametrize(

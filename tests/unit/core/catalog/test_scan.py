@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import time
+
 import pytest
 
 from mcpd.core.catalog import scan
@@ -144,6 +147,30 @@ def test_the_same_text_gives_the_same_findings(piece: str) -> None:
     """
     text = piece * 20_000
     assert scan_text("tool", "t", text) == scan_text("tool", "t", text)
+
+
+def test_a_definition_is_searched_in_one_step_of_bounded_length() -> None:
+    """
+    The interpreter is held for each pattern; many definitions are many steps.
+    """
+    tree = Members([("name", "t"), ("inputSchema", Members([("enum", ["a b " * 8_000] * 60)]))])
+    _, used, is_whole = scan_definition("tool", "t", tree)
+    assert not is_whole
+    assert used <= scan.DEFINITION_MOST + 61
+
+
+@pytest.mark.parametrize("piece", ["-eyJ", "-sk-", "github_pat_", "http://", "<!--", "xoxa-"])
+def test_a_long_list_is_searched_in_linear_time(piece: str) -> None:
+    """
+    The interpreter is held meanwhile, in a thread as on the loop.
+    """
+    text = piece * (scan.TEXT_MOST // len(piece))
+    coded = base64.b64encode((piece * 3000)[:3000].encode()).decode() + " "
+    schema = Members([("enum", [text] * 60 + [coded * 8] * 8)])
+    tree = Members([("name", "t"), ("inputSchema", schema)])
+    begun = time.monotonic()
+    scan_definition("tool", "t", tree)
+    assert time.monotonic() - begun < 10
 
 
 def test_findings_show_what_cannot_be_seen() -> None:

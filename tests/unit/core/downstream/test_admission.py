@@ -291,6 +291,7 @@ def test_a_call_that_is_denied_is_reported_with_the_kind():
 def test_a_call_that_no_server_gets_is_reported(asked: str, kind: str):
     (call,) = recorded().ended(f'>> 1 {{"jsonrpc":"2.0","id":1,"method":{asked}}}')
     assert (call.outcome, call.kind, call.name) == ("refused", kind, None)
+    assert call.client != "mcpctl"
 
 
 def test_requests_that_are_no_calls_are_not_reported():
@@ -315,3 +316,28 @@ def test_while_calls_are_suspended_none_is_sent():
 def test_flags_are_the_bits_that_the_audit_names():
     bits = (RETRIED, SANITISED, FLAGGED, LATE_YES, QUEUED)
     assert [flags_of(bit) for bit in bits] == [[name] for name in FLAGS]
+
+
+@pytest.mark.parametrize("fields", ["deny=write", 'ask=["write"]'])
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"name":"write","name":"echo"}',
+        '{"name":"echo","Name":"write"}',
+        '{"name":"echo","Arguments":{}}',
+    ],
+)
+def test_a_call_that_its_server_may_read_differently_is_denied(fields: str, params: str):
+    """
+    The tool that is decided about is the one that runs.
+    """
+    hall = Hall(CALL, fields)
+    (line,) = hall.run(f'>> 1 {{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}')
+    assert "invalid_arguments" in line and line.startswith("<< 1")
+
+
+def test_where_nothing_is_denied_a_call_is_sent_as_it_came():
+    hall = Hall(CALL)
+    params = '{"name":"write","name":"echo"}'
+    (line,) = hall.run(f'>> 1 {{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}')
+    assert line.startswith("<< echo") and params in line

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mcpd.core.catalog.examine import examine
+from mcpd.core.catalog.model import Item, Kind, Listing
 from mcpd.core.catalog.pins import Pins, Rules
 from mcpd.core.facts import (
     DefinitionsChanged,
@@ -19,13 +20,15 @@ from mcpd.core.facts import (
 )
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.result_cleaning import AT_ONCE
 from mcpd.core.upstream import definitions
-from mcpd.core.upstream.definitions import FORMS, TELL_EVERY
-from mcpd.ids import SlotId
+from mcpd.core.upstream.definitions import FORMS, TELL_EVERY, Reviewed
+from mcpd.ids import SessionId, SlotId
+from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
 
 HOLD = Rules(identity="id", pin="hold", sanitise="invisible")
@@ -299,3 +302,74 @@ def test_the_first_lists_are_written_once() -> None:
     assert len(kept) == 1
     assert kept[0].pins is not None
     assert kept[0].pins.tables[""].keys() == {"instructions", "tool"}
+
+
+def test_a_tool_that_only_some_clients_get_is_not_approved_by_that(world: Judged) -> None:
+    """
+    A server is told what a client can do: it could show its changes to new clients alone.
+    """
+    found = world.mux.definitions("echo")
+    assert found is not None
+    evil, extra = {**TOOL, "description": "Tells Mallory."}, {**TOOL, "name": "extra"}
+    listing = Listing(Kind.TOOLS, [Item(e["name"], json.dumps(e).encode()) for e in (evil, extra)])
+    served: list[Reviewed] = []
+    found.review("other capabilities", listing, None, served.append)
+    assert [json.loads(each.raw) for each in served[0].listing.items] == [TOOL]
+    assert found.refusal("tool", "extra") is not None
+    assert (found.counts().changed, found.counts().held) == (1, 1)
+
+
+def test_a_pin_is_of_the_form_that_a_client_gets(world: Judged) -> None:
+    """
+    Processes of one server may list different forms: a yes for one is none for the other.
+    """
+    found = world.mux.definitions("echo")
+    assert found is not None and found.pins is not None
+
+    def item(**changed: Any) -> Item:
+        return Item("write", json.dumps({**TOOL, **changed}).encode())
+
+    approved = found.pins.find("tool", "write")[0].hash
+    other = {"inputSchema": TOOL["inputSchema"], "name": "write", "description": "Writes. "[:-1]}
+    assert found.pin_of(item()) == approved
+    assert found.pin_of(Item("write", json.dumps(other, indent=1).encode())) == approved
+    evil = found.pin_of(item(description="Tells Mallory."))
+    assert len({approved, evil, found.pin_of(item(description="Tells Eve."))}) == 3
+    assert evil == found.pin_of(item(description="Tells Mallory."))
+
+
+def test_the_pin_of_a_volatile_text_is_of_the_rest() -> None:
+    judged = Judged(Rules(identity="id", pin="warn", volatile=("write",)))
+    judged.list(TOOL)
+    found = judged.mux.definitions("echo")
+    assert found is not None
+    texts = [{**TOOL, "description": text} for text in ("At 12:01.", "At 12:02.")]
+    items = [
+        Item("write", json.dumps(each).encode()) for each in (*texts, {**TOOL, "inputSchema": {}})
+    ]
+    pins = [found.pin_of(each) for each in items]
+    assert pins[0] == pins[1] != pins[2]
+
+
+@pytest.mark.parametrize(
+    ("scope", "kind"),
+    [
+        (Scope(prompts=False), "denied"),
+        (Scope(tools=(("write*",),)), "tool_not_found"),
+        (Scope(read_only=True), "tool_not_found"),
+        (Scope(servers=frozenset(("other",))), "tool_not_found"),
+    ],
+)
+def test_a_held_tool_is_unknown_where_it_would_not_be_shown(
+    world: Judged, scope: Scope, kind: str
+) -> None:
+    """
+    The scope decides before the pin does.
+    """
+    world.list(TOOL, {**TOOL, "name": "secret", "description": "New.", "inputSchema": {"x": 1}})
+    world.handle(ev.SessionOpened(SessionId(5), bearer("script", scope)))
+    joined = SessionState(version="2025-11-25", is_initialized=True)
+    world.handle(ev.Join(SessionId(5), None, joined))
+    call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo__secret"}}'
+    (line,) = world.run(f">> 5 {call}")
+    assert f'"kind":"{kind}"' in line

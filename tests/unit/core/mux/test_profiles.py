@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from msgspec import structs
+
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Policy, Profile
+from mcpd.core.policy.rates import Rate
 from mcpd.ids import SessionId
 from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
@@ -43,8 +47,42 @@ class House(World):
         data = [c for c in commands if isinstance(c, cmd.ToSession)][-1].data
         return json.loads(data if isinstance(data, bytes) else b"".join(map(bytes, data)))
 
+    def subscribe(self) -> None:
+        """Have the session subscribe to a resource of ``echo``."""
+        lists = {"resources/list": {"resources": [{"uri": "a:b", "name": "b"}]}}
+        message = {"jsonrpc": "2.0", "id": 9, "method": "resources/subscribe"}
+        told = self.handle(
+            ev.FrameFromSession(ONE, json.dumps(message | {"params": {"uri": "a:b"}}).encode())
+        )
+        while asked := [each for each in told if isinstance(each, cmd.ToServer)]:
+            told = []
+            for each in asked:
+                wanted = json.loads(each.data)  # type: ignore[arg-type]
+                server = each.slot.partition("-")[0]
+                empty = {"resources": [], "resourceTemplates": []}
+                result = lists.get(wanted["method"], empty) if server == "echo" else empty
+                told += self.answer(server, wanted["id"], result)
+
     def tools(self) -> list[str]:
         return [tool["name"] for tool in self.answered("tools/list")["result"]["tools"]]
+
+
+def test_requests_without_a_session_share_a_rate() -> None:
+    """
+    Each has a session of its own: a client that opens none would have no limit.
+    """
+    house = House("echo", Scope())
+    entries = tuple(structs.replace(entry, rate_wait=0) for entry in house.entries.values())
+    house.handle(ev.EntriesChanged(entries, Policy(client_rate=Rate(10, 60.0))))
+    state = SessionState(version="2025-06-18", is_initialized=True)
+    refused = 0
+    for number in range(20, 32):
+        house.handle(ev.SessionOpened(SessionId(number), bearer("laptop")))
+        house.handle(ev.Join(SessionId(number), "echo", state, is_brief=True))
+        call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}'
+        lines = [*house.run(f">> {number} {call}"), *house.run("!! +0.02")]
+        refused += any('"limit":"client"' in line for line in lines)
+    assert refused == 2
 
 
 def test_what_is_outside_is_absent() -> None:
@@ -80,3 +118,32 @@ def test_resources_can_be_outside() -> None:
     assert "error" in house.answered("resources/read", uri="file:///a")
     assert "error" in house.answered("resources/subscribe", uri="file:///a")
     assert house.tools()
+
+
+@pytest.mark.parametrize("server", ["echo", None])
+@pytest.mark.parametrize("narrowed", [None, Scope(servers=frozenset(("other",)))])
+def test_a_narrowed_session_hears_no_more_of_what_is_outside(
+    server: str | None, narrowed: Scope | None
+) -> None:
+    """
+    It had subscribed, and had used a process, before the profile was edited or removed.
+    """
+    house = House(server, Scope())
+    updated = '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}'
+    log = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}'
+    house.subscribe()
+    assert house.run(f">> echo {updated}") and house.run(f">> echo {log}")
+    house.configure(**({} if narrowed is None else {"review": narrowed}))
+    house.run("!! +1")
+    assert house.run(f">> echo {updated}", f">> echo {log}", "!! +1") == []
+
+
+def test_a_session_without_resources_hears_logs_alone() -> None:
+    house = House("echo", Scope())
+    house.subscribe()
+    house.configure(review=Scope(resources=False))
+    house.run("!! +1")
+    updated = '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}'
+    log = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}'
+    assert house.run(f">> echo {updated}") == []
+    assert house.run(f">> echo {log}")

@@ -264,6 +264,19 @@ def test_eight_questions_of_a_session() -> None:
     assert not desk.errors(desk.call(2, 1, "more"), 2)
 
 
+def test_eight_questions_that_earlier_sessions_of_a_client_left() -> None:
+    """
+    A client that comes again and again floods nobody: the oldest of its questions gives way.
+    """
+    desk = Desk()
+    for session in range(20, 32):
+        desk.run(f"!! join {session} echo")
+        assert desk.errors(desk.call(session, 1, **arguments(n=session)), session)
+        desk.run(f"!! close {session}")
+    assert desk.asked() == [f"a{number}" for number in range(5, 13)]
+    assert desk.errors(desk.call(1, 1)) and len(desk.asked()) == 8
+
+
 @pytest.mark.parametrize(
     "raw", ['{"p":1,"p":2}', '{"a":{"b":[{"p":1,"p":1}]}}', '{"a":' * 300 + "1" + "}" * 300]
 )
@@ -373,6 +386,51 @@ def test_all_tools_are_those_of_that_moment() -> None:
     desk.approve("a1", "always", all_tools=True)
     assert desk.to(desk.call(1, 2, "echo"), "echo")
     assert desk.errors(desk.call(1, 3, "new"))
+
+
+def test_a_question_ends_in_time_whose_answer_the_disk_refused_late() -> None:
+    """
+    Its time was over while the answer was being written.
+    """
+    desk = Desk(FORM)
+    desk.call(1, 1)
+    desk.disk = None
+    desk.approve("a1", "always")
+    assert not desk.errors(desk.run("!! +300.5"))
+    desk.handle(ev.RulesKept(1, "No space left on device"))
+    (error,) = desk.errors(desk.run("!! +1"))
+    assert error["data"]["kind"] == "approval_required" and desk.asked() == ["a1"]
+    desk.approve("a1", "always")
+    desk.run("!! +600")
+    desk.handle(ev.RulesKept(2, "No space left on device"))
+    desk.run("!! +1")
+    assert desk.asked() == []
+
+
+def test_what_the_disk_refused_is_not_written_with_the_next() -> None:
+    """
+    Who was told that nothing was approved is asked again, also after a restart.
+    """
+    desk = Desk()
+    desk.disk = None
+    desk.call(1, 1)
+    desk.call(1, 2, "echo")
+    desk.approve("a1", "always")
+    desk.approve("a2", "always")
+    (kept,) = [
+        each for each in desk.handle(ev.RulesKept(1, "full")) if isinstance(each, cmd.KeepRules)
+    ]
+    assert [rule.tool for rule in kept.rules] == ["echo"]
+
+
+def test_forgetting_holds_for_a_call_whose_arguments_are_checked() -> None:
+    desk = Desk(fields='approval="ask" validates=true')
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    assert not desk.to(desk.call(1, 2), "echo")
+    desk.run('>> 9 {"jsonrpc":"2.0","id":1,"method":"mcpd/forget","params":{"server":"echo"}}')
+    (error,) = desk.errors(desk.run("!! valid 1"))
+    assert error["data"]["kind"] == "approval_required"
 
 
 def test_forgetting_holds_for_calls_that_wait() -> None:
@@ -546,6 +604,39 @@ def test_a_modern_client_is_asked_by_its_result(era: str, answer: str) -> None:
     assert desk.errors(desk.retry(4, key, state, answer, **arguments(a=1)))[0]["code"] == -32602
     desk.run("!! +601")
     assert len(desk.mux.approvals._remembered) == (answer != "once")
+
+
+@pytest.mark.parametrize("again", ['{"f":1}', '{ "f": 1.0 }', '{"f":2,"f":1}', '{"f":2}'])
+def test_a_call_that_is_made_again_for_its_server_is_the_one_that_was_approved(again: str) -> None:
+    """
+    A legacy server has a page visited first; then its client makes the call again.
+    """
+    desk = Modern()
+    name = "io.modelcontextprotocol/"
+    able = f'"{name}clientCapabilities":{{"elicitation":{{"form":{{}},"url":{{}}}}}}'
+    meta = f'"_meta":{{"{name}protocolVersion":"2026-07-28",{able}}}'
+
+    def ask(ident: int, given: str, *more: str) -> list[str]:
+        params = ",".join(('"name":"write"', f'"arguments":{given}', meta, *more))
+        method = '"method":"tools/call"'
+        return desk.run(f'>> 1 {{"jsonrpc":"2.0","id":{ident},{method},"params":{{{params}}}}}')
+
+    def result_of(line: str) -> Any:
+        return json.loads(line.split(" ", 2)[2])["result"]
+
+    def brings(result: Any, **content: str) -> tuple[str, str]:
+        (key,) = result["inputRequests"]
+        answers = json.dumps({key: {"action": "accept", "content": content}})
+        return f'"requestState":"{result["requestState"]}"', f'"inputResponses":{answers}'
+
+    (form,) = ask(1, '{"f":1}')
+    (sent,) = ask(2, '{"f":1}', *brings(result_of(form), answer="once"))
+    page = {"mode": "url", "elicitationId": "e", "url": "https://x", "message": "go"}
+    error = {"code": -32042, "message": "go", "data": {"elicitations": [page]}}
+    answer = {"jsonrpc": "2.0", "id": json.loads(sent.split(" ", 2)[2])["id"], "error": error}
+    (visit,) = desk.run(f">> echo {json.dumps(answer)}")
+    is_sent = bool(desk.to(ask(3, again, *brings(result_of(visit))), "echo"))
+    assert is_sent == (again in ('{"f":1}', '{ "f": 1.0 }'))
 
 
 def test_a_modern_client_that_waits_for_the_disk() -> None:

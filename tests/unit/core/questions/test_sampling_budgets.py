@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mcpd.core.facts import BudgetUsedUp
 from mcpd.core.interface.commands import KeepBudget, Tell
 from mcpd.core.interface.context import Context
@@ -38,6 +40,18 @@ def test_it_can_be_off() -> None:
 def test_one_request_may_want_so_much() -> None:
     day = Day(most_tokens=50)
     assert "sampling_max_tokens" in str(day.ask()) and day.ask(b'{"maxTokens":50}') == 50
+
+
+@pytest.mark.parametrize("wanted", ["51", "50.5", "5.1e1", "1e9", "99999999999", "1e999", '"51"'])
+def test_what_it_wants_counts_however_it_is_written(wanted: str) -> None:
+    """
+    A budget that one spelling goes around is none.
+    """
+    params = b'{"maxTokens":%b}' % wanted.encode()
+    assert "sampling_max_tokens" in str(Day(most_tokens=50).ask(params))
+    assert {Day(most_tokens=50).ask(b'{"maxTokens":%b}' % each) for each in (b"-1", b'"NaN"')} == {
+        0
+    }
 
 
 def test_a_day_has_so_many_tokens_and_they_are_estimated() -> None:

@@ -44,3 +44,25 @@ def test_equal_arguments_are_one_call(one: str, other: str, is_same: bool) -> No
 def test_what_nobody_can_be_asked_about(raw: str, why: str) -> None:
     with pytest.raises(arguments.Unfit, match=why):
         arguments.read(raw.encode())
+
+
+@pytest.mark.parametrize(
+    ("params", "unclear"),
+    [
+        ('{"name":"a","arguments":{}}', None),
+        ('{"name":"a","arguments":{"name":"b","Name":"c","arguments":1}}', None),
+        ('{"name":"\\u0061","arguments":{"b":"\\u0061"},"_meta":{"NAME":1}}', None),
+        ('{"name":"a","name":"b"}', "name"),
+        ('{"n\\u0061me":"a","name":"b"}', "name"),
+        ('{"name":"a","Name":"b"}', "Name"),
+        ('{"name":"a","Arguments":{}}', "Arguments"),
+        ('{"name":"a","argument\u017f":{}}', "argument\u017f"),
+        ('{"name":"a","arguments":{},"arguments":{}}', "arguments"),
+        ('{"name":"a","arguments":{"x":"' + "x" * 70_000 + '"},"arguments":{}}', "arguments"),
+    ],
+)
+def test_what_readers_read_differently_is_named(params: str, unclear: str | None) -> None:
+    """
+    Some take the first of two members, and some take ``Name`` for ``name``.
+    """
+    assert arguments.unclear_member(params.encode()) == unclear

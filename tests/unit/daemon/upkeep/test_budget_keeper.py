@@ -26,11 +26,11 @@ async def test_a_restart_is_no_refill(tmp_path: Path) -> None:
     first.start()
     assert days == []
     first.keep(KeepBudget("a", 400))
-    first.close()
+    await first.close()
     assert path.stat().st_mode & 0o777 == 0o600
     second = keeper(path, days)
     second.start()
-    second.close()
+    await second.close()
     assert days == [{"a": 400}]
 
 
@@ -43,18 +43,23 @@ async def test_another_day_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert days == []
     monkeypatch.setattr(budget_keeper, "_today", lambda: "2100-01-01")
     kept.keep(KeepBudget("a", 5))
-    kept.close()
+    await kept.close()
     assert days == [{}] and json.loads(path.read_text()) == {"day": "2100-01-01", "spent": {"a": 5}}
 
 
-@pytest.mark.parametrize("content", ["nonsense", "{}", '{"day":"2000-01-01","spent":{"a":"x"}}'])
+NESTED = '{"x":' + "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "content", [NESTED, "nonsense", "{}", '{"day":"2000-01-01","spent":{"a":"x"}}']
+)
 async def test_what_cannot_be_read_counts_as_used_up(tmp_path: Path, content: str) -> None:
     path, days = tmp_path / "budget.json", Days()
     path.write_text(content)
     path.chmod(0o600)
     kept = keeper(path, days)
     kept.start()
-    kept.close()
+    await kept.close()
     assert days == [None]
 
 
@@ -64,7 +69,7 @@ async def test_a_file_that_others_can_write_counts_as_used_up(tmp_path: Path) ->
     path.chmod(0o666)
     kept = keeper(path, days)
     kept.start()
-    kept.close()
+    await kept.close()
     assert days == [None]
 
 
@@ -73,5 +78,5 @@ async def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     kept = keeper(tmp_path / "gone" / "budget.json", Days(), troubles)
     kept.start()
     kept.keep(KeepBudget("a", 400))
-    kept.close()
+    await kept.close()
     assert len(troubles) == 1
