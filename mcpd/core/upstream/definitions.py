@@ -320,7 +320,7 @@ class Definitions:
             old = before.get(name)
             if old is pin or (old is not None and old.hash == pin.hash and old.state == pin.state):
                 continue
-            if not pin.is_volatile and self._is_volatile(kind, name, pin):
+            if not pin.is_volatile and self._has_many_forms(kind, name, pin):
                 marked[name] = structs.replace(pin, is_volatile=True)
                 self._ctx.tell(DefinitionVolatile(self.name, kind, name[:_SHOWN]))
             elif not pin.is_volatile:
@@ -330,7 +330,7 @@ class Definitions:
         self._change(kind, changed)
         return {**after, **marked} if marked else after
 
-    def _is_volatile(self, kind: str, name: str, pin: Pin) -> bool:
+    def _has_many_forms(self, kind: str, name: str, pin: Pin) -> bool:
         """Tell whether a definition has had too many forms lately."""
         forms, now = self._forms.setdefault((kind, name), {}), self._ctx.now
         if pin.hash and not pin.is_same:
@@ -477,19 +477,9 @@ class Definitions:
         )
         return Failure("denied", message, self.name, False, hint, {"reason": "pin"})
 
-    def pin_of(self, name: str) -> str:
-        """Return the digest of a tool's definition as clients get it; empty where it has none."""
-        found = [] if self.pins is None else self.pins.find("tool", name)
-        if not found:
-            return ""
-        pin = found[0]
-        held = pin.approved if self.rules.pin == "hold" else None
-        seen = held or pin.now
-        if seen is None:
-            return ""
-        if self._volatile.matches(name):
-            return digest_of(f"{seen.schema}{seen.hints}{seen.output}".encode())
-        return seen.hash
+    def is_volatile(self, name: str) -> bool:
+        """Tell whether the text of a tool may change by itself."""
+        return self._volatile.matches(name)
 
     def accept(self, items: Iterable[tuple[str, str, str]]) -> Failure | set[tuple[str, str]]:
         """Approve what waits under a kind and a name, where its hash is what was shown.
