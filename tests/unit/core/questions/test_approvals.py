@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from mcpd.core.catalog.pins import Rules
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.entries import Policy, Profile
@@ -597,3 +599,150 @@ def test_a_servers_own_question_is_not_asked_about() -> None:
     assert "mcpd asks" in desk.ask(3, requestState="forged", inputResponses=answers)[0]
     (sent,) = desk.to(desk.ask(4, requestState="its own", inputResponses=answers), "echo")
     assert "its own" in sent
+
+
+def test_a_retry_whose_arguments_have_a_member_twice_is_another_call() -> None:
+    """
+    Its person saw the last one of them, and a server may take the first.
+    """
+    desk = Modern()
+    key, state = desk.state(desk.ask(1, **arguments(path="/tmp/x")))
+    params = (
+        '"name":"write","arguments":{"path":"/etc/passwd","path":"/tmp/x"},'
+        f'"requestState":{json.dumps(state)},"inputResponses":{{"{key}":{{"action":"accept",'
+        '"content":{"answer":"once"}}}'
+    )
+    call = f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{{params}}}}}'
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    whole = call[:-2] + f',"_meta":{json.dumps(meta)}' + "}}"
+    (error,) = desk.errors(desk.run(f">> 1 {whole}"))
+    assert error["code"] == -32602 and desk.asked() == ["a1"]
+
+
+# -- what changes while a call waits to be sent ------------------------------------------------------
+
+
+def waiting(fields: str = 'approval="ask" max_concurrency=1', answer: str = "once") -> Desk:
+    """Return a desk where an approved call waits for room behind another one."""
+    desk = Desk(fields=fields)
+    desk.mux.context.approval_listeners = 1
+    desk.call(1, 1, "echo")
+    desk.approve("a1")
+    desk.call(1, 2, **arguments(n=1))
+    assert not desk.to(desk.approve("a2", answer), "echo")
+    return desk
+
+
+def test_a_reload_decides_again_about_a_call_that_waits() -> None:
+    desk = waiting()
+    told = desk.run('!! server echo approval="ask" max_concurrency=1 deny=write')
+    (error,) = desk.errors(told)
+    assert error["data"]["kind"] == "tool_not_found"
+    assert desk.mux.table_sizes()["queued"] == 0
+
+
+def test_another_definition_asks_again_about_a_call_that_waits() -> None:
+    """
+    Somebody approved it for what the tool was when it was asked about.
+    """
+    desk = waiting()
+    changed = [{"name": "write", "description": "now it sends", "inputSchema": {}}]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 4, "result": {"tools": changed}})
+    desk.run('>> echo {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    desk.run("!! +0.3")
+    desk.request(1, 3, "tools/list")
+    desk.run(f">> echo {listed}")
+    assert desk.asked() == ["a3"] and desk.mux.table_sizes()["queued"] == 0
+
+
+def test_another_command_asks_again_about_a_call_that_waits() -> None:
+    desk = waiting()
+    desk.run('!! server echo approval="ask" identity="other" launch=other', "!! start echo")
+    assert desk.asked() == ["a3"]
+
+
+def test_a_no_for_the_session_ends_what_a_yes_has_let_through() -> None:
+    desk = Desk(fields='approval="ask" max_concurrency=1')
+    desk.mux.context.approval_listeners = 1
+    desk.call(1, 1)
+    desk.approve("a1")
+    desk.call(1, 2, **arguments(n=2))  # asked about
+    desk.run("!! join 2 echo")
+    desk.call(2, 1)
+    desk.approve("a3", "always")
+    assert desk.call(1, 3, **arguments(n=3)) == []  # behind the question
+    told = desk.approve("a2", "no", session=True)
+    assert [each["data"]["reason"] for each in desk.errors(told)] == ["person", "rule"]
+
+
+def test_a_yes_that_is_forgotten_holds_for_no_call_whose_arguments_are_checked() -> None:
+    desk = Desk(fields='approval="ask" validates=true')
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    desk.call(1, 2)
+    desk.run('>> 9 {"jsonrpc":"2.0","id":1,"method":"mcpd/forget","params":{}}')
+    (error,) = desk.errors(desk.run("!! valid 1"))
+    assert error["data"]["kind"] == "approval_required"
+
+
+# -- a no, and a yes ---------------------------------------------------------------------------------
+
+
+def test_a_no_to_a_call_is_stronger_than_a_yes_for_its_tool() -> None:
+    """
+    ``no``: the same call of that session is refused without asking.
+    """
+    desk = Desk()
+    desk.call(1, 1, **arguments(n=1))
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "no")
+    desk.approve("a2", "always")
+    assert desk.errors(desk.call(1, 3, **arguments(n=1)))[0]["data"]["reason"] == "person"
+    assert desk.to(desk.call(1, 4, **arguments(n=2)), "echo")
+
+
+def test_a_no_for_the_session_is_stronger_than_a_yes_for_good() -> None:
+    desk = Desk()
+    desk.call(1, 1, **arguments(n=1))
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "always")
+    desk.approve("a2", "no", session=True)
+    assert desk.errors(desk.call(1, 3, **arguments(n=3)))[0]["data"]["reason"] == "rule"
+    desk.run("!! join 2 echo")
+    assert desk.to(desk.call(2, 1), "echo")
+
+
+@pytest.mark.parametrize("answer", ["session", "no"])
+def test_nothing_is_remembered_for_a_session_that_is_gone(answer: str) -> None:
+    desk = Desk()
+    desk.call(1, 1)
+    desk.run("!! close 1")
+    desk.approve("a1", answer)
+    assert desk.mux.approvals.rules() == [] and desk.asked() == []
+
+
+def test_a_question_of_another_session_counts_for_the_one_that_takes_it_over() -> None:
+    desk = Desk()
+    desk.run("!! join 2 echo")
+    desk.call(2, 1, "tool")
+    for n in range(MOST_OF_SESSION):
+        desk.call(1, n, **arguments(n=n))
+    (error,) = desk.errors(desk.call(1, 99, "tool"))
+    assert (error["data"]["kind"], error["data"]["limit"]) == ("rate_limited", "approvals")
+
+
+def test_pins_that_are_turned_on_forget_no_answer() -> None:
+    """
+    It is the same definition, whether it is pinned or not.
+    """
+    desk = Desk()
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    (entry,) = desk.entries.values()
+    rules = Rules(identity="echo", pin="warn")
+    desk.entries["echo"] = structs.replace(entry, rules=rules)
+    desk.apply()
+    assert desk.to(desk.call(1, 2), "echo")
