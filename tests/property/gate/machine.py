@@ -191,13 +191,18 @@ class Machine(World):
             case "other" if random.random() < 0.5:
                 self.entries[name] = structs.replace(entry, launch=f"{name}-{number}")
             case _:
-                identity = f"{name}-i{number}"
-                rules = structs.replace(entry.rules, identity=identity)
-                self.entries[name] = structs.replace(
-                    entry, launch=f"{name}-{number}", identity=identity, rules=rules
-                )
-                self.current.pop(name, None)
+                self.start_another(entry)
         self.apply()
+
+    def start_another(self, entry: Entry) -> None:
+        """Give an entry another command."""
+        name, number = entry.name, next(self.numbers)
+        identity = f"{name}-i{number}"
+        rules = structs.replace(entry.rules, identity=identity)
+        self.entries[name] = structs.replace(
+            entry, launch=f"{name}-{number}", identity=identity, rules=rules
+        )
+        self.current.pop(name, None)
 
     def forget_pins(self, name: str) -> None:
         self.approved.pop(name, None)
@@ -468,13 +473,19 @@ class Machine(World):
         self, random: Random, call: Call, state: str, asks: dict[str, Any], number: str
     ) -> None:
         client = self.clients[call.session]
-        how = random.choice(["right"] * 4 + ["stranger", "arguments", "tool", "twice"])
+        how = random.choice(
+            ["right"] * 3 + ["stranger", "stranger", "arguments", "tool", "twice", "twice"]
+        )
         args = call.args
         is_current = call.handles[-1][0] == state and call.handles[-1][2] != "used"
         other = call
         if how != "right":
             other, args = self.another(random, call, how)
-            strangers = [c for c in self.others("modern", "brief") if c is not client]
+            strangers = [
+                c
+                for c in self.others("modern", "brief")
+                if c is not client and c.server in (None, call.server)
+            ]
             if how == "stranger" and strangers:
                 client = random.choice(strangers)
                 other = copy_of(call, client, next(self.numbers), self.now)
@@ -497,9 +508,7 @@ class Machine(World):
             other.same_as = call.same_as or call.number
             call.handles = [h if h[0] != state else (state, asks, "used") for h in call.handles]
             if number == "used":
-                said = {
-                    key: {"action": "accept", "content": {"answer": "always"}} for key in asks
-                }
+                said = {key: {"action": "accept", "content": {"answer": "always"}} for key in asks}
         more = b',"inputResponses":%b,"requestState":%b'
         more %= (json.dumps(said).encode(), json.dumps(state).encode())
         self.request(random, client, other, more, args)
@@ -576,7 +585,7 @@ class Machine(World):
             return
         question = random.choice(waiting)
         call = self.calls[number_in(question.asked.arguments) or 0]
-        answer = random.choice(["once", "once", "once", "session", "always", "no"])
+        answer = random.choice(["once", "once", "once", "session", "always", "no", "no"])
         self.approve(random, question.asked.number, answer, all_tools=False)
         for _ in range(random.choice([1, 2])):
             client = self.clients.get(question.asked.session)
@@ -680,9 +689,14 @@ class Machine(World):
         form = forms.get(grant.tool)
         if form is None:
             return
-        other = random.choice([form._replace(text=form.text + 1), form._replace(text=0)])
-        self.forms[grant.server] = {**forms, grant.tool: other}
-        self.tell_change(grant.server)
+        entry = self.entries.get(grant.server)
+        if entry is not None and random.random() < 0.3:
+            self.start_another(entry)
+            self.apply()
+        else:
+            other = random.choice([form._replace(text=form.text + 1), form._replace(text=0)])
+            self.forms[grant.server] = {**forms, grant.tool: other}
+            self.tell_change(grant.server)
         mine = [c for c in self.others() if c.server in (None, grant.server)]
         clients = [c for c in mine if c.principal.label == grant.label] or mine
         if clients:

@@ -151,14 +151,15 @@ class Denial:
     value: str | None
     """Of which arguments; ``None``: of any."""
     until: float
-    given: float
+    after: int
+    """A number that later calls are above."""
 
     def is_for(self, call: Call, now: float) -> bool:
         mine = (call.session, call.server, call.tool)
         return (
             mine == (self.session, self.server, self.tool)
             and (self.value is None or self.value == call.value)
-            and self.given < call.born
+            and call.number > self.after
             and now < self.until - TOLERANCE
         )
 
@@ -745,7 +746,9 @@ class World:
             is_all = question.no_to_session
             until = self.now + (1e9 if is_all else 600.0)
             kept = None if is_all else value
-            denial = Denial(asked.session, asked.server, asked.tool, kept, until, self.now)
+            denial = Denial(
+                asked.session, asked.server, asked.tool, kept, until, next(self.numbers)
+            )
             self.denials.append(denial)
             if is_all:
                 self.forget_older("session", asked)
