@@ -51,11 +51,12 @@ faults-prove: setup ## remove what each of these tests protects, and see it fail
 	$(BIN)/python -m tests.faults.prove --jobs $(JOBS) $(if $(CASE),--case $(CASE))
 
 STEPS ?= 1000000
-model: setup ## both models of the mux, for STEPS steps [SEED=...]
+model: setup ## both models of the mux and that of the gate, for STEPS steps [SEED=...]
 	$(BIN)/python -m tests.property.model --steps $(STEPS) --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
 
-model-mutants: setup ## mistakes put into the mux and the HTTP front: the models are to find each
+model-mutants: setup ## mistakes put into the mux, the gate and the HTTP front: the models are to find each
 	$(BIN)/python -m tests.property.mutants
+	$(BIN)/python -m tests.property.gate.mutants
 	$(BIN)/python -m tests.property.http.mutants
 
 demo: setup ## twenty sessions on two example servers, and nothing left behind

@@ -95,6 +95,7 @@ class ApprovalKeeper:
         self._declining: dict[str, None] = {}
         self._queue: list[KeepRules] = []
         self._has_unkept_uses = False
+        self._numbers_up_to = 0
         self._writing: asyncio.Task[None] | None = None
         self.trouble: str | None = None
         """Why the rules cannot be read, or written."""
@@ -166,6 +167,7 @@ class ApprovalKeeper:
                 if before is not None:  # it is asked again, for another session perhaps
                     asker.processes |= before.processes
                 self._askers[question.number] = asker
+                self._take_numbers(question.number)
                 self._desktop.asked(question)
                 self._tell("asked", question)
             case ApprovalAnswered(question=question):
@@ -187,6 +189,18 @@ class ApprovalKeeper:
                 self._declining[client] = None
             case _:
                 pass
+
+    def _take_numbers(self, number: int) -> None:
+        """Have the next daemon number its questions from another number on."""
+        if number > self._numbers_up_to:
+            up_to = self._numbers_up_to = number + rules_file.BLOCK
+            tasks.spawn(self._write_numbers(up_to), name="approvals.numbers")
+
+    async def _write_numbers(self, up_to: int) -> None:
+        try:
+            await asyncio.to_thread(rules_file.take_numbers, self._state_dir, up_to)
+        except OSError as error:
+            self.trouble = f"the numbers of questions are not kept: {error.strerror or error}"
 
     @property
     def declining(self) -> list[str]:

@@ -15,6 +15,12 @@ from mcpd.ids import SessionId
 
 DIRECTORY: Final = "trust"
 NAME: Final = "rules.json"
+NUMBERS: Final = "asked"
+"""The file with a number that no question of any daemon so far was given."""
+
+BLOCK: Final = 100
+"""Numbers of questions that are taken at once."""
+
 MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_DEFINITION: Final = 65536
 """Characters of a definition that are kept to be compared with a later one."""
@@ -81,6 +87,22 @@ def write(state_dir: str, content: bytes) -> None:
     folder = os.path.join(state_dir, DIRECTORY)
     os.close(privatefiles.open_directory(folder))
     privatefiles.replace_durably(os.path.join(folder, NAME), content)
+
+
+def first_number(state_dir: str) -> int:
+    """Return a number that no question had: an answer to an old one must not be one to another."""
+    try:
+        data = privatefiles.read_private(os.path.join(state_dir, DIRECTORY, NUMBERS), 100)
+        return max(1, int(data))
+    except (OSError, ValueError):
+        return 1
+
+
+def take_numbers(state_dir: str, up_to: int) -> None:
+    """Leave numbers up to this one to the daemon that runs. Raises ``OSError``."""
+    folder = os.path.join(state_dir, DIRECTORY)
+    os.close(privatefiles.open_directory(folder))
+    privatefiles.replace_durably(os.path.join(folder, NUMBERS), b"%d" % (up_to + 1))
 
 
 def encoded(rules: Sequence[Rule], uses: Callable[[int], Uses], now: float) -> bytes:

@@ -35,7 +35,7 @@ from mcpd.core.interface import commands as cmd
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon import worker_processes
+from mcpd.daemon import rules_file, worker_processes
 from mcpd.daemon.approvals import ApprovalKeeper
 from mcpd.daemon.argument_checks import ArgumentChecks
 from mcpd.daemon.audit import AuditKeeper
@@ -222,6 +222,7 @@ class Daemon:
                 list_wait=settings.list_wait,
                 secret=os.urandom(SECRET_BYTES),
                 max_buffered_bytes=settings.max_buffered_bytes,
+                first_approval=rules_file.first_number(self.state_dir),
                 first_question=int.from_bytes(os.urandom(QUESTION_BYTES), "big") + 1,
             ),
             suggest=nearest,

@@ -157,10 +157,10 @@ def take_a_handle_twice() -> Any:
 def take_a_handle_from_anybody() -> Any:
     """A handle is good in every session."""
 
-    def retry(original: Any, self: ParkedCalls, session: Any, *args: Any, **kwargs: Any) -> Any:
-        for call in self._calls.values():
-            call.session = session.id
-        return original(self, session, *args, **kwargs)
+    def retry(original: Any, self: ParkedCalls, request: Any, *args: Any, **kwargs: Any) -> Any:
+        for call in self._handles.values():
+            call.session = request.session.id
+        return original(self, request, *args, **kwargs)
 
     return replaced(ParkedCalls, "retry", retry)
 

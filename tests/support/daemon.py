@@ -245,6 +245,7 @@ class Box:
         self.settings: Json = {}
         self.http: Json = {}
         self.trust: Json = {}
+        self.profiles: Json = {}
         self.daemon: subprocess.Popen[bytes] | None = None
         self._peers: list[Peer] = []
         self._started: list[subprocess.Popen[bytes]] = []
@@ -282,7 +283,7 @@ class Box:
     def write(self) -> Self:
         """Put the configuration where the daemon reads it, in one step."""
         tables = {"daemon": self.settings, "http": self.http, "trust": self.trust}
-        tables["mcpServers"] = self.servers
+        tables |= {"profiles": self.profiles, "mcpServers": self.servers}
         text = json.dumps({name: each for name, each in tables.items() if each}, indent=1)
         fresh = self.config.with_suffix(".new")
         fresh.write_text(text)

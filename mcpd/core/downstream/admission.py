@@ -193,6 +193,23 @@ class Admission:
             return
         upstream.calls.submit(leg)
 
+    def reconsider(self, upstream: Upstream) -> None:
+        """Decide again about what waits to be sent to a process: what decides has changed."""
+        for leg in upstream.calls.waiting():
+            session = self._state.sessions.get(SessionId(leg.owner))
+            if session is None or leg.entry is None or leg.is_over:
+                continue
+            entry = self._state.entries.get(leg.entry.name)
+            if entry is None:
+                verdict: Verdict | Failure = self._state.not_found(leg.entry.name)
+            else:
+                verdict = entry.unavailable or self.admit(leg, entry)
+            if isinstance(verdict, Failure):
+                self._refuse(leg, verdict)
+            elif entry is not None and self._approvals.would_ask(leg, session, entry, upstream):
+                upstream.calls.take_back(leg)
+                self.send(leg)
+
     # -- rates -----------------------------------------------------------------------------------
 
     def _has_its_turn(self, leg: UpstreamRequest, session: Session, entry: Entry) -> bool:

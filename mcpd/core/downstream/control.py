@@ -245,13 +245,13 @@ class ControlRequests:
         request = None if session is None else session.requests.get(event.key)
         if session is None or request is None:
             return None
+        request.event = event
         if event.server is not None:
             meant = self._state.views.named(event.server, session.workspace)
             if meant is None:
                 request.refuse(self._state.not_found(event.server, workspace=session.workspace))
                 return None
-            event = msgspec.structs.replace(event, server=meant.name)
-        request.event = event
+            request.event = msgspec.structs.replace(event, server=meant.name)
         return request
 
     def _entry(self, request: ClientRequest, name: str) -> Entry | None:

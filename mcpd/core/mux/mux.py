@@ -78,6 +78,7 @@ class Mux:
         """Calls that somebody is asked about, and what is remembered of the answers."""
         self._admission = admission = Admission(state, slots, self._settings, self.approvals)
         self.approvals.send = admission.send
+        self._notifier.reconsider = admission.reconsider
         self._client_subscriptions = ClientSubscriptions(state, slots, owners)
         forward = Forwarding(
             state, slots, admission, served=served, owners=owners, parked=self._parked_calls

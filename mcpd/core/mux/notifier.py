@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -33,6 +34,12 @@ class Notifier:
         self._state = state
         self._questions = questions
         self._parked_calls = parked
+        self.reconsider: Callable[[Upstream], None] = _nothing_waits
+        """Decides again about what waits for a process."""
+
+    def list_judged(self, upstream: Upstream) -> None:
+        """Decide again about what waits for a process of which a list has come."""
+        self.reconsider(upstream)
 
     def lists_kept(self, upstream: Upstream) -> None:
         """Keep what a process listed; sessions without a process of this server are shown that."""
@@ -239,3 +246,7 @@ def _request_of(upstream: Upstream, session: Session) -> bytes:
 
 def _reaches(level: str, least: str) -> bool:
     return level not in LEVELS or LEVELS.index(level) >= LEVELS.index(least)
+
+
+def _nothing_waits(upstream: Upstream) -> None:
+    raise AssertionError(f"nothing decides about what waits for {upstream.slot} yet")

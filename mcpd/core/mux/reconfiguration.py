@@ -65,8 +65,11 @@ class Reconfiguration:
         launches = {e.launch: e for e in reversed([*state.entries.values()]) if not e.unavailable}
         gone = [u for u in state.upstreams.values() if not state.is_wanted(u)]
         for upstream in state.upstreams.values():
-            upstream.calls.configure(launches.get(upstream.entry.launch, upstream.entry))
+            upstream.calls.entry = launches.get(upstream.entry.launch, upstream.entry)
         self._pinning.configured(state.entries.values())
+        for upstream in list(state.upstreams.values()):
+            self._admission.reconsider(upstream)
+            upstream.calls.configure(upstream.entry)
         for session in list(state.sessions.values()):
             self._move(session, gone)
         self._listens.configured(gone)

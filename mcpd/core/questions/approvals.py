@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import UNSET, Raw, structs
 
+from mcpd.core.catalog.canonical import digest_of, form_of
 from mcpd.core.catalog.model import Item, Kind
 from mcpd.core.facts import (
     LATE_YES,
@@ -134,6 +135,8 @@ class Approvals:
         """How questions ended."""
         self._declining: set[SessionId] = set()
         """Sessions whose clients refuse by themselves."""
+        self._pins: dict[tuple[bytes, bool], bytes] = {}
+        """The pins of definitions, each also by whether its text may change."""
 
     def __len__(self) -> int:
         return len(self._open)
@@ -155,31 +158,36 @@ class Approvals:
         request, tool = leg.recipient, leg.tool
         if tool is None or leg.sent_at or not isinstance(request, ClientRequest):
             return False
-        item = upstream.client_lists.catalog_for(leg.client_info).tool(tool)
-        item = item or upstream.catalog.tool(tool)
+        item = self._item(tool, leg, upstream)
         reason = asks.reason(tool, is_read_only=item is not None and item.read_only)
         if reason is None and (upstream.is_ready or not asks.needs_hints):
             return False
+        leg.holder = None  # it may have waited for another process
         if not upstream.is_ready:  # what it says of the tool counts, not what it said before
             Waiting(self._state, request, upstream, self._started, self._again).for_start()
             return True
         if reason is None:
             return False
         leg.pin = pin = self.pin_of(entry.name, item)
-        if leg.approved == pin and (not leg.rule or self._remembered.has(leg.rule)):
+        approval = _approval_of(entry.identity, pin)
+        if self._is_approved(leg, approval):
             return False
         principal = session.principal.label
         found = self._remembered.look(session.id, principal, entry.name, entry.identity, tool, pin)
-        if found.rule is not None:
-            if found.rule.answer == "no":
-                request.refuse(self._denied(found.rule, entry.name))
-                return True
-            leg.approved, leg.rule = pin, found.rule.id
+        rule = found.rule
+        if rule is not None and rule.answer == "no":
+            request.refuse(self._denied(rule, entry.name))
+            return True
+        if rule is not None and not self._remembered.has_refused(session.id, entry.name, tool):
+            leg.approved, leg.rule = approval, rule.id
             return False
         raw = _arguments_of(leg)
         try:
             value = arguments.read(raw)
         except arguments.Unfit as problem:
+            if rule is not None:  # nobody is asked, and nobody has refused it
+                leg.approved, leg.rule = approval, rule.id
+                return False
             why = f"the arguments of {entry.name}.{tool} cannot be used: {problem}"
             request.refuse(Failure("invalid_arguments", why, entry.name))
             return True
@@ -188,17 +196,20 @@ class Approvals:
         if (no := self._remembered.is_refused(session.id, call)) is not None:
             request.refuse(self._denied(no, entry.name))
             return True
+        if rule is not None:
+            leg.approved, leg.rule = approval, rule.id
+            return False
         if leg.approved_call == call:
-            leg.approved = pin
+            leg.approved = approval
             return False
         state = request.found.state
         if leg.is_modern and state is not UNSET and not self._parked_calls.is_handle(request.found):
             again = _with_state(call, bytes(state))
             if (number := self._remembered.take_late(again)) is not None:
-                leg.approved, leg.approval, leg.approved_call = pin, number, call
+                leg.approved, leg.approval, leg.approved_call = approval, number, call
                 return False
         if (number := self._remembered.take_late(call)) is not None:
-            leg.approved, leg.approval, leg.approved_call = pin, number, call
+            leg.approved, leg.approval, leg.approved_call = approval, number, call
             leg.flags |= LATE_YES
             return False
         key = session.id, entry.name, tool
@@ -207,6 +218,9 @@ class Approvals:
             return True
         question = self._same(call)
         is_new = question is None
+        if (question is None or question.asked.session != session.id) and self._is_full_of(session):
+            request.refuse(_too_many(entry.name))
+            return True
         if question is None:
             if found.lapsed is not None:
                 since = f"{found.lapsed.lapsed} since somebody said {found.lapsed.answer}"
@@ -234,6 +248,31 @@ class Approvals:
         self._put(question, leg, request, session, upstream, value, is_new=is_new)
         return True
 
+    def would_ask(
+        self, leg: UpstreamRequest, session: Session, entry: Entry, upstream: Upstream
+    ) -> bool:
+        """Tell whether a call that waits to be sent has to be decided about again.
+
+        It was not asked about when it came, or somebody approved it for another definition.
+        """
+        asks = self._state.asks_of(session.principal, entry)
+        if asks is None or leg.tool is None or leg.sent_at:
+            return False
+        item = self._item(leg.tool, leg, upstream)
+        if asks.reason(leg.tool, is_read_only=item is not None and item.read_only) is None:
+            return False
+        approval = _approval_of(entry.identity, self.pin_of(entry.name, item))
+        return not self._is_approved(leg, approval)
+
+    def _is_approved(self, leg: UpstreamRequest, approval: bytes) -> bool:
+        """Tell whether somebody has let a call through, and has not taken that back."""
+        return leg.approved == approval and (not leg.rule or self._remembered.has(leg.rule))
+
+    def _item(self, tool: str, leg: UpstreamRequest, upstream: Upstream) -> Item | None:
+        """Return the definition of a tool as the client of a call gets it."""
+        item = upstream.client_lists.catalog_for(leg.client_info).tool(tool)
+        return item or upstream.catalog.tool(tool)
+
     def _started(self, request: ClientRequest, upstream: Upstream) -> None:
         self._again(request)
 
@@ -248,18 +287,13 @@ class Approvals:
                 return question
         return None
 
+    def _is_full_of(self, session: Session) -> bool:
+        """Tell whether a session has as many open questions as it may."""
+        own = sum(each.asked.session == session.id for each in self._open.values())
+        return own >= MOST_OF_SESSION
+
     def _new(self, asked: AskedCall, call: Call, request: ClientRequest) -> _Question | None:
         """Open a question, or refuse the call that there is no room for."""
-        own = [each for each in self._open.values() if each.asked.session == asked.session]
-        if len(own) >= MOST_OF_SESSION:
-            failure = too_many(
-                "calls of this session wait for an answer of a person",
-                MOST_OF_SESSION,
-                "approvals",
-            )
-            hint = "tell your user: mcpctl approvals"
-            request.refuse(structs.replace(failure, server=asked.server, hint=hint))
-            return None
         left = [each for each in self._open.values() if self._is_left(each, call)]
         if len(left) >= MOST_OF_SESSION:
             self._end(left[0], "others took its place")
@@ -288,16 +322,24 @@ class Approvals:
         return is_over and question.call[:2] == call[:2]
 
     def pin_of(self, server: str, item: Item | None) -> bytes:
-        """Return what changes with a tool's definition as clients get it.
+        """Return what changes with a tool's definition as a client gets it, however it is spelled.
 
-        It is the digest that pins have of it, else that of its bytes.
+        The text of a volatile one may change.
         """
         if item is None:
             return b""
         definitions = self._state.definitions_of(server)
-        if definitions is not None:
-            return bytes.fromhex(definitions.pin_of(item))[:_DIGEST_BYTES]
-        return hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
+        raw = hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
+        key = raw, definitions is not None and definitions.is_volatile(item.identity)
+        pin = self._pins.get(key)
+        if pin is None:
+            if len(self._pins) >= MOST:
+                self._pins.clear()
+            form = form_of(Kind.TOOLS, item.raw)
+            digest = digest_of(f"{form.schema}{form.hints}{form.output}".encode())
+            pin = bytes.fromhex(digest if key[1] else form.hash)[:_DIGEST_BYTES]
+            self._pins[key] = pin
+        return pin
 
     # -- asking ----------------------------------------------------------------------------------
 
@@ -526,12 +568,20 @@ class Approvals:
             )
             self._settle(question, kept, applies)
 
-        if answer == "once":
-            finish(None)
+        is_gone = asked.session not in self._state.sessions
+        if answer == "once" or (is_gone and answer in ("session", "no")):
+            finish(None)  # there is nothing to remember it for
         elif answer == "no":
             digest = None if of_session else question.call.digest
             tool = (asked.tool, asked.pin, None)
             self._remembered.add(asked, "no", str(by), [tool], digest=digest, then=finish)
+            self._take_yes_back(
+                lambda leg: (
+                    (leg.owner, leg.tool) == (asked.session, asked.tool)
+                    and leg.entry is not None
+                    and leg.entry.name == asked.server
+                )
+            )
         else:
             tools = self._tools(asked) if all_tools else [(asked.tool, asked.pin, asked.definition)]
             self._remembered.add(asked, answer, str(by), tools, then=finish)
@@ -560,7 +610,8 @@ class Approvals:
             if answer == "no":
                 request.refuse(_refusal(asked.server, "person", asked.id))
             else:
-                leg.approved, leg.approval = asked.pin, asked.number
+                leg.approved = _approval_of(asked.identity, asked.pin)
+                leg.approval = asked.number
                 leg.approved_call = question.call
                 self.send(leg)
         self._go_on(behind)
@@ -761,11 +812,23 @@ class Approvals:
             request.release()
 
         gone = self._remembered.forget(event.ids, event.server, event.tool, done)
-        for upstream in self._state.all_upstreams() if gone else ():
+        if gone:
+            self._take_yes_back(lambda leg: leg.rule in gone)
+
+    def _take_yes_back(self, is_its: Callable[[UpstreamRequest], bool]) -> None:
+        """Decide again about calls that a remembered yes has let through, and no server has yet."""
+        asked = [
+            leg
+            for session in self._state.sessions.values()
+            for request in session.requests.values()
+            if (leg := request.leg) is not None and leg.rule and not leg.sent_at and is_its(leg)
+        ]
+        for leg in asked:  # one that waits for a check, or a log level, is decided about after it
+            leg.approved, leg.rule = None, 0
+        for upstream in self._state.all_upstreams():
             for leg in upstream.calls.waiting():
-                if leg.rule in gone:
+                if leg in asked:
                     upstream.calls.take_back(leg)
-                    leg.approved, leg.rule = None, 0
                     self.send(leg)
 
     def take_up(self, rules: tuple[Rule, ...]) -> None:
@@ -799,10 +862,21 @@ class Approvals:
         self._ctx.tell(ApprovalAsked(self._seen(question)))
 
 
+def _approval_of(identity: str, pin: bytes) -> bytes:
+    """Return what a call is approved for: what is started, and the definition of its tool."""
+    return identity.encode() + pin
+
+
 def _with_state(call: Call, state: bytes) -> Call:
     """Return what a call is when it is made again with a server's state."""
     both = hashlib.blake2b(call.digest + state, digest_size=_DIGEST_BYTES)
     return call._replace(digest=both.digest())
+
+
+def _too_many(server: str) -> Failure:
+    what = "calls of this session wait for an answer of a person"
+    failure = too_many(what, MOST_OF_SESSION, "approvals")
+    return structs.replace(failure, server=server, hint="tell your user: mcpctl approvals")
 
 
 def _answered(number: int, answer: str, applies: str) -> bytes:

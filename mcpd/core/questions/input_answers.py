@@ -60,7 +60,10 @@ def is_answer(method: str, result: Raw | bytes) -> bool:
 
 
 def same_values(one: envelope.Bytes, other: envelope.Bytes) -> bool:
-    """Tell whether two members are the same as JSON, whatever their spelling; numbers exactly."""
+    """Tell whether two members are the same as JSON, whatever their spelling; numbers exactly.
+
+    Where a member is there twice two readers may see two values: only the same bytes are the same.
+    """
     if one is UNSET or other is UNSET:
         return one is other
     if bytes(one) == bytes(other):
@@ -73,8 +76,19 @@ def same_values(one: envelope.Bytes, other: envelope.Bytes) -> bool:
 
 def _values(raw: Raw) -> Any:
     return json.loads(
-        bytes(raw), parse_int=_number, parse_float=_number, parse_constant=_not_a_number
+        bytes(raw),
+        object_pairs_hook=_object,
+        parse_int=_number,
+        parse_float=_number,
+        parse_constant=_not_a_number,
     )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member is there twice")
+    return found
 
 
 def _number(spelling: str) -> tuple[str, object]:

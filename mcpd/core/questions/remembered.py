@@ -96,22 +96,32 @@ class Remembered:
     def look(
         self, session: SessionId, principal: str, server: str, identity: str, tool: str, pin: bytes
     ) -> Found:
-        """Return what is remembered of calls of a tool, whatever their arguments."""
-        lapsed = None
+        """Return what is remembered of calls of a tool, whatever their arguments.
+
+        A no is stronger than a yes, whichever came first.
+        """
+        found = lapsed = None
         for rule in self._rules_of(server, tool):
             if not _is_of(rule, session, principal) or rule.digest is not None:
                 continue
             if rule.answer == "no":
-                self._ctx.tell(RuleUsed(rule))
-                return Found(rule)
+                found = rule
+                break
             if not rule.lapsed and (rule.identity, rule.pin) != (identity, pin):
                 lapsed = self._lapse(rule, _CHANGED if rule.identity == identity else _OTHER)
             elif rule.lapsed:
                 lapsed = rule
             else:
-                self._ctx.tell(RuleUsed(rule))
-                return Found(rule)
-        return Found(lapsed=lapsed)
+                found = found or rule
+        if found is None:
+            return Found(lapsed=lapsed)
+        self._ctx.tell(RuleUsed(found))
+        return Found(found)
+
+    def has_refused(self, session: SessionId, server: str, tool: str) -> bool:
+        """Tell whether calls of a tool were refused in a session a short time ago."""
+        rules = self._rules_of(server, tool)
+        return any(rule.session == session and rule.digest is not None for rule in rules)
 
     def is_refused(self, session: SessionId, call: Call) -> Rule | None:
         """Return the no that a session got for the same call a short time ago."""

@@ -132,7 +132,7 @@ class UpstreamRequest:
     is_checked = False
     """Whether its arguments were checked, or need no check."""
     approved: bytes | None = None
-    """For which definition of its tool somebody let it through that was asked."""
+    """For which command and which definition of its tool somebody let it through that was asked."""
     approved_call: object = None
     """What was approved, where it was this call and no other."""
     rule = 0

@@ -101,15 +101,19 @@ class ClientRequest(RequestMemory, Recipient):
         self._send(envelope.result(self.ident, result))
 
     def pass_error(self, error: Raw | bytes) -> None:
-        """Answer with a server's own error, untouched."""
-        self.end()
-        self._send(envelope.error(self.ident, error))
+        """Answer with an error as it is: a server's own, or one that the specification names."""
+        self._fail(Outcome(End.REFUSED, error=error), error)
 
     def refuse(self, failure: Failure, code: int | None = None) -> None:
         """Answer with an error of ours."""
+        outcome = Outcome(End.REFUSED, failure=failure)
+        self._fail(outcome, codes.error_object(failure, code), failure.server)
+
+    def _fail(self, outcome: Outcome, error: Raw | bytes, named: str | None = None) -> None:
         if self.session.ctx.tells_calls and not self.is_over:
-            self._tell_refused(failure)
-        self.pass_error(codes.error_object(failure, code))
+            self._tell_unsent(outcome, named)
+        self.end()
+        self._send(envelope.error(self.ident, error))
 
     def reject(self, code: int, why: str) -> None:
         """Answer a request that its client should not have sent like this."""
@@ -119,6 +123,8 @@ class ClientRequest(RequestMemory, Recipient):
 
     def drop(self) -> None:
         """End a request that gets no answer: its client gave it up."""
+        if self.session.ctx.tells_calls and self.leg is None and not self.is_over:
+            self._tell_unsent(Outcome(End.CANCELLED))
         self.end(End.CANCELLED)
         if self.batch is not None:
             self.batch.settle(None)
@@ -150,10 +156,12 @@ class ClientRequest(RequestMemory, Recipient):
             told = progress.restored(params, leg.token)
             self.session.notify_always("notifications/progress", told, self.key)
 
-    def _tell_refused(self, failure: Failure) -> None:
-        """Report a call that is refused before a server had it, unless its server reports it."""
+    def _tell_unsent(self, outcome: Outcome, named: str | None = None) -> None:
+        """Report a call that ends before a server had it, unless its server reports it.
+
+        ``named`` is the server that it was meant for, if that is known.
+        """
         leg = self.leg
-        outcome = Outcome(End.REFUSED, failure=failure)
         if leg is None:
             method = self._asked_for()
             if method is None or not method.is_recorded:
@@ -162,7 +170,7 @@ class ClientRequest(RequestMemory, Recipient):
             leg.tool = self._tool() if method.route is Route.TOOL else None
             leg.client_info = self.session.legacy_client_info(self)
             call_facts.started(self.session.ctx, leg, self.session)
-            server = self.session.server if failure.server is None else failure.server
+            server = self.session.server if named is None else named
             call_facts.ended(self.session.ctx, leg, outcome, server)
         elif leg.holder is None and not leg.is_over and leg.caller is not None:
             leg.is_over = True

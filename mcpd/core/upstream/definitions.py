@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from mcpd.core.catalog import sanitise, scan
-from mcpd.core.catalog.canonical import PINNED, digest_of, form_of, text_hash
+from mcpd.core.catalog.canonical import PINNED, digest_of, text_hash
 from mcpd.core.catalog.examine import (
     INSTRUCTIONS,
     KINDS,
@@ -323,7 +323,7 @@ class Definitions:
             old = before.get(name)
             if old is pin or (old is not None and old.hash == pin.hash and old.state == pin.state):
                 continue
-            if not pin.is_volatile and self._is_volatile(kind, name, pin):
+            if not pin.is_volatile and self._has_many_forms(kind, name, pin):
                 marked[name] = structs.replace(pin, is_volatile=True)
                 self._ctx.tell(DefinitionVolatile(self.name, kind, name[:_SHOWN]))
             elif not pin.is_volatile:
@@ -333,7 +333,7 @@ class Definitions:
         self._change(kind, changed)
         return {**after, **marked} if marked else after
 
-    def _is_volatile(self, kind: str, name: str, pin: Pin) -> bool:
+    def _has_many_forms(self, kind: str, name: str, pin: Pin) -> bool:
         """Tell whether a definition has had too many forms lately."""
         forms, now = self._forms.setdefault((kind, name), {}), self._ctx.now
         if pin.hash and not pin.is_same:
@@ -480,27 +480,9 @@ class Definitions:
         )
         return Failure("denied", message, self.name, False, hint, {"reason": "pin"})
 
-    def pin_of(self, item: Item) -> str:
-        """Return the digest of a tool's definition as a client gets it.
-
-        It is that of its pin, where the pin is of this form: another process, or one that was
-        asked with other capabilities, may list another one under its name.
-        """
-        if self._volatile.matches(item.identity):
-            form = form_of(Kind.TOOLS, item.raw)
-            return digest_of(f"{form.schema}{form.hints}{form.output}".encode())
-        for pin in () if self.pins is None else self.pins.find("tool", item.identity):
-            held = pin.approved if self.rules.pin == "hold" else None
-            seen = held or pin.now
-            if seen is not None and self._is_form_of(item, seen):
-                return seen.hash
-        return form_of(Kind.TOOLS, item.raw).hash
-
-    def _is_form_of(self, item: Item, seen: Seen) -> bool:
-        clean = self._clean(seen)
-        if item.raw == clean:
-            return True
-        return form_of(Kind.TOOLS, item.raw).hash == form_of(Kind.TOOLS, clean).hash
+    def is_volatile(self, name: str) -> bool:
+        """Tell whether the text of a tool may change by itself."""
+        return self._volatile.matches(name)
 
     def accept(self, items: Iterable[tuple[str, str, str]]) -> Failure | set[tuple[str, str]]:
         """Approve what waits under a kind and a name, where its hash is what was shown.

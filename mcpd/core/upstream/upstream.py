@@ -19,7 +19,6 @@ from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
-from mcpd.core.requests.inflight import End, Outcome
 from mcpd.core.upstream import own_info
 from mcpd.core.upstream.client_lists import ClientLists, canonical
 from mcpd.core.upstream.definitions import AllDefinitions, Definitions, Heard, Reviewed
@@ -52,6 +51,9 @@ class Observer(Protocol):
 
         ``lists`` are those of which it is one, ``None`` for the lists of all clients.
         """
+
+    def list_judged(self, upstream: Upstream) -> None:
+        """Decide again about what waits for the process: it may be of what was listed."""
 
     def process_ready(self, upstream: Upstream) -> None:
         """Note that the process is ready, and that its lists can be read."""
@@ -296,7 +298,7 @@ class Upstream:
         self.log_level.send_due()
         self.subscriptions.renew()
         self._roots_wait.process_ready()
-        self._refuse_held()
+        self._observer.list_judged(self)  # before what has waited for the process is sent
         self.calls.open()
         for kind, listing in self.catalog.lists.items():
             if self._before.get(kind) != listing:
@@ -307,16 +309,6 @@ class Upstream:
         self._read_held()
         self._observer.process_ready(self)
         self.calls.usage.mark_idle()
-
-    def _refuse_held(self) -> None:
-        """Refuse what waits for the process where its lists say now that nobody approved it."""
-        definitions = self.definitions
-        if definitions is None or definitions.rules.pin != "hold":
-            return
-        for leg in [*self.calls.start_wait.requests]:
-            failure = definitions.refusal_of(leg)
-            if failure is not None:
-                self.calls.end(leg, Outcome(End.REFUSED, failure=failure))
 
     def _read_held(self) -> None:
         """Read what is held, so that its first form is known before anybody asks for it."""
@@ -366,13 +358,18 @@ class Upstream:
         is_whole: bool,
     ) -> None:
         """Call ``then`` with what clients get of a list that has arrived, now or later."""
+
+        def judged(found: Reviewed) -> None:
+            then(found)
+            self._observer.list_judged(self)
+
         definitions = self.definitions
         if definitions is None:
-            then(Reviewed(listing, Heard(listing)))
+            judged(Reviewed(listing, Heard(listing)))
             return
         served = lists.catalog.get(listing.kind)
         key = self.key_of(lists)
-        definitions.review(key, listing, served, then, is_whole=is_whole)
+        definitions.review(key, listing, served, judged, is_whole=is_whole)
 
     def recalled(
         self, listing: Listing, lists: Lists, fresh: Collection[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""``make model``: both models, for as many steps as are wanted, on several processes.
+"""``make model``: both models and that of the gate, for as many steps as are wanted, on several processes.
 
 A run is told by its seed: the same seed, steps and jobs try the same. Each job works in chunks
 with seeds of their own, so that what one found is shown again by ``--only JOB/CHUNK`` alone.
@@ -23,6 +23,7 @@ from hypothesis import HealthCheck, Phase
 from hypothesis.stateful import RuleBasedStateMachine, invariant, run_state_machine_as_test
 
 from tests.property import test_mux_model
+from tests.property.gate import machine as gate
 from tests.property.model.ground import TALLY
 from tests.property.model.machine import Machine
 
@@ -67,6 +68,9 @@ class Legacy(test_mux_model.World):
 
 def try_chunk(seed: int, job: int, chunk: int, *, is_quick: bool = False) -> None:
     """Try one chunk of examples; raise what is found, as it was found or made smaller."""
+    if chunk % 5 == 2:
+        try_gate(f"{seed}/{job}/{chunk}", is_quick=is_quick)
+        return
     machine: type[RuleBasedStateMachine] = Legacy if chunk % 5 == 4 else Both
     own = random.Random(f"{seed}/{job}/{chunk}").getrandbits(64)
     settings = hypothesis.settings(
@@ -80,6 +84,17 @@ def try_chunk(seed: int, job: int, chunk: int, *, is_quick: bool = False) -> Non
         phases=[Phase.generate] if is_quick else [Phase.generate, Phase.shrink],
     )
     run_state_machine_as_test(hypothesis.seed(own)(machine), settings=settings)
+
+
+def try_gate(seed: str, *, is_quick: bool) -> None:
+    """Try one chunk of stories of the gate."""
+    said = gate.found(seed, EXAMPLES, LENGTH)
+    Counted.steps += EXAMPLES * LENGTH
+    Counted.examples += EXAMPLES
+    if said is not None:
+        story = said[0] if is_quick else gate.shortened(said[0])
+        print(story, file=sys.stderr)
+        gate.play(story)
 
 
 def work(seed: int, job: int, steps: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from mcpd.audit import batches, hashes, queue, schema
 from mcpd.audit.settings import Settings
-from mcpd.audit.store import CallRow
+from mcpd.audit.store import CallRow, Store
 from tests.support.waiting import wait_until
 from tests.unit.audit.support import MIB, Audit, call, read
 
@@ -149,6 +149,26 @@ def test_what_is_too_much_while_it_is_locked_is_a_gap(
     wait_until(lambda: audit.gaps == [(15, 0)])
     (event,) = audit.events()
     assert (event["what"], event["detail"]) == ("audit.gap", {"rows": 15, "hashes": 0})
+
+
+def test_a_full_disk_delays_rows(audit: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    T36: it is said, and rows come in their order when there is room again.
+    """
+    audit.writer.add_call(call("before"))
+    audit.wait_rows(1)
+
+    def is_full(self: Store, rows: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(Store, "write", is_full)
+        for n in range(5):
+            audit.writer.add_call(call(f"t{n}"))
+        wait_until(lambda: audit.troubles)
+        assert "full" in (audit.troubles[0][0] or "")
+    assert [row["tool"] for row in audit.wait_rows(6)[1:]] == [f"t{n}" for n in range(5)]
+    wait_until(lambda: audit.troubles[-1] == (None, 0.0))
 
 
 def test_garbage_is_set_aside_and_the_audit_begun_anew(place: Path) -> None:

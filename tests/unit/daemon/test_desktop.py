@@ -94,3 +94,15 @@ async def test_it_can_be_off(shown: Path, registry: Registry) -> None:
     screen = on_screen(registry, is_on=False)
     screen.asked(question(1))
     assert not screen._waiting
+
+
+async def test_a_program_that_hangs_is_ended_and_nobody_waits(
+    shown: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown.parent / "notify-send").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(desktop, "PATIENCE_S", 0.05)
+    screen = on_screen(registry)
+    screen.asked(question(1))
+    await wait_until(lambda: bool(registry.children) and not screen._children)
+    assert registry.children[0]._process.wait() < 0
+    screen.close()

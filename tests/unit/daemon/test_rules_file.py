@@ -97,3 +97,15 @@ def test_a_link_is_not_followed(state: str) -> None:
     path.symlink_to(elsewhere)
     with pytest.raises(OSError):
         rules_file.read(state)
+
+
+def test_questions_of_the_next_daemon_have_other_numbers(tmp_path: Path) -> None:
+    """
+    Who types the id of an old question answers no other one.
+    """
+    state = str(tmp_path)
+    assert rules_file.first_number(state) == 1
+    rules_file.take_numbers(state, 101)
+    assert rules_file.first_number(state) == 102
+    (tmp_path / "trust" / "asked").write_text("a lot")
+    assert rules_file.first_number(state) == 1

@@ -103,3 +103,17 @@ def test_only_tools_that_say_so_are_read_only() -> None:
     raw = [b'{"name":"a","annotations":{"readOnlyHint":true}}', b'{"name":"b"}']
     listing = Listing(Kind.TOOLS, [Item("a", raw[0]), Item("b", raw[1])])
     assert [item.identity for item in shown.apply(listing).items] == ["a"]
+
+
+def test_a_look_alike_loses_rights_and_wins_none():
+    """
+    A name is denied by its looks; it is allowed by its letters alone.
+    """
+    looks = "re\u0430d_file"  # with a Cyrillic letter
+    denied = Filter(deny=["read_*"])
+    assert not denied.admits("read_file")
+    assert not denied.admits(looks)
+    assert not denied.admits("READ_FILE")
+    allowed = Filter(["read_*"])
+    assert allowed.admits("read_file")
+    assert not allowed.admits(looks)

@@ -294,6 +294,46 @@ def test_a_call_that_no_server_gets_is_reported(asked: str, kind: str):
     assert call.client != "mcpctl"
 
 
+def test_what_is_given_up_before_a_server_is_found_for_it_is_reported():
+    """
+    It waits in the aggregate for what a server lists that has never run.
+    """
+    hall = World()
+    hall.mux.context.tells_calls = True
+    hall.run("!! server echo", "!! join 1")
+    call = REQUEST.replace("write", "echo__write")
+    hall.run(f">> 1 {call}")
+    ended = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    said = hall.say("1", ended.encode())
+    (call_ended,) = [each for each in said if isinstance(each, CallEnded)]
+    assert call_ended.outcome == "cancelled" and bytes(call_ended.arguments or b"") == b'{"a": 1}'
+
+
+def test_a_read_of_what_no_server_has_is_reported():
+    hall = World()
+    hall.mux.context.tells_calls = True
+    hall.run("!! server echo", "!! start echo resources", "!! join 1")
+    read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": "file:///x"}}
+    done = hall.say("1", json.dumps(read).encode())
+    todo = [each for each in done if isinstance(each, cmd.ToServer)]
+    for each in todo:
+        kind = "resourceTemplates" if b"templates" in each.data else "resources"
+        done += hall.answer("echo", each.wire_id, {kind: []})
+    (ended,) = [each for each in done if isinstance(each, CallEnded)]
+    assert (ended.method, ended.outcome) == ("resources/read", "refused")
+
+
+def test_a_control_call_to_no_server_is_reported():
+    hall = World()
+    hall.mux.context.tells_calls = True
+    hall.run("!! open 9")
+    params = {"server": "none", "tool": "write", "arguments": {}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "mcpd/call", "params": params}
+    said = hall.say("9", json.dumps(call).encode())
+    (ended,) = [each for each in said if isinstance(each, CallEnded)]
+    assert (ended.kind, ended.name) == ("server_not_found", "write")
+
+
 def test_requests_that_are_no_calls_are_not_reported():
     hall = recorded()
     assert hall.ended('>> 1 {"jsonrpc":"2.0","id":1,"method":"tools/list"}') == []

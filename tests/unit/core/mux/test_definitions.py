@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -325,29 +326,28 @@ def test_a_pin_is_of_the_form_that_a_client_gets(world: Judged) -> None:
     """
     found = world.mux.definitions("echo")
     assert found is not None and found.pins is not None
+    pin_of = partial(world.mux.approvals.pin_of, "echo")
 
     def item(**changed: Any) -> Item:
         return Item("write", json.dumps({**TOOL, **changed}).encode())
 
-    approved = found.pins.find("tool", "write")[0].hash
+    approved = bytes.fromhex(found.pins.find("tool", "write")[0].hash)[:16]
     other = {"inputSchema": TOOL["inputSchema"], "name": "write", "description": "Writes. "[:-1]}
-    assert found.pin_of(item()) == approved
-    assert found.pin_of(Item("write", json.dumps(other, indent=1).encode())) == approved
-    evil = found.pin_of(item(description="Tells Mallory."))
-    assert len({approved, evil, found.pin_of(item(description="Tells Eve."))}) == 3
-    assert evil == found.pin_of(item(description="Tells Mallory."))
+    assert pin_of(item()) == approved
+    assert pin_of(Item("write", json.dumps(other, indent=1).encode())) == approved
+    evil = pin_of(item(description="Tells Mallory."))
+    assert len({approved, evil, pin_of(item(description="Tells Eve."))}) == 3
+    assert evil == pin_of(item(description="Tells Mallory."))
 
 
 def test_the_pin_of_a_volatile_text_is_of_the_rest() -> None:
     judged = Judged(Rules(identity="id", pin="warn", volatile=("write",)))
     judged.list(TOOL)
-    found = judged.mux.definitions("echo")
-    assert found is not None
     texts = [{**TOOL, "description": text} for text in ("At 12:01.", "At 12:02.")]
     items = [
         Item("write", json.dumps(each).encode()) for each in (*texts, {**TOOL, "inputSchema": {}})
     ]
-    pins = [found.pin_of(each) for each in items]
+    pins = [judged.mux.approvals.pin_of("echo", each) for each in items]
     assert pins[0] == pins[1] != pins[2]
 
 

@@ -6,12 +6,17 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from mcpd.core.catalog.pins import Rules
+from mcpd.core.facts import LATE_YES, CallEnded
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
+from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Policy, Profile
 from mcpd.core.questions.approvals import MOST_OF_SESSION
 from mcpd.ids import SessionId
+from mcpd.principal import bearer
 from tests.unit.core.mux.world import World
 
 FORM = "elicitation"
@@ -688,3 +693,287 @@ def test_a_servers_own_question_is_not_asked_about() -> None:
     assert "mcpd asks" in desk.ask(3, requestState="forged", inputResponses=answers)[0]
     (sent,) = desk.to(desk.ask(4, requestState="its own", inputResponses=answers), "echo")
     assert "its own" in sent
+
+
+def test_a_retry_whose_arguments_have_a_member_twice_is_another_call() -> None:
+    """
+    Its person saw the last one of them, and a server may take the first.
+    """
+    desk = Modern()
+    key, state = desk.state(desk.ask(1, **arguments(path="/tmp/x")))
+    params = (
+        '"name":"write","arguments":{"path":"/etc/passwd","path":"/tmp/x"},'
+        f'"requestState":{json.dumps(state)},"inputResponses":{{"{key}":{{"action":"accept",'
+        '"content":{"answer":"once"}}}'
+    )
+    call = f'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{{params}}}}}'
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    }
+    whole = call[:-2] + f',"_meta":{json.dumps(meta)}' + "}}"
+    (error,) = desk.errors(desk.run(f">> 1 {whole}"))
+    assert error["code"] == -32602 and desk.asked() == ["a1"]
+
+
+# -- what changes while a call waits to be sent ------------------------------------------------------
+
+
+def waiting(fields: str = 'approval="ask" max_concurrency=1', answer: str = "once") -> Desk:
+    """Return a desk where an approved call waits for room behind another one."""
+    desk = Desk(fields=fields)
+    desk.mux.context.approval_listeners = 1
+    desk.call(1, 1, "echo")
+    desk.approve("a1")
+    desk.call(1, 2, **arguments(n=1))
+    assert not desk.to(desk.approve("a2", answer), "echo")
+    return desk
+
+
+def test_a_reload_decides_again_about_a_call_that_waits() -> None:
+    desk = waiting()
+    told = desk.run('!! server echo approval="ask" max_concurrency=1 deny=write')
+    (error,) = desk.errors(told)
+    assert error["data"]["kind"] == "tool_not_found"
+    assert desk.mux.table_sizes()["queued"] == 0
+
+
+def test_another_definition_asks_again_about_a_call_that_waits() -> None:
+    """
+    Somebody approved it for what the tool was when it was asked about.
+    """
+    desk = waiting()
+    changed = [{"name": "write", "description": "now it sends", "inputSchema": {}}]
+    listed = json.dumps({"jsonrpc": "2.0", "id": 4, "result": {"tools": changed}})
+    desk.run('>> echo {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    desk.run("!! +0.3")
+    desk.request(1, 3, "tools/list")
+    desk.run(f">> echo {listed}")
+    assert desk.asked() == ["a3"] and desk.mux.table_sizes()["queued"] == 0
+
+
+def test_another_command_asks_again_about_a_call_that_waits() -> None:
+    desk = waiting()
+    desk.run('!! server echo approval="ask" identity="other" launch=other', "!! start echo")
+    assert desk.asked() == ["a3"]
+
+
+def test_a_no_for_the_session_ends_what_a_yes_has_let_through() -> None:
+    desk = Desk(fields='approval="ask" max_concurrency=1')
+    desk.mux.context.approval_listeners = 1
+    desk.call(1, 1)
+    desk.approve("a1")
+    desk.call(1, 2, **arguments(n=2))  # asked about
+    desk.run("!! join 2 echo")
+    desk.call(2, 1)
+    desk.approve("a3", "always")
+    assert desk.call(1, 3, **arguments(n=3)) == []  # behind the question
+    told = desk.approve("a2", "no", session=True)
+    assert [each["data"]["reason"] for each in desk.errors(told)] == ["person", "rule"]
+
+
+def test_a_yes_that_is_forgotten_holds_for_no_call_whose_arguments_are_checked() -> None:
+    desk = Desk(fields='approval="ask" validates=true')
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    desk.call(1, 2)
+    desk.run('>> 9 {"jsonrpc":"2.0","id":1,"method":"mcpd/forget","params":{}}')
+    (error,) = desk.errors(desk.run("!! valid 1"))
+    assert error["data"]["kind"] == "approval_required"
+
+
+# -- a no, and a yes ---------------------------------------------------------------------------------
+
+
+def test_a_no_to_a_call_is_stronger_than_a_yes_for_its_tool() -> None:
+    """
+    ``no``: the same call of that session is refused without asking.
+    """
+    desk = Desk()
+    desk.call(1, 1, **arguments(n=1))
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "no")
+    desk.approve("a2", "always")
+    assert desk.errors(desk.call(1, 3, **arguments(n=1)))[0]["data"]["reason"] == "person"
+    assert desk.to(desk.call(1, 4, **arguments(n=2)), "echo")
+
+
+def test_a_no_for_the_session_is_stronger_than_a_yes_for_good() -> None:
+    desk = Desk()
+    desk.call(1, 1, **arguments(n=1))
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "always")
+    desk.approve("a2", "no", session=True)
+    assert desk.errors(desk.call(1, 3, **arguments(n=3)))[0]["data"]["reason"] == "rule"
+    desk.run("!! join 2 echo")
+    assert desk.to(desk.call(2, 1), "echo")
+
+
+@pytest.mark.parametrize("answer", ["session", "no"])
+def test_nothing_is_remembered_for_a_session_that_is_gone(answer: str) -> None:
+    desk = Desk()
+    desk.call(1, 1)
+    desk.run("!! close 1")
+    desk.approve("a1", answer)
+    assert desk.mux.approvals.rules() == [] and desk.asked() == []
+
+
+def test_a_question_of_another_session_counts_for_the_one_that_takes_it_over() -> None:
+    desk = Desk()
+    desk.run("!! join 2 echo")
+    desk.call(2, 1, "tool")
+    for n in range(MOST_OF_SESSION):
+        desk.call(1, n, **arguments(n=n))
+    (error,) = desk.errors(desk.call(1, 99, "tool"))
+    assert (error["data"]["kind"], error["data"]["limit"]) == ("rate_limited", "approvals")
+
+
+def test_pins_that_are_turned_on_forget_no_answer() -> None:
+    """
+    It is the same definition, whether it is pinned or not.
+    """
+    desk = Desk()
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    (entry,) = desk.entries.values()
+    rules = Rules(identity="echo", pin="warn")
+    desk.entries["echo"] = structs.replace(entry, rules=rules)
+    desk.apply()
+    assert desk.to(desk.call(1, 2), "echo")
+
+
+# -- whoever calls, however ----------------------------------------------------------------------------
+
+
+class Doors(Desk):
+    """A server that is asked about, one session of each kind, and control calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run("!! join 2", "!! attach 3 echo")
+        for number, is_brief in ((4, False), (5, True)):
+            ident = SessionId(number)
+            self.handle(ev.SessionOpened(ident, bearer("laptop")))
+            state = None if is_brief else SessionState(version="2025-11-25")
+            self.handle(ev.Join(ident, "echo", state, is_brief=is_brief))
+
+    def through(self, door: str) -> list[str]:
+        """Call ``write`` in one of the ways in which it can be called."""
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": "write", "arguments": {"door": door}}}  # fmt: skip
+        match door:
+            case "aggregate":
+                return self.call(2, 1, "echo__write", **arguments(door=door))
+            case "control":
+                params = {"server": "echo", "tool": "write", "arguments": {"door": door}}
+                asked = {"jsonrpc": "2.0", "id": 1, "method": "mcpd/call", "params": params}
+                return self.run(f">> 9 {json.dumps(asked)}")
+            case "modern" | "session-less":
+                session = 3 if door == "modern" else 5
+                return self.run(f">>m {session} - {json.dumps(call)}")
+        return self.call({"own": 1, "http": 4}[door], 1, **arguments(door=door))
+
+
+@pytest.mark.parametrize("door", ["own", "aggregate", "control", "http", "session-less", "modern"])
+def test_no_way_goes_around_it(door: str) -> None:
+    doors = Doors()
+    (refused,) = doors.through(door)
+    assert "approval_required" in refused and doors.asked() == ["a1"]
+
+
+def test_a_yes_is_of_its_principal() -> None:
+    """
+    What is said for the socket is not said for a token.
+    """
+    doors = Doors()
+    doors.call(1, 1)
+    doors.approve("a1", "always")
+    assert doors.to(doors.call(2, 1, "echo__write"), "echo")
+    (error,) = doors.errors(doors.call(4, 1), 4)
+    assert error["data"]["kind"] == "approval_required"
+
+
+def test_a_yes_is_of_its_server() -> None:
+    """
+    A tool of that name that another server has now is another tool.
+    """
+    desk = Desk()
+    desk.run('!! server other approval="ask"', "!! start other", "!! join 2 other")
+    desk.call(1, 1)
+    desk.approve("a1", "always")
+    assert desk.errors(desk.call(2, 1), 2) and desk.asked() == ["a2"]
+
+
+def test_what_was_given_up_and_what_a_late_yes_let_through_are_recorded() -> None:
+    desk = Desk()
+    desk.mux.context.tells_calls = True
+    desk.mux.context.approval_listeners = 1
+    desk.call(1, 1)
+    cancelled = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    done = desk.say("1", cancelled)
+    desk.approve("a1")
+    (sent,) = desk.call(1, 2)
+    done += desk.answer("echo", json.loads(sent.split(" ", 2)[2])["id"])
+    ended = [each for each in done if isinstance(each, CallEnded)]
+    assert [each.outcome for each in ended] == ["cancelled", "answered"]
+    assert (ended[1].flags, ended[1].approval) == (LATE_YES, 1)
+
+
+def test_who_listens_can_still_answer_when_a_client_declines_by_itself() -> None:
+    desk = Desk(FORM)
+    desk.mux.context.approval_listeners = 1
+    (form,) = desk.to(desk.call(1, 1), "1")
+    assert desk.fill(form, "decline") == [] and desk.asked() == ["a1"]
+    assert desk.to(desk.approve("a1"), "echo")
+    assert desk.call(1, 2, **arguments(n=1)) == [] and desk.asked() == ["a2"]
+
+
+def test_a_member_twice_passes_where_nobody_is_asked() -> None:
+    desk = Desk(fields="")
+    call = (
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write","arguments":'
+        '{"p":1,"p":2}}}'
+    )
+    (sent,) = desk.run(f">> 1 {call}")
+    assert sent.startswith("<< echo") and '{"p":1,"p":2}' in sent
+
+
+def test_an_answer_to_a_servers_own_question_releases_nothing() -> None:
+    """
+    It asks in our words; it gets the answer itself, and nothing else does.
+    """
+    desk = Desk(FORM, 'ask=["write"]')
+    desk.call(1, 1, "echo")
+    desk.call(1, 2)
+    words = {"message": "mcpd asks: may test 1 run echo?", "requestedSchema": {"type": "object"}}
+    asked = {"jsonrpc": "2.0", "id": 70, "method": "elicitation/create", "params": words}
+    (form,) = desk.to(desk.run(f">> echo {json.dumps(asked)}"), "1")
+    done = desk.fill(form, answer="always")
+    assert [json.loads(line.split(" ", 2)[2])["id"] for line in done] == [70]
+    assert desk.asked() == ["a1"]
+
+
+def test_hints_count_as_they_were_approved() -> None:
+    """
+    A tool that says that it only reads, since a while, is asked about.
+    """
+    desk = Desk(fields='approval="writes"')
+    (entry,) = desk.entries.values()
+    held = Rules(identity="echo", pin="hold")
+    desk.entries["echo"] = structs.replace(entry, rules=held, launch="echo-2")
+    desk.apply()
+    desk.run("!! start echo")
+    assert desk.to(desk.call(1, 1, "echo"), "echo")  # it has always said so
+    hints = {"readOnlyHint": True}
+    tools = [
+        {"name": "echo", "inputSchema": {"type": "object"}, "annotations": hints},
+        {"name": "write", "inputSchema": {"type": "object"}, "annotations": hints},
+    ]
+    told = desk.run('>> echo {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    told += desk.run("!! +1")
+    listed = next(line for line in desk.to(told, "echo") if "tools/list" in line)
+    ident = json.loads(listed.split(" ", 2)[2])["id"]
+    answer = {"jsonrpc": "2.0", "id": ident, "result": {"tools": tools}}
+    desk.run(f">> echo {json.dumps(answer)}")
+    (error,) = desk.errors(desk.call(1, 3))
+    assert error["data"]["kind"] == "approval_required"

@@ -334,3 +334,13 @@ def test_a_remote_server_that_cannot_be_used_says_why() -> None:
     assert made.entry.unavailable.kind == "config_invalid"
     assert "variable NO is not set" in made.entry.unavailable.message
     assert "export NO=" in str(made.entry.unavailable.hint)
+
+
+def test_what_was_approved_is_of_a_command_and_its_arguments() -> None:
+    """
+    Pins and answers hold whatever the values of its environment, and for no other command.
+    """
+    plain, env = server(), server(env={"TOKEN": "another"})
+    assert plain.entry.identity == env.entry.identity != ""
+    assert plain.entry.rules.identity == env.entry.rules.identity
+    assert server(args=["--other"]).entry.identity != plain.entry.identity

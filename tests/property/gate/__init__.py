@@ -1,0 +1,1 @@
+"""A model of the gate: what may reach a server, said once more and by other means."""
