@@ -185,7 +185,14 @@ class _Editor:
         if self._is_block(path) and value and isinstance(value, (dict, list)):
             first = self._items(path)[0][0]  # behind an anchor
             return [Splice(first, end, style.block(value, self._column(first)))]
-        return [Splice(start, end, style.flow(value))]
+        # the items of a list may stand in the column of its key, and nothing else
+        is_beside = begins_line(self._text, start) and self._is_beside(path, self._column(start))
+        return [Splice(start, end, (" " * style.unit if is_beside else "") + style.flow(value))]
+
+    def _is_beside(self, path: KeyPath, column: int) -> bool:
+        """Tell whether a column is that of the value's key."""
+        at = self._document.keys.get(path)
+        return at is not None and self._column(at) == column
 
     def _filled(self, path: KeyPath, value: Any) -> Splice:
         """Put a value where there is nothing behind a colon or a dash."""
@@ -304,12 +311,14 @@ class _Editor:
             return [Splice(start, end, text)]
         column, is_line = self._column(start), begins_line(self._text, start)
         is_item = path != () and isinstance(path[-1], int) and not self._is_in_flow(path)
-        if source.column == column and (is_line or is_item):
+        is_list = isinstance(source.data, list)
+        is_beside = is_line and is_list and self._is_beside(path, source.column)
+        if (source.column == column or is_beside) and (is_line or is_item):
             first, end = start - column, self._line_end(end)
             grown_from, end = grown(self._text, first, end, text) if is_line else (first, end)
             if grown_from < first:
                 return [Splice(grown_from, end, text)]
-            return [Splice(start, end, text[column:])]
+            return [Splice(first, end, text) if is_line else Splice(start, end, text[column:])]
         if text[0] in "&!" and not is_line:
             return [Splice(start, self._line_end(end), text)]
         if source.has_aliases:

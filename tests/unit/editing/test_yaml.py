@@ -237,3 +237,14 @@ def test_odd_forms_are_edited_or_refused(text: str, edit: Edit, expected: str | 
             edited(text, edit)
     else:
         assert edited(text, edit) == expected
+
+
+def test_a_list_in_the_column_of_its_key_gives_way_and_comes_back() -> None:
+    """Its items may stand there; `[]` may not."""
+    text = "items:\n  - args:\n    # why\n    - a\n    - b\n    last: 1\n"
+    path = ("items", 0, "args")
+    before = parse(text.encode(), "yaml")
+    for value in ([], "plain", ["c"]):
+        after = before.edited([Put(path, value)])
+        assert after.data == {"items": [{"args": value, "last": 1}]}
+        assert after.edited([PutSource(path, before.source(path))]).encode() == text.encode()
