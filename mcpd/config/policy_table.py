@@ -66,6 +66,8 @@ PROFILE: Final[Mapping[str, Reader]] = {
     "expires": text,
 }
 
+_STRICTEST: Final = {"approval": "ask", "pin": "hold", "audit_required": True}
+
 _MODES: Final = {"approve": "auto", "auto": "auto", "prompt": "ask"}
 """Codex's ``default_tools_approval_mode`` and ``tools.NAME.approval_mode``."""
 
@@ -97,10 +99,15 @@ def server(table: Table) -> ServerPolicy:
 
 
 def trust(tables: Iterable[Table]) -> TrustConfig:
-    """Read the ``trust`` tables and merge them key by key; later values win."""
+    """Read the ``trust`` tables and merge them key by key; later values win.
+
+    An invalid value is the strictest: by default nobody is asked, and nothing is held.
+    """
     found: dict[str, object] = {}
     for table in tables:
-        found |= table.read_all(TRUST)
+        values = table.read_all(TRUST)
+        invalid = (key for key in _STRICTEST if key in table.content and key not in values)
+        found |= {key: _STRICTEST[key] for key in invalid} | values
         table.warn_of_unknown(TRUST)
     return TrustConfig(**_known(found))
 

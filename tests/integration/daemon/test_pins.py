@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 import time
@@ -80,10 +81,21 @@ def pins(box: Box, *words: str) -> list[Json]:
     return found
 
 
-def accept(box: Box, *targets: str) -> subprocess.CompletedProcess[str]:
-    """Accept what differs, by the hash that was shown."""
+def accept(box: Box, *targets: str) -> int:
+    """Accept what differs, by the hash that was shown, in a process that is below no client.
+
+    Return its exit status.
+    """
     shown = pins(box, "diff", targets[0])[0]
-    return box.ctl("pins", "accept", *targets, "--hash", shown["hash"])
+    status = box.root / "accept.status"
+    status.unlink(missing_ok=True)
+    words = shlex.join(
+        [binary("mcpctl"), "pins", "accept", *targets, "--hash", shown["hash"]],
+    )
+    orphan = f"({words}; echo $? > {status}.new; mv {status}.new {status}) > /dev/null 2>&1 &"
+    subprocess.run(["sh", "-c", orphan], env=box.env, check=True)
+    wait_until(status.exists, 10)
+    return int(status.read_text())
 
 
 def on_terminal(box: Box, *args: str) -> str:
@@ -147,7 +159,7 @@ def test_a_daemon_that_has_not_started_the_server_serves_what_is_approved(box: B
     assert [each["description"] for each in listed(session).values()] == [OLD["description"]]
     assert box.status("defs")["pid"] is None
     assert "{+ and tells Mallory+}" in box.ctl("pins", "diff", "defs").stdout
-    assert accept(box, "defs").returncode == 0
+    assert accept(box, "defs") == 0
     session.take_notification("notifications/tools/list_changed")
     assert list(listed(session)) == ["send", "leak"]
     assert listed(session)["send"]["description"] == NEW["description"]
@@ -163,7 +175,7 @@ def test_accepting_one_definition_leaves_the_others(box: Box) -> None:
     wrong = box.ctl("pins", "accept", "defs.send", "--hash", "0" * 16)
     assert (wrong.returncode, "not what was shown" in wrong.stderr) == (2, True)
     assert box.ctl("pins", "accept", "defs.send").returncode == 2
-    assert accept(box, "defs.send").returncode == 0
+    assert accept(box, "defs.send") == 0
     assert listed(box.session("defs"))["send"]["description"] == NEW["description"]
     states = {each["name"]: each["state"] for each in pins(box, "defs")[0]["items"]}
     assert states == {"send": "approved", "other": "changed", "leak": "new"}
@@ -312,7 +324,7 @@ def test_a_server_per_session_is_pinned_once(box: Box) -> None:
     refused(second, "leak")  # though its process has not listed it yet
     assert second.text("send") == "send ran"
     assert [each["description"] for each in listed(second).values()] == [OLD["description"]]
-    assert accept(box, "defs").returncode == 0
+    assert accept(box, "defs") == 0
     second.take_notification("notifications/tools/list_changed")
     assert list(listed(second)) == ["send", "leak"]
 

@@ -114,3 +114,13 @@ def test_what_lets_through_more_than_meant_is_told(tmp_path: Path) -> None:
     assert warnings(tmp_path, {"ask": ["*read*"], "trusted": ["*_read", "*"]}) == []
     found = loaded(tmp_path, {"profiles": {"p": {"tools": ["git.*", "*read*"]}}})
     assert len(found.problems) == 1
+
+
+def test_what_cannot_be_read_of_trust_is_the_strictest(tmp_path: Path) -> None:
+    """
+    The defaults ask nobody and hold nothing: a word that is spelled wrongly would turn it off.
+    """
+    wrong = {"approval": "asks", "pin": "holds", "audit_required": "yes", "audit_days": "many"}
+    found = loaded(tmp_path, {"mcpServers": {}, "trust": wrong})
+    assert found.trust == TrustConfig(approval="ask", pin="hold", audit_required=True)
+    assert len(found.errors) == 4
