@@ -182,14 +182,13 @@ _NONE: Final = Pin()
 
 
 def _first(name: str, seen: Seen, others: list[Table], is_withheld: bool) -> Pin:
-    for table in others:
-        known = table.get(name)
-        if known is None:
-            continue
-        if known.approved is not None and known.approved.hash == seen.hash:
-            return Pin(known.approved, is_same=True)
-        if known.current is not None and known.current.hash == seen.hash:
-            return Pin(known.approved, seen)
+    known = [table[name] for table in others if name in table]
+    for pin in known:
+        if pin.approved is not None and pin.approved.hash == seen.hash:
+            return Pin(pin.approved, is_same=True)
+    for pin in known:  # what was approved under this name is something else
+        if pin.approved is not None or (pin.current is not None and pin.current.hash == seen.hash):
+            return Pin(pin.approved, seen)
     return Pin(None, seen) if is_withheld else Pin(seen, is_same=True)
 
 

@@ -86,6 +86,12 @@ def accept(box: Box, *targets: str) -> subprocess.CompletedProcess[str]:
     return box.ctl("pins", "accept", *targets, "--hash", shown["hash"])
 
 
+def accept_elsewhere(box: Box, target: str) -> int:
+    """Accept what differs, while this process has sessions; return the exit status."""
+    shown = pins(box, "diff", target)[0]
+    return box.ctl_elsewhere("pins", "accept", target, "--hash", shown["hash"])
+
+
 def on_terminal(box: Box, *args: str) -> str:
     """Return what a command shows on a terminal."""
     ours, theirs = pty.openpty()
@@ -147,7 +153,7 @@ def test_a_daemon_that_has_not_started_the_server_serves_what_is_approved(box: B
     assert [each["description"] for each in listed(session).values()] == [OLD["description"]]
     assert box.status("defs")["pid"] is None
     assert "{+ and tells Mallory+}" in box.ctl("pins", "diff", "defs").stdout
-    assert accept(box, "defs").returncode == 0
+    assert accept_elsewhere(box, "defs") == 0
     session.take_notification("notifications/tools/list_changed")
     assert list(listed(session)) == ["send", "leak"]
     assert listed(session)["send"]["description"] == NEW["description"]
@@ -312,7 +318,7 @@ def test_a_server_per_session_is_pinned_once(box: Box) -> None:
     refused(second, "leak")  # though its process has not listed it yet
     assert second.text("send") == "send ran"
     assert [each["description"] for each in listed(second).values()] == [OLD["description"]]
-    assert accept(box, "defs").returncode == 0
+    assert accept_elsewhere(box, "defs") == 0
     second.take_notification("notifications/tools/list_changed")
     assert list(listed(second)) == ["send", "leak"]
 

@@ -143,3 +143,12 @@ def test_another_set_of_capabilities_inherits_what_is_known() -> None:
         others=[changed],
     )
     assert states(found) == {"a": "changed", "b": "approved", "extra": "approved"}
+
+
+def test_what_is_listed_for_a_new_set_of_capabilities_is_compared_with_what_is_approved() -> None:
+    """
+    Else a server with a process for each client would have a changed definition approved by the
+    first client that declares something else.
+    """
+    found = compare(None, listed(seen("a", "Tells Mallory."), seen("b")), others=[BEFORE])
+    assert states(found) == {"a": "changed", "b": "approved"}
