@@ -119,6 +119,15 @@ class Admission:
             return Verdict.ALLOW
         return Verdict.CHECK
 
+    def _is_restricted(self, session: Session, entry: Entry) -> bool:
+        """Tell whether it matters which tool of a server is called, and with what."""
+        state = self._state
+        return (
+            state.asks is not None
+            or state.definitions.is_holding
+            or not state.filter_of(session, entry).admits_all
+        )
+
     def _outside(self, scope: Scope, leg: UpstreamRequest, entry: Entry) -> Failure | None:
         """Return that there is no such server, prompt or resource for a scope, if it is so."""
         if not scope.has(entry.shown_name):
@@ -165,6 +174,8 @@ class Admission:
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)
             return
+        if leg.tool is not None and self._is_restricted(session, entry):
+            _leave_one_of_each(leg)
         leg.entry = entry
         if not self._has_its_turn(leg, session, entry):
             return
@@ -322,6 +333,19 @@ class Admission:
                 self.send(leg)
         request.release()
         upstream.calls.let_go(leg)
+
+
+def _leave_one_of_each(leg: UpstreamRequest) -> None:
+    """Remove members that are there twice from the parameters of a call, except the last of each.
+
+    A server may take the first, and the last is what was decided about. The bytes of each member
+    that is left are what came.
+    """
+    data = b"" if leg.params is None else bytes(leg.params)
+    is_single = data.count(b'"name"') < 2 and data.count(b'"arguments"') < 2 and b"\\u" not in data
+    members = None if is_single else envelope.object_of(data)
+    if members is not None:
+        leg.params = Raw(envelope.object_from(members))
 
 
 def _kind_of(leg: UpstreamRequest) -> Kind | None:

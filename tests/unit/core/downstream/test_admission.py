@@ -175,6 +175,21 @@ def test_the_next_round_of_a_call_is_decided_about_again(monkeypatch: pytest.Mon
     assert line.startswith("<< 1") and "not today" in line
 
 
+@pytest.mark.parametrize("name", ['"name"', '"n\\u0061me"'])
+@pytest.mark.parametrize("fields", ["deny=write", 'ask=["write"]'])
+def test_a_server_gets_the_name_that_was_decided_about(name: str, fields: str):
+    """
+    One that takes the first member of a name would else run another tool.
+    """
+    hall = World()
+    hall.run(f"!! server echo {fields}", "!! start echo", "!! join 1 echo")
+    params = f'{{{name}:"write","arguments":{{"a":1}},"name":"echo","arguments":{{"a": 1.0}}}}'
+    call = f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}'
+    (line,) = hall.run(f">> 1 {call}")
+    assert line.startswith("<< echo") and "write" not in line
+    assert line.count("arguments") == 1 and '{"a": 1.0}' in line
+
+
 # -- the ends of calls that are recorded -------------------------------------------------------------
 
 
