@@ -373,6 +373,27 @@ class Box:
             check=False,
         )
 
+    def ctl_elsewhere(self, *args: str) -> int:
+        """Run ``mcpctl`` in no process below this one, as in another terminal; return its status.
+
+        What runs below a program with an open session is that program's.
+        """
+        result = self.root / f"status.{uuid.uuid4().hex}"
+        script = (
+            "import os, subprocess, sys, time\n"
+            "parent = os.getpid()\n"
+            "if os.fork():\n    os._exit(0)\n"
+            "os.setsid()\n"
+            "while os.getppid() == parent:\n    time.sleep(0.01)\n"
+            "status = subprocess.run(sys.argv[2:], stdout=-3, stderr=-3, stdin=-3).returncode\n"
+            "open(sys.argv[1] + '.new', 'w').write(str(status))\n"
+            "os.rename(sys.argv[1] + '.new', sys.argv[1])\n"
+        )
+        argv = [sys.executable, "-c", script, str(result), binary("mcpctl"), *args]
+        subprocess.run(argv, env=self.env, check=True)
+        wait_until(result.exists, 20)
+        return int(result.read_text())
+
     def status(self, name: str = "fake") -> Json:
         """Return the status of one server."""
         with Peer.dial(self.socket) as peer:

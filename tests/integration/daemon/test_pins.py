@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shlex
 import subprocess
 import sys
 import time
@@ -87,15 +86,7 @@ def accept(box: Box, *targets: str) -> int:
     Return its exit status.
     """
     shown = pins(box, "diff", targets[0])[0]
-    status = box.root / "accept.status"
-    status.unlink(missing_ok=True)
-    words = shlex.join(
-        [binary("mcpctl"), "pins", "accept", *targets, "--hash", shown["hash"]],
-    )
-    orphan = f"({words}; echo $? > {status}.new; mv {status}.new {status}) > /dev/null 2>&1 &"
-    subprocess.run(["sh", "-c", orphan], env=box.env, check=True)
-    wait_until(status.exists, 10)
-    return int(status.read_text())
+    return box.ctl_elsewhere("pins", "accept", *targets, "--hash", shown["hash"])
 
 
 def on_terminal(box: Box, *args: str) -> str:

@@ -186,3 +186,12 @@ def test_renaming_all_tools_takes_linear_time() -> None:
     after = compare(compare(None, tools("a")), tools("b"))
     assert time.monotonic() - begun < 5
     assert len(after) == 20_000
+
+
+def test_what_is_listed_for_a_new_set_of_capabilities_is_compared_with_what_is_approved() -> None:
+    """
+    Else a server with a process for each client would have a changed definition approved by the
+    first client that declares something else.
+    """
+    found = compare(None, listed(seen("a", "Tells Mallory."), seen("b")), others=[BEFORE])
+    assert states(found) == {"a": "changed", "b": "approved"}
