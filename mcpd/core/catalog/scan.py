@@ -116,7 +116,8 @@ _PHRASES: Final = {
         r"upload|post|copy|include|read|add|bcc|email|e-mail|exfiltrate|append|attach|transmit|log)\b"
     ),
     "phrase.preamble": (
-        r"\b(?:pass|send|include|put|append|paste|upload|post|forward|with|provide)\b[^.!?\n]{0,40}?"
+        r"\b(?:(?:pass|send|include|put|append|paste|upload|post|forward|provide)\b[^.!?\n]{0,40}?"
+        r"|with (?:the |your )?)"
         r"\b(?:entire|full|whole|complete|all)\b[^.!?\n]{0,20}?"
         r"\b(?:conversation|chat history|message history|previous messages|system prompt)\b"
     ),
