@@ -36,6 +36,9 @@ RATE = 2000
 """Calls a second, of all clients."""
 
 WITHIN_S = 600.0
+ROUNDS_BELOW = 20
+"""Rounds that are measured when the file is below its limit: it must stay there."""
+
 SERVERS = ("files", "git", "browser", "search", "mail")
 
 
@@ -53,7 +56,9 @@ class Outcome:
     log_bytes: int = 0
     """The largest that the write-ahead log was."""
     took_s: float = 0.0
-    """Seconds in which the daemon ran until the file was below the limit."""
+    """Seconds in which the daemon ran."""
+    below_s: float = 0.0
+    """How many of them until the file was below the limit."""
     calls: int = 0
     """How many were made of that daemon."""
 
@@ -129,9 +134,8 @@ async def run(rows: int, seconds: float, patience_s: float) -> Outcome:
         async with up(limited, prepare) as busy:
             file = busy.place / "state/audit.db"
             log = file.with_name("audit.db-wal")
-            while size(file) > LIMIT:
-                if found.took_s > WITHIN_S:
-                    break
+            rounds_below = 0
+            while rounds_below < ROUNDS_BELOW and found.took_s < WITHIN_S:
                 await patience.wait_quiet()
                 for daemon in random.sample([idle, busy], 2):
                     os.kill(idle.pid, signal.SIGCONT if daemon is idle else signal.SIGSTOP)
@@ -150,8 +154,12 @@ async def run(rows: int, seconds: float, patience_s: float) -> Outcome:
                         found.calls += len(took)
                         found.took_s += seconds
                         found.log_bytes = max(found.log_bytes, size(log))
-                megabytes = size(file) / 1e6
-                print(f"{found.took_s:.0f} s: {megabytes:.0f} MB", file=sys.stderr, flush=True)
+                print(
+                    f"{found.took_s:.0f} s: {size(file) / 1e6:.0f} MB", file=sys.stderr, flush=True
+                )
+                if size(file) <= LIMIT:
+                    found.below_s = found.below_s or found.took_s
+                    rounds_below += 1
             os.kill(busy.pid, signal.SIGCONT)
             await asyncio.sleep(1)  # what was called last is written
             found.after_bytes = size(file)
@@ -178,8 +186,9 @@ def report(found: Outcome) -> str:
     """Return what was found, in sentences."""
     lines = [
         f"{found.before_bytes / 1e6:.0f} MB became {found.after_bytes / 1e6:.1f} MB, of at most "
-        f"{LIMIT / 1e6:.1f}, in {found.took_s:.0f} s of {RATE} calls a second; the log had "
-        f"{found.log_bytes / 1e6:.1f} MB at most, of {LOG / 1e6:.1f}",
+        f"{LIMIT / 1e6:.1f}: below that after {found.below_s:.0f} of {found.took_s:.0f} s with "
+        f"{RATE} calls a second; the log had {found.log_bytes / 1e6:.1f} MB at most, "
+        f"of {LOG / 1e6:.1f}",
         f"others used {statistics.median(found.noise):.0%} of a core in the median measurement",
     ]
     for what, without, with_ in (
