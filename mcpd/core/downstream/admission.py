@@ -123,6 +123,8 @@ class Admission:
         """Return that there is no such server, prompt or resource for a scope, if it is so."""
         if not scope.has(entry.shown_name):
             return self._state.not_found(entry.shown_name, scope)
+        if leg.tool is not None:
+            return None
         kind = _kind_of(leg)
         if kind is None or kind not in self._state.filter_within(scope, entry).hidden:
             return None

@@ -152,10 +152,12 @@ class Approvals:
         request, tool = leg.recipient, leg.tool
         if tool is None or leg.sent_at or not isinstance(request, ClientRequest):
             return False
+        if not asks.needs_hints and asks.reason(tool, is_read_only=False) is None:
+            return False
         item = upstream.client_lists.catalog_for(leg.client_info).tool(tool)
         item = item or upstream.catalog.tool(tool)
         reason = asks.reason(tool, is_read_only=item is not None and item.read_only)
-        if reason is None and (upstream.is_ready or not asks.needs_hints):
+        if reason is None and upstream.is_ready:
             return False
         if not upstream.is_ready:  # what it says of the tool counts, not what it said before
             Waiting(self._state, request, upstream, self._started, self._again).for_start()

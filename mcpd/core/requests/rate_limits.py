@@ -98,7 +98,8 @@ class RateLimits:
             if len(self._lines) >= _MOST_QUIET:
                 self._forget_quiet()
             line = self._lines[limit.key] = _Line(limit.rate)
-        line.meter.rate = limit.rate  # the configuration may say another one now
+        if line.meter.rate is not limit.rate:  # the configuration says another one now
+            line.meter.rate = limit.rate
         return line
 
     def _forget_quiet(self) -> None:
