@@ -9,7 +9,6 @@ from typing import Final
 
 from mcpd.core.catalog.confusables import LONGEST, folded
 
-
 _MOST_KNOWN: Final = 1000
 """Names that are not matched again: those of tools are few, but a client may make some up."""
 

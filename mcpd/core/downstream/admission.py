@@ -204,8 +204,21 @@ class Admission:
         request.leave = self._rates.admit(leg, limits, entry.rate_wait, refuse)
         return request.leave is None
 
-    def _limits(self, session: Session, entry: Entry) -> list[Limit]:
+    def _limits(self, session: Session, entry: Entry) -> tuple[Limit, ...]:
         """Return the rates that calls of a session to a server are measured by, in their order."""
+        policy = self._state.policy
+        known, principal = session.limits, session.principal
+        if (
+            known is None
+            or known[0] is not policy
+            or known[1] is not principal
+            or known[2] is not entry
+        ):
+            limits = self._limits_now(session, entry)
+            known = session.limits = policy, principal, entry, limits
+        return known[3]
+
+    def _limits_now(self, session: Session, entry: Entry) -> tuple[Limit, ...]:
         found, policy, principal = [], self._state.policy, session.principal
         if policy.client_rate is not None:
             found.append(Limit(("client", session.id), "client", policy.client_rate))
@@ -216,7 +229,7 @@ class Admission:
             found.append(Limit((principal.profile, whose), limit, profile.rate))
         if entry.rate is not None:
             found.append(Limit(("server", entry.name), "server", entry.rate))
-        return found
+        return tuple(found)
 
     def _in_turn(self, leg: UpstreamRequest) -> None:
         """Go on with a request that has waited for its turn."""

@@ -55,6 +55,14 @@ class Meter:
         wait = self._next - self._slack - now
         return wait if wait > 0 else 0.0
 
+    def take_if_quiet(self, now: float) -> bool:
+        """Count a call unless half of a burst has been used; tell whether it was counted."""
+        ahead = self._next - now
+        if ahead >= self._half:
+            return False
+        self._next = (self._next if ahead > 0 else now) + self._interval
+        return True
+
     def take(self, now: float) -> None:
         """Count a call."""
         self._next = (self._next if self._next > now else now) + self._interval
