@@ -246,7 +246,7 @@ def accepted(table: Table, names: Collection[str]) -> Table:
         if now is None:
             del after[name]
         else:
-            after[name] = Pin(now, is_same=True)
+            after[name] = Pin(now, is_same=True, before=pin.before)  # its old name stays taken
     return after
 
 

@@ -55,7 +55,7 @@ def reordered(name: str, value: Any) -> Any:
 
 def required(name: str, value: Any) -> Any:
     is_list = name == "required" and type(value) is list
-    return value[::-1] if is_list and all(isinstance(each, str) for each in value) else value
+    return value[::-1] if is_list and all(type(each) is str for each in value) else value
 
 
 def spaced(name: str, value: Any) -> Any:
