@@ -20,6 +20,9 @@ from tests.unit.core.catalog.corpus.spelled import mapped, spelled, ways_of
 LEAST_SERVERS: Final = 40
 LEAST_TOOLS: Final = 800
 MOST_SOFT: Final = 0.01
+MOST_SHADOWED: Final = 0.02
+ONE_BY_ONE: Final = 5
+"""Definitions of a server that are written in each way by itself."""
 INVISIBLE: Final[dict[str, set[str]]] = {}
 """Servers whose definitions have invisible characters, and which: they are removed."""
 
@@ -87,7 +90,7 @@ def test_servers_side_by_side_are_no_look_alikes() -> None:
         names = [each.item.identity for every in others.values() for each in every]
         assert [each for each in crossed(Kind.TOOLS, own, names) if each.weight == "hard"] == []
         shadowed |= {(package, each.name) for each in shadows(own, others)}
-    assert len(shadowed) <= MOST_SOFT * sum(map(len, tools.values())), shadowed
+    assert len(shadowed) <= MOST_SHADOWED * sum(map(len, tools.values())), shadowed
 
 
 @every_server
@@ -127,10 +130,11 @@ def test_what_is_no_change_leaves_the_form(server: Listed) -> None:
     """
     An update that writes the same otherwise must not be reported.
     """
-    for kind, item, tree in trees(server):
+    for number, (kind, item, tree) in enumerate(trees(server)):
         form = form_of(kind, item.raw)
-        for how, write in ways_of(kind).items():
-            raw = write(tree).encode()
+        ways = ways_of(kind)
+        for how in ways if number < ONE_BY_ONE else ["all of it"]:
+            raw = ways[how](tree).encode()
             assert form_of(kind, raw) == form, (item.identity, how)
 
 
