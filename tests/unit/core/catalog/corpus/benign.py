@@ -47,6 +47,7 @@ SCRIPTS: Final = {
     "Korean jamo": "\u1112\u1161\u11ab \u3131\u314f",
     "Turkish": "\u0130stanbul \u0131\u015f\u0131k",
     "German and French": "Gr\u00f6\u00dfe, \u00ab\u00a0\u00e9l\u00e8ve\u00a0\u00bb, 10\u202f000",
+    "letters with a selector": "\u2139\ufe0f \u2122\ufe0e",
     "dingbats and arrows": "\u2713 \u2717 \u27a1\ufe0f \u2192 \u2022 \u25b6\ufe0f \u23f0",
     "braille and boxes": "\u2800\u28ff \u2500\u2502\u250c\u2588",
     "generics": "List<T>, Map<K, V>, <path> and <important-looking>",
