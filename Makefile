@@ -65,6 +65,7 @@ demo: setup ## twenty sessions on two example servers, and nothing left behind
 bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.http
+	$(BIN)/python -m benchmarks.trust
 
 drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work
 	DRILL_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest tests/faults -m drill -n 0 -s

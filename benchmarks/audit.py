@@ -1,145 +1,223 @@
-"""``python -m benchmarks.audit``: what recording a call costs, beside recording none."""
+"""``python -m benchmarks.audit``: a large audit is brought below its limit while calls go on.
+
+The file begins with ``--rows`` calls and is to be at most ``LIMIT``. Its daemon is measured, while
+it removes rows, in turn with one that has nothing to remove; the one that is not measured is
+stopped. The exit status is 1 when the file is not below the limit in ten minutes, or not whole.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import json
 import os
 import random
+import signal
+import sqlite3
 import statistics
 import sys
-from collections.abc import AsyncIterator, Callable
+import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvloop
 
 from benchmarks import machine
-from benchmarks.client import Address, Call, Client, WrongAnswer, blob, environment
-from benchmarks.report import table
+from benchmarks.client import Client, WrongAnswer, blob
 from benchmarks.rounds import no_collector, percentile
-from benchmarks.routes import binary, configure, directory, open_when_up, running
+from benchmarks.trust import BYTES, CLIENTS, Daemon, Settings, up
+from mcpd.audit.store import CallRow, Store
 
-BYTES = 4096
-"""Of a call's answer."""
+LIMIT = 64 << 20
+LOG = 16 << 20
+"""What the write-ahead log may have beside it."""
 
-CLIENTS = 10
-MOST_US = 3.0
-"""What recording a call may cost on the loop."""
+RATE = 2000
+"""Calls a second, of all clients."""
+
+WITHIN_S = 600.0
+ROUNDS_BELOW = 20
+"""Rounds that are measured when the file is below its limit: it must stay there."""
+
+SERVERS = ("files", "git", "browser", "search", "mail")
 
 
 @dataclass
-class Daemon:
-    """A daemon, its clients, and what was measured of it."""
+class Outcome:
+    """What was measured, a figure for each round."""
 
-    name: str
-    pid: int
-    clients: list[Client]
-    loop_us: list[float] = field(default_factory=list)
-    """CPU of the loop's thread for a call, of each round."""
-    all_us: list[float] = field(default_factory=list)
-    """CPU of all threads for a call."""
-    p50_us: list[float] = field(default_factory=list)
-    p99_us: list[float] = field(default_factory=list)
-
-
-@contextlib.asynccontextmanager
-async def up(name: str, audit: bool) -> AsyncIterator[Daemon]:
-    """Start a daemon with one echo server and ``CLIENTS`` sessions."""
-    with directory() as place:
-        configure(place, 1)
-        path = Path(place, "mcp.json")
-        path.write_text(json.dumps({**json.loads(path.read_text()), "trust": {"audit": audit}}))
-        env, log = environment(place), f"{place}/mcpd.log"
-        address = Address(env["MCPD_SOCKET"], "echo0")
-        with running((binary("mcpd"),), env, log) as process:
-            first = await open_when_up(address, process, log)
-            others = [await Client.open(address) for _ in range(CLIENTS - 1)]
-            daemon = Daemon(name, process.pid, [first, *others])
-            await calls(daemon, blob(BYTES), 0.5)
-            yield daemon
-            await asyncio.gather(*(client.close() for client in daemon.clients))
+    with_p50: list[float] = field(default_factory=list)
+    with_p99: list[float] = field(default_factory=list)
+    without_p50: list[float] = field(default_factory=list)
+    without_p99: list[float] = field(default_factory=list)
+    noise: list[float] = field(default_factory=list)
+    before_bytes: int = 0
+    after_bytes: int = 0
+    log_bytes: int = 0
+    """The largest that the write-ahead log was."""
+    took_s: float = 0.0
+    """Seconds in which the daemon ran."""
+    below_s: float = 0.0
+    """How many of them until the file was below the limit."""
+    calls: int = 0
+    """How many were made of that daemon."""
 
 
-async def calls(daemon: Daemon, make: Callable[[int], Call], seconds: float) -> list[float]:
-    """Have every client call back to back; return what each call took, in seconds."""
-    each = await asyncio.gather(*(c.calls(make, seconds=seconds) for c in daemon.clients))
-    return [took for one in each for took in one]
-
-
-def loop_cpu_s(pid: int) -> float:
-    """Return the CPU time of a process's first thread, which runs the loop."""
-    with open(f"/proc/{pid}/task/{pid}/schedstat") as file:
-        return int(file.read().split()[0]) / 1e9
-
-
-async def measure(daemon: Daemon, seconds: float) -> None:
-    """Measure one round."""
-    with no_collector():
-        loop, whole = loop_cpu_s(daemon.pid), machine.cpu_s([daemon.pid])
-        took = await calls(daemon, blob(BYTES), seconds)
-        count = len(took)
-        daemon.loop_us.append((loop_cpu_s(daemon.pid) - loop) / count * 1e6)
-        daemon.all_us.append((machine.cpu_s([daemon.pid]) - whole) / count * 1e6)
-        daemon.p50_us.append(percentile(took, 0.5) * 1e6)
-        daemon.p99_us.append(percentile(took, 0.99) * 1e6)
-
-
-async def run(rounds: int, seconds: float, patience_s: float) -> list[Daemon]:
-    """Measure both daemons in each round, one after the other in random order."""
-    patience = machine.Patience(patience_s)
-    async with up("off", False) as off, up("on", True) as on:
-        for number in range(rounds):
-            await patience.wait_quiet()
-            for daemon in random.sample([off, on], 2):
-                await measure(daemon, seconds)
-            print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-        return [off, on]
-
-
-def report(off: Daemon, on: Daemon) -> str:
-    """Return the table: the best round, the median, and the median of the differences."""
-    rows = []
-    for what, figures in (
-        ("CPU of the loop for a call, µs", "loop_us"),
-        ("CPU of all threads for a call, µs", "all_us"),
-        ("p50, µs", "p50_us"),
-        ("p99, µs", "p99_us"),
-    ):
-        without, with_ = getattr(off, figures), getattr(on, figures)
-        more = [b - a for a, b in zip(without, with_, strict=True)]
-        best = min(with_) - min(without)
-        rows.append(
-            [
-                what,
-                f"{statistics.median(without):.1f}",
-                f"{statistics.median(with_):.1f}",
-                f"{statistics.median(more):+.1f}",
-                f"{best:+.1f}",
-            ]
+def fill(state: Path, rows: int) -> None:
+    """Write a file with so many calls, as the daemon would have, one a millisecond until now."""
+    store = Store(str(state / "audit.db"))
+    begin = time.time_ns() // 1_000_000 - rows
+    tools = [f"tool_{number}" for number in range(40)]
+    for first in range(0, rows, 10_000):
+        store.write(
+            CallRow(
+                begin + number,
+                number // 500,
+                "local",
+                "bench 1",
+                SERVERS[number % len(SERVERS)],
+                tools[number % len(tools)],
+                "tools/call",
+                0,
+                None,
+                12,
+                0,
+                120,
+                4200,
+                os.urandom(16),
+                os.urandom(16),
+                None,
+                None,
+                0,
+            )
+            for number in range(first, min(rows, first + 10_000))
         )
-    header = ["medians of the rounds", "off", "on", "difference", "of the best rounds"]
-    return table(header, rows)
+    store.close()
+
+
+async def paced(daemon: Daemon, seconds: float) -> list[float]:
+    """Have the clients call ``RATE`` times a second in all; return what each took from when due."""
+    make = blob(BYTES)
+
+    async def one(client: Client, number: int) -> list[float]:
+        took = []
+        start = time.perf_counter() + number / RATE
+        for call in range(int(seconds * RATE / CLIENTS)):
+            due = start + call * CLIENTS / RATE
+            if (wait := due - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+                due = time.perf_counter()  # that our own timer is late is nobody's fault
+            await client.call(make)
+            took.append(time.perf_counter() - due)
+        return took
+
+    each = await asyncio.gather(*(one(c, number) for number, c in enumerate(daemon.clients)))
+    return [took for one_ in each for took in one_]
+
+
+def size(path: Path) -> int:
+    """Return the size of a file; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
+
+
+async def run(rows: int, seconds: float, patience_s: float) -> Outcome:
+    """Measure until the file is below its limit, and a few rounds more."""
+    found, patience = Outcome(), machine.Patience(patience_s)
+
+    def prepare(state: Path) -> None:
+        fill(state, rows)
+        found.before_bytes = size(state / "audit.db")
+
+    limited = Settings("removing", {"trust": {"audit_max": "64MiB"}})
+    async with up(Settings("recording")) as idle:
+        os.kill(idle.pid, signal.SIGSTOP)
+        async with up(limited, prepare) as busy:
+            file = busy.place / "state/audit.db"
+            log = file.with_name("audit.db-wal")
+            rounds_below = 0
+            while rounds_below < ROUNDS_BELOW and found.took_s < WITHIN_S:
+                await patience.wait_quiet()
+                for daemon in random.sample([idle, busy], 2):
+                    os.kill(idle.pid, signal.SIGCONT if daemon is idle else signal.SIGSTOP)
+                    os.kill(busy.pid, signal.SIGCONT if daemon is busy else signal.SIGSTOP)
+                    noise = machine.Noise()
+                    with no_collector():
+                        took = await paced(daemon, seconds)
+                    found.noise.append(noise.share())
+                    figures = (percentile(took, 0.5) * 1e6, percentile(took, 0.99) * 1e6)
+                    if daemon is idle:
+                        found.without_p50.append(figures[0])
+                        found.without_p99.append(figures[1])
+                    else:
+                        found.with_p50.append(figures[0])
+                        found.with_p99.append(figures[1])
+                        found.calls += len(took)
+                        found.took_s += seconds
+                        found.log_bytes = max(found.log_bytes, size(log))
+                print(
+                    f"{found.took_s:.0f} s: {size(file) / 1e6:.0f} MB", file=sys.stderr, flush=True
+                )
+                if size(file) <= LIMIT:
+                    found.below_s = found.below_s or found.took_s
+                    rounds_below += 1
+            os.kill(busy.pid, signal.SIGCONT)
+            await asyncio.sleep(1)  # what was called last is written
+            found.after_bytes = size(file)
+            found.log_bytes = max(found.log_bytes, size(log))
+            os.kill(idle.pid, signal.SIGCONT)
+            check(file, found.calls)
+    return found
+
+
+def check(file: Path, calls: int) -> None:
+    """Raise ``WrongAnswer`` unless the file is whole, and has all calls of this run."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+        (whole,) = database.execute("PRAGMA integrity_check").fetchone()
+        ids = "SELECT count(*), max(id) - min(id) + 1 FROM call"
+        count, span = database.execute(ids).fetchone()
+        ours = "SELECT count(*) FROM call WHERE tool = (SELECT id FROM name WHERE text = 'blob')"
+        (kept,) = database.execute(ours).fetchone()
+    if whole != "ok" or count != span or kept < calls:
+        raise WrongAnswer(f"{whole}; {count} rows of {span} numbers; {kept} of {calls} calls")
+    print(f"the file is whole: {count} rows, the newest; of this run each of {calls} calls")
+
+
+def report(found: Outcome) -> str:
+    """Return what was found, in sentences."""
+    lines = [
+        f"{found.before_bytes / 1e6:.0f} MB became {found.after_bytes / 1e6:.1f} MB, of at most "
+        f"{LIMIT / 1e6:.1f}: below that after {found.below_s:.0f} of {found.took_s:.0f} s with "
+        f"{RATE} calls a second; the log had {found.log_bytes / 1e6:.1f} MB at most, "
+        f"of {LOG / 1e6:.1f}",
+        f"others used {statistics.median(found.noise):.0%} of a core in the median measurement",
+    ]
+    for what, without, with_ in (
+        ("p50", found.without_p50, found.with_p50),
+        ("p99", found.without_p99, found.with_p99),
+    ):
+        ratios = [b / a for a, b in zip(without, with_, strict=True)]
+        low, middle, high = statistics.quantiles(ratios * (2 if len(ratios) < 2 else 1), n=4)
+        lines.append(
+            f"{what}: {statistics.median(without):.0f} µs without rows to remove, "
+            f"{statistics.median(with_):.0f} with; ratio {middle:.2f} ({low:.2f} to {high:.2f})"
+        )
+    return "\n".join(lines)
 
 
 def main() -> int:
-    """Run it; the exit status is 1 when an answer was wrong."""
+    """Run it."""
     ap = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
-    ap.add_argument("--rounds", type=int, default=40)
-    ap.add_argument("--seconds", type=float, default=0.5, help="of a measurement")
+    ap.add_argument("--rows", type=int, default=3_000_000, help="that the file begins with")
+    ap.add_argument("--seconds", type=float, default=2.0, help="of a measurement")
     ap.add_argument("--patience", type=float, default=60.0, help="to wait for a quiet machine")
     options = ap.parse_args()
     try:
-        off, on = uvloop.run(run(options.rounds, options.seconds, options.patience))
+        found = uvloop.run(run(options.rows, options.seconds, options.patience))
     except WrongAnswer as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
-    about = f"{CLIENTS} clients, answers of {BYTES} bytes, {options.rounds} rounds"
-    print(f"{about}, Linux {os.uname().release}")
-    print(report(off, on))
-    return 0
+    print(report(found))
+    return 0 if found.after_bytes <= LIMIT and found.log_bytes <= LOG else 1
 
 
 if __name__ == "__main__":

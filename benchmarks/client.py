@@ -32,6 +32,7 @@ class Address(NamedTuple):
     socket: str | None = None
     attach: str | None = None
     command: tuple[str, ...] = ()
+    profile: str | None = None
 
 
 class Call(NamedTuple):
@@ -108,7 +109,8 @@ class Client(Lines):
             self._stdin = stdin
             self._write = stdin.write
         if address.attach is not None:
-            await self.request("mcpd/attach", {"server": address.attach})
+            within = {} if address.profile is None else {"profile": address.profile}
+            await self.request("mcpd/attach", {"server": address.attach, **within})
         if handshake:
             await self.initialize()
         return self

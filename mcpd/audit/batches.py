@@ -30,6 +30,9 @@ TOLD_S: Final = 1.0
 
 RETAIN_EVERY_S: Final = 600.0
 
+LOOK_EVERY_S: Final = 10.0
+"""Seconds between two looks at the size of a file that is written to."""
+
 REST_S: Final = 0.005
 """Seconds between two steps that remove old rows."""
 
@@ -69,7 +72,7 @@ class Batches:
         """Why nothing is recorded at all."""
         self._told_rows = self._told_hashes = 0
         """What an event says that is missing."""
-        self._retain_at = 0.0
+        self._retain_at = self._look_at = 0.0
         self._retention: Iterator[None] | None = None
         self._aside_at = -math.inf
 
@@ -276,10 +279,10 @@ class Batches:
         if store is None:
             return
         if self._retention is None:
-            if time.monotonic() < self._retain_at:
+            settings = self._settings()
+            if not self._is_due(store, settings.most_bytes):
                 return
             self._retain_at = time.monotonic() + RETAIN_EVERY_S
-            settings = self._settings()
             self._retention = retention.retain(
                 store.connection,
                 now_ms=time.time_ns() // 1_000_000,
@@ -292,6 +295,16 @@ class Batches:
             if names > MOST_NAMES:
                 retention.forget_unused_names(store.connection)
                 store.forget_names()
+
+    def _is_due(self, store: Store, most_bytes: int) -> bool:
+        """Tell whether it is time to remove rows: many calls fill a file in less than that."""
+        now = time.monotonic()
+        if now >= self._retain_at:
+            return True
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_EVERY_S
+        return retention.used_bytes(store.connection) > most_bytes
 
 
 def _payload(

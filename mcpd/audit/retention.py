@@ -12,6 +12,9 @@ STEP_ROWS: Final = 500
 STEP_PAGES: Final = 500
 """Pages that are given back to the disk at a time."""
 
+KEPT_PART: Final = 0.9
+"""What is left of a file that is too large: the rows that come next have room."""
+
 PAYLOAD_DAYS: Final = 7
 """How long arguments and results are kept that ``record`` has asked for."""
 
@@ -39,10 +42,9 @@ def retain(
     yield from _older(connection, "payload", now_ms - PAYLOAD_DAYS * DAY_MS)
     yield from _older(connection, "call", now_ms - days * DAY_MS)
     yield from _older(connection, "event", now_ms - days * DAY_MS)
-    while used_bytes(connection) > most_bytes:
-        if not _drop_oldest(connection):
-            break
-        yield
+    if used_bytes(connection) > most_bytes:
+        while used_bytes(connection) > most_bytes * KEPT_PART and _drop_oldest(connection):
+            yield
     yield from _shrink(connection)
 
 

@@ -78,7 +78,7 @@ class PinHandlers:
                 "since": self._store.since(pins_name(server), kind, item),
                 "volatile": pin.is_volatile,
             }
-            if pin.before is not None:
+            if pin.before is not None and pin.state == "renamed":
                 one["was"] = pin.before
             if wants_definitions:
                 one["approved"] = _definition(pin.approved)

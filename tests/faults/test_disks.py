@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.daemon import Box, Peer, binary
+from tests.support.daemon import Box, Json, Peer, binary
 from tests.support.waiting import wait_until
 
 MOUNT = 'mount -t tmpfs -o "$0" none "$1"; shift; exec "$@"'
@@ -127,6 +127,38 @@ def test_a_daemon_whose_disk_is_full_goes_on_and_recovers(box: Box):
         wait_until(lambda: inside.recorded() == now, 20, what="the ledger to be written")
     box.ctl("down").check_returncode()
     assert not box.survivors()
+
+
+@pytest.mark.slow
+def test_an_audit_whose_disk_is_full_stops_no_call(box: Box):
+    """
+    T36: it is said, once in a while, and the rows of that time are written when there is room.
+    """
+    box.up(through=small("size=1m", box.state))
+    inside = Inside(box)
+
+    def rows() -> list[Json]:
+        with box.peer() as person:
+            found: list[Json] = person.request("mcpd/audit", {"lines": 500})["calls"]
+            return found
+
+    with box.session("there") as session:
+        session.text("count", 20)
+        wait_until(rows)
+        inside.fill()
+        for number in range(300):
+            assert session.text("echo", text=str(number)) == str(number)
+        wait_until(lambda: "the audit is not written" in box.ctl("doctor").stdout, 10)
+        assert box.tail(1 << 20).count("audit.trouble") == 1, "one line a minute"
+        inside.free()
+        session.text("pid")
+        kept = wait_until(lambda: len(found := rows()) >= 302 and found, 20)
+    kept.sort(key=lambda row: int(row["id"]))
+    assert [row["tool"] for row in kept] == ["count", *["echo"] * 300, "pid"]
+    sizes = [row["in_bytes"] - len(str(number)) for number, row in enumerate(kept[1:-1])]
+    assert len(set(sizes)) == 1, "in their order"
+    wait_until(lambda: "audit" not in box.ctl("doctor").stdout, 10)
+    box.ctl("down").check_returncode()
 
 
 @pytest.mark.parametrize("place", ["state", "run"])

@@ -40,8 +40,9 @@ class Filter:
         """Whether only tools are shown that say ``readOnlyHint``."""
         self.hidden: Final = _hidden(scope, server)
         """Lists of which nothing is shown."""
+        self.hides_tools: Final = Kind.TOOLS in self.hidden
         self.admits_all = "*" in self.allow and not (
-            self.deny or scope.tools or scope.read_only or Kind.TOOLS in self.hidden
+            self.deny or scope.tools or scope.read_only or self.hides_tools
         )
         """Whether every tool is shown."""
         self._allow = Patterns(self.allow)
@@ -60,15 +61,12 @@ class Filter:
         """Tell whether a tool of this name is shown, whatever it says of itself."""
         if self.admits_all:
             return True
-        return (
-            Kind.TOOLS not in self.hidden
-            and self._allow.matches(name)
-            and not self._deny.matches(name)
-            and all(
-                group.matches(name) or group.matches(f"{self._server}.{name}")
-                for group in self._groups
-            )
-        )
+        if self.hides_tools or not self._allow.matches(name) or self._deny.matches(name):
+            return False
+        for group in self._groups:
+            if not group.matches(name) and not group.matches(f"{self._server}.{name}"):
+                return False
+        return True
 
     def may_show(self, name: str) -> bool:
         """Tell whether a tool of this name is shown once somebody has approved what it is."""

@@ -125,8 +125,12 @@ class Pins(msgspec.Struct, frozen=True):
 
     def find(self, kind: str, name: str) -> list[Pin]:
         """Return the pins of a name, whatever capabilities it was listed for."""
-        found = (tables.get(kind, {}).get(name) for tables in self.tables.values())
-        return [pin for pin in found if pin is not None]
+        found = []
+        for tables in self.tables.values():
+            table = tables.get(kind)
+            if table is not None and (pin := table.get(name)) is not None:
+                found.append(pin)
+        return found
 
     def merged(self) -> dict[tuple[str, str], Pin]:
         """Return a pin for each kind and name: of several the one that differs most."""
@@ -259,7 +263,7 @@ def accepted(table: Table, names: Collection[str]) -> Table:
         if now is None:
             del after[name]
         else:
-            after[name] = Pin(now, is_same=True)
+            after[name] = Pin(now, is_same=True, before=pin.before)  # its old name stays taken
     return after
 
 

@@ -12,7 +12,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Literal
 
 import msgspec
@@ -36,7 +36,9 @@ _EVIDENCE: Final = 200  # characters
 _AROUND: Final = 40  # characters before and after what was found
 _TOKENS: Final = 64  # of one text that are decoded
 _DECODED: Final = 4096  # characters of one that are
+_NESTED: Final = 2  # times that what was decoded is decoded again
 _EACH: Final = 8  # findings of one class and text
+_PARAMETERS: Final = "inputSchema.properties"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -54,9 +56,8 @@ class Finding(msgspec.Struct, frozen=True):
 
 _SENTENCE_END: Final = re.compile(r"[.!?;]\s|\n")
 _DESCRIBED: Final = re.compile(
-    r"\b(?:detect|scan|flag|block|reject|prevent|defen[ds]|protect|attack|inject|malicious|example|"
-    r"e\.g|such as|phrases?|patterns?|filters?|sanitiz|sanitis|warn|known as|called|looks? for|"
-    r"default)",
+    r"(?<![./@-])\b(?:detect|scan|flag|reject|inject|malicious|example|e\.g|such as|phrases?|"
+    r"patterns?|sanitiz|sanitis|known as|looks? for)",
     re.IGNORECASE,
 )
 _WITHOUT: Final = re.compile(r"without\b", re.IGNORECASE)
@@ -98,7 +99,9 @@ _PHRASES: Final = {
         r"\b(?:ignore|disregard|forget|override|bypass)\s+(?:all\s+|any\s+|the\s+|your\s+|my\s+|these\s+)*"
         r"(?:previous|prior|above|earlier|preceding|other|system|safety|original)\s+"
         r"(?:\w+\s+){0,2}"
-        r"(?:instructions?|prompts?|rules?|guidelines?|directions?|messages?|context)\b"
+        r"(?:instructions?|prompts?|rules?|guidelines?|directions?|messages?|context|tools?)\b"
+        r"|\b(?:no longer|not) (?:bound|restricted|limited) by (?:\w+ ){0,3}"
+        r"(?:instructions?|prompts?|rules?|guidelines?|polic(?:y|ies))\b"
         r"|\byou are now (?:in|a|an|the)\b|\bnew (?:system )?instructions?\s*:"
         r"|\b(?:developer|god|dan) mode\b"
         r"|\b(?:takes?|has|have) (?:precedence|priority) over (?:all|any|every|other|user|system)\b"
@@ -109,12 +112,15 @@ _PHRASES: Final = {
         r"(?:tell|telling|mention|mentioning|inform|informing|reveal|revealing|notify|notifying|disclose|disclosing|"
         r"alert|alerting|explain|explaining|say|show|showing|let|ask|asking)\b"
         r"[^.!?\n]{0,60}?\b(?:the user|users?|human|them|anyone|anybody|him|her)\b"
+        r"|\b(?:do not|don'?t|never|must not|without|avoid) (?:\w+ )?(?:tell|mention|reveal|"
+        r"disclose|say|explain|admit)(?:ing)? that (?:you|it|this|they)\b"
         r"|\b(?:hide|conceal|keep) (?:this|it|that|these)(?: \w+){0,3} (?:from|secret)\b"
         r"|\b(?:silently|secretly|covertly|quietly|discreetly)\s+(?:\w+\s+)?(?:send|sends|forward|"
         r"upload|post|copy|include|read|add|bcc|email|e-mail|exfiltrate|append|attach|transmit|log)\b"
     ),
     "phrase.preamble": (
-        r"\b(?:pass|send|include|put|append|paste|upload|post|forward)\b[^.!?\n]{0,40}?"
+        r"\b(?:(?:pass|send|include|put|append|paste|upload|post|forward|provide)\b[^.!?\n]{0,40}?"
+        r"|with (?:the |your )?)"
         r"\b(?:entire|full|whole|complete|all)\b[^.!?\n]{0,20}?"
         r"\b(?:conversation|chat history|message history|previous messages|system prompt)\b"
     ),
@@ -138,6 +144,7 @@ _NEEDS: Final = {
     "phrase.override": (
         "ignor", "disregard", "forget", "overrid", "bypass", "you are now", "new instruction",
         "new system", " mode", "precedence", "priority", "instead of",
+        "bound by", "restricted by", "limited by",
     ),
     "phrase.conceal": (
         "do not ", "don't ", "dont ", "never ", "must not ", "without ", "avoid ", "no need to ",
@@ -160,8 +167,8 @@ _NEEDS: Final = {
 _SINK: Final = re.compile(
     r"^(?:(?:full_?|entire_?|complete_?)?(?:conversation|chat|message|dialog|dialogue)_?(?:history|log|transcript)"
     r"|chain_?of_?thought|system_?prompt|(?:all_)?previous_messages|side_?notes?|(?:available_)?tools?_list"
-    r"|.{0,40}(?:ssh|id_rsa|private_key|aws|env_?file|dotenv).{0,20}content.{0,20}"
-    r"|content.{0,40}(?:ssh|id_rsa|private_key|\.env).{0,40})$",
+    r"|.{0,40}(?:ssh|id_rsa|private_key|aws|env_?file|dot_?env).{0,20}content.{0,20}"
+    r"|content.{0,40}(?:ssh|id_rsa|private_key|\.env|dot_?env|env_?file|netrc|credentials).{0,40})$",
     re.IGNORECASE,
 )
 _REFERS: Final = re.compile(
@@ -171,7 +178,12 @@ _REFERS: Final = re.compile(
 _IDENTIFIER: Final = re.compile(r"\b[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)+\b")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
 _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2}){12,}")
+_BYTES: Final = re.compile(  # not what ends a word, but for 0x
+    r"[0-9a-fA-F]{2}(?<![0-9A-WYZa-wyz_]..)[ ,:]{1,2}"
+    r"(?:(?:0x)?[0-9a-fA-F]{2}[ ,:]{1,2}){6,}(?:0x)?[0-9a-fA-F]{2}\b"
+)
 _ESCAPES: Final = re.compile(r"(?:\\x[0-9a-fA-F]{2}){8,}")
+_BYTE: Final = re.compile(r"(?:\\x|0x)?([0-9a-fA-F]{2})")
 _COMMAND: Final = re.compile(
     r"(?:^|[\s;&|`$(])(?:curl|wget|nc|ncat|bash|sh|zsh|python3?|perl|ruby|node|powershell(?:\.exe)?|pwsh|iex|cmd(?:\.exe)?|"
     r"rm|chmod|eval|exec|cat|scp|ssh|base64|osascript|certutil|mshta|Invoke-\w+)\s+\S"
@@ -203,11 +215,12 @@ def scan_definition(
     ]
     used, is_whole = _scan_texts(found, kind, name, texts, budget)
     if kind == "tool":
-        found += [
-            Finding(kind, name, "param.sink", "soft", each[:_EVIDENCE], "inputSchema.properties")
-            for each in parameters_of(tree)
-            if _SINK.match(each)
-        ]
+        for each in parameters_of(tree):
+            if _SINK.match(each):
+                shown = visible(each[:_EVIDENCE])
+                found.append(Finding(kind, name, "param.sink", "soft", shown, _PARAMETERS))
+            if has_unseen(each):
+                _scan_unseen(found, kind, name, _PARAMETERS, each)
     return found, used, is_whole
 
 
@@ -268,14 +281,16 @@ def _scan_texts(
 
 
 def parameters_of(tree: Any) -> list[str]:
-    """Return the names of a tool's parameters."""
-    found: list[str] = []
+    """Return the names of a tool's parameters, those that are only said to be required, too."""
+    found: dict[str, None] = {}
     for member, schema in tree if isinstance(tree, list) else ():
         if member == "inputSchema" and isinstance(schema, list):
             for name, value in (each for each in schema if isinstance(each, tuple)):
                 if name == "properties" and isinstance(value, list):
-                    found += [each[0] for each in value if isinstance(each, tuple)]
-    return found
+                    found.update((each[0], None) for each in value if isinstance(each, tuple))
+                elif name == "required" and isinstance(value, list):
+                    found.update((each, None) for each in value if isinstance(each, str))
+    return list(found)
 
 
 def mentions(tree: Any) -> frozenset[str]:
@@ -351,33 +366,40 @@ def payloads(text: str) -> list[tuple[int, str]]:
     """Return the commands that a text has in base64 or hexadecimal, and where."""
     found: list[tuple[int, str]] = []
     for match in islice(_BASE64.finditer(text), _TOKENS):
-        token = match[0].rstrip("=")[:_DECODED]
-        if _HEX.fullmatch(token):
-            _add_command(found, match.start(), bytes.fromhex(token))
-            continue
-        token = token.replace("-", "+").replace("_", "/")
-        token = token[: len(token) - (len(token) % 4 == 1)]
-        try:
-            data = base64.b64decode(token + "=" * (-len(token) % 4))
-        except (ValueError, binascii.Error):
-            continue
-        _add_command(found, match.start(), data)
-    if "\\x" in text:
-        for match in islice(_ESCAPES.finditer(text), _TOKENS):
-            _add_command(
-                found, match.start(), bytes.fromhex(match[0].replace("\\x", "")[: _DECODED * 2])
-            )
+        _add_command(found, match.start(), _decoded(match[0]), _NESTED)
+    escaped = _ESCAPES.finditer(text) if "\\x" in text else ()
+    for match in islice(chain(escaped, _BYTES.finditer(text)), _TOKENS):
+        digits = "".join(_BYTE.findall(match[0][: _DECODED * 6]))
+        _add_command(found, match.start(), bytes.fromhex(digits), _NESTED)
     return found
 
 
-def _add_command(found: list[tuple[int, str]], at: int, data: bytes) -> None:
+def _decoded(token: str) -> bytes:
+    """Return the bytes of base64 in either alphabet, or of hexadecimal; nothing for other text."""
+    token = token.rstrip("=")[:_DECODED]
+    if _HEX.fullmatch(token):
+        return bytes.fromhex(token)
+    token = token.replace("-", "+").replace("_", "/")
+    token = token[: len(token) - (len(token) % 4 == 1)]
+    try:
+        return base64.b64decode(token + "=" * (-len(token) % 4))
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def _add_command(found: list[tuple[int, str]], at: int, data: bytes, levels: int) -> None:
     for encoding in ("ascii", "utf-16-le"):
         try:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
-        if text.isascii() and _is_printed(text) and _COMMAND.search(text):
+        if not text.isascii() or not _is_printed(text):
+            continue
+        if _COMMAND.search(text):
             found.append((at, text))
+            return
+        if levels and _BASE64.fullmatch(text.strip()):
+            _add_command(found, at, _decoded(text.strip()), levels - 1)
             return
 
 

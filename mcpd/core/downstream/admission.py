@@ -128,6 +128,8 @@ class Admission:
         """Return that there is no such server, prompt or resource for a scope, if it is so."""
         if not scope.has(entry.shown_name):
             return self._state.not_found(entry.shown_name, scope)
+        if leg.tool is not None:
+            return None
         kind = _kind_of(leg)
         if kind is None or kind not in self._state.filter_within(scope, entry).hidden:
             return None
@@ -224,8 +226,21 @@ class Admission:
         request.leave = self._rates.admit(leg, limits, entry.rate_wait, refuse)
         return request.leave is None
 
-    def _limits(self, session: Session, entry: Entry) -> list[Limit]:
+    def _limits(self, session: Session, entry: Entry) -> tuple[Limit, ...]:
         """Return the rates that calls of a session to a server are measured by, in their order."""
+        policy = self._state.policy
+        known, principal = session.limits, session.principal
+        if (
+            known is None
+            or known[0] is not policy
+            or known[1] is not principal
+            or known[2] is not entry
+        ):
+            limits = self._limits_now(session, entry)
+            known = session.limits = policy, principal, entry, limits
+        return known[3]
+
+    def _limits_now(self, session: Session, entry: Entry) -> tuple[Limit, ...]:
         found, policy, principal = [], self._state.policy, session.principal
         # requests without a session have one each; their principal's calls are measured together
         own = principal.label if session.is_brief else session.id
@@ -238,7 +253,7 @@ class Admission:
             found.append(Limit((principal.profile, whose), limit, profile.rate))
         if entry.rate is not None:
             found.append(Limit(("server", entry.name), "server", entry.rate))
-        return found
+        return tuple(found)
 
     def _in_turn(self, leg: UpstreamRequest) -> None:
         """Go on with a request that has waited for its turn."""

@@ -158,9 +158,11 @@ class Approvals:
         request, tool = leg.recipient, leg.tool
         if tool is None or leg.sent_at or not isinstance(request, ClientRequest):
             return False
+        if not asks.needs_hints and asks.reason(tool, is_read_only=False) is None:
+            return False
         item = self._item(tool, leg, upstream)
         reason = asks.reason(tool, is_read_only=item is not None and item.read_only)
-        if reason is None and (upstream.is_ready or not asks.needs_hints):
+        if reason is None and upstream.is_ready:
             return False
         leg.holder = None  # it may have waited for another process
         if not upstream.is_ready:  # what it says of the tool counts, not what it said before

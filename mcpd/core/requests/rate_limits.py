@@ -40,20 +40,20 @@ class _Line:
         self.meter = Meter(rate)
         self.queue = FairQueue()
         self.timer: Timer | None = None
-        self._went_at = -PAUSE_S
+        self.went_at = -PAUSE_S
         """When the last call went on, in monotonic seconds."""
 
     def wait(self, now: float, *, is_paced: bool = True) -> float:
         """Return the seconds until the next call may go on."""
         wait = self.meter.wait(now)
         if is_paced and self.meter.is_half_used(now):
-            wait = max(wait, self._went_at + PAUSE_S - now)
+            wait = max(wait, self.went_at + PAUSE_S - now)
         return wait
 
     def take(self, now: float) -> None:
         """Count a call that goes on."""
         self.meter.take(now)
-        self._went_at = now
+        self.went_at = now
 
 
 class RateLimits:
@@ -84,6 +84,10 @@ class RateLimits:
         while leg.limits_passed < len(limits):
             limit = limits[leg.limits_passed]
             line = self._line(limit)
+            if not line.queue.length and line.meter.take_if_quiet(now):
+                line.went_at = now
+                leg.limits_passed += 1
+                continue
             if line.queue.length or line.wait(now, is_paced=most_s > 0) > 0:
                 if not leg.turn_by:
                     leg.turn_by = now + most_s
@@ -98,7 +102,8 @@ class RateLimits:
             if len(self._lines) >= _MOST_QUIET:
                 self._forget_quiet()
             line = self._lines[limit.key] = _Line(limit.rate)
-        line.meter.rate = limit.rate  # the configuration may say another one now
+        if line.meter.rate is not limit.rate:  # the configuration says another one now
+            line.meter.rate = limit.rate
         return line
 
     def _forget_quiet(self) -> None:

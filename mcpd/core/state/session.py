@@ -11,6 +11,7 @@ from mcpd.core.catalog.model import Kind
 from mcpd.core.facts import Failure, FrameRejected
 from mcpd.core.interface.commands import KeepSession, SessionState, ToSession
 from mcpd.core.interface.context import Context, Timer
+from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.interface.events import CallTool, GetPrompt, ReadResource
 from mcpd.core.interface.failures import MOST_FOLLOWED, no_room, with_details
 from mcpd.core.mcp import codes
@@ -19,6 +20,7 @@ from mcpd.core.mcp.methods import CLIENT_REQUESTS, LEVELS, Method, Route
 from mcpd.core.mcp.versions import MAY_OMIT_ID
 from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, Recipient, UpstreamRequest
+from mcpd.core.requests.rate_limits import Limit
 from mcpd.core.state.batch import Batch
 from mcpd.core.state.change_throttle import ChangeThrottle
 from mcpd.core.state.client_subscription import ClientSubscription
@@ -260,6 +262,8 @@ class Session:
         self.id = ident
         self.principal = principal
         """Whose requests these are; ``mcpd/attach`` can give up rights."""
+        self.limits: tuple[Policy, Principal, Entry, tuple[Limit, ...]] | None = None
+        """The rates of its last call, with what they are made of: most calls are like the last."""
         self.share = share
         """What is kept for it, in bytes, and how many of its requests something is kept for."""
         self.in_reserve = in_reserve

@@ -464,8 +464,10 @@ class Definitions:
         if not found and any(kind in tables for tables in self.pins.tables.values()):
             what = f"it is not among the approved {kind}s"
             return self._denied(name, what, f"mcpctl pins diff {_word(self.name)}")
-        refused = next((pin for pin in found if pin.is_refused), None)
-        if refused is None:
+        for refused in found:
+            if not refused.is_same and refused.is_refused:
+                break
+        else:
             return None
         what = "what it takes has changed since it was approved"
         if refused.approved is None:

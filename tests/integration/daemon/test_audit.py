@@ -237,6 +237,26 @@ def test_where_calls_are_not_recorded_there_is_no_file(box: Box):
         assert len(wait_calls(box, count)) == count
 
 
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_daemon_imports_nothing_for_what_is_off(box: Box, is_on: bool):
+    """
+    T46: SQLite comes with the first row, and the keyring never.
+    """
+    box.trust = {} if is_on else {"audit": False, "pin": "off", "sanitise": "off"}
+    box.env["PYTHONPROFILEIMPORTTIME"] = "1"
+    box.fake().up()
+    session = box.session()
+    session.call("echo", text="x")
+    if is_on:
+        wait_calls(box, 1)
+    box.down()
+    lines = box.tail(1 << 24).splitlines()
+    imported = {line.rpartition("|")[2].strip() for line in lines if "import time:" in line}
+    assert "mcpd.core.mux.mux" in imported, "this is how it is seen"
+    assert ("sqlite3" in imported) == is_on
+    assert not {"keyring", "secretstorage", "jeepney"} & imported
+
+
 # -- when it cannot be written ---------------------------------------------------------------------
 
 

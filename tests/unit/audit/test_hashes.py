@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,14 @@ def test_a_key_that_is_not_ours_is_refused(place: Path, how: str) -> None:
         path.symlink_to(place / "elsewhere")
     with pytest.raises(OSError):
         hashes.make_key(str(place))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2047, 2048, 4096, 16_384, 16_385, 100_000])
+def test_a_hash_does_not_depend_on_how_it_is_computed(size: int) -> None:
+    """
+    Small payloads are hashed piece by piece.
+    """
+    key, data = os.urandom(32), os.urandom(size)
+    wanted = hashlib.blake2b(data, digest_size=16, key=key).digest()
+    assert hashes.digest(key, data) == wanted
+    assert hashes.digest(key, Raw(data)) == wanted

@@ -332,6 +332,25 @@ def test_old_rows_go_by_size(place: Path) -> None:
     assert read(place, lambda reader: reader._rows(names, ())[0][0]) == 6
 
 
+def test_a_file_that_fills_is_looked_at_before_its_time(
+    audit: Audit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    T35: at 2,000 calls a second a small limit is reached in a minute, and held.
+    """
+    monkeypatch.setattr(batches, "LOOK_EVERY_S", 0.0)
+    audit.writer.settings = Settings(30, MIB // 4)
+    audit.writer.add_call(call())
+    audit.wait_rows(1)
+    for n in range(5000):
+        audit.writer.add_call(call(f"t{n % 9}"))
+    audit.writer.flush(20)
+    wait_until(lambda: 0 < os.stat(audit.path / "audit.db").st_size <= MIB // 4, 20)
+    kept = [row["id"] for row in audit.rows()]
+    assert 500 < len(kept) < 4000
+    assert kept == list(range(5002 - len(kept), 5002))
+
+
 def _row(n: int) -> tuple[object, ...]:
     from datetime import UTC, datetime
 

@@ -20,6 +20,7 @@ SAME = {
     ),
     "required": FIRST.replace('["a","b"]', '["b","a"]'),
     "escapes": FIRST.replace("Sends A.", "Sends \\u0041."),
+    "any white space of ASCII": FIRST.replace("Sends A.", "Sends\\f\\u000b A."),
     "white space": FIRST.replace("Sends A.", "Sends \\n\\t A."),
     "defaults": FIRST[:-1] + ',"annotations":{"destructiveHint":true,"readOnlyHint":false}}',
     "no annotations": FIRST[:-1] + ',"annotations":{}}',

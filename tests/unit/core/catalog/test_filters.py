@@ -6,6 +6,7 @@ import pytest
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Item, Kind, Listing, merge_pages, parse_page
+from mcpd.core.catalog.patterns import Patterns
 from mcpd.principal import EVERYTHING, Scope
 
 
@@ -117,3 +118,16 @@ def test_a_look_alike_loses_rights_and_wins_none():
     allowed = Filter(["read_*"])
     assert allowed.admits("read_file")
     assert not allowed.admits(looks)
+
+
+def test_names_that_were_matched_are_kept_within_bounds() -> None:
+    """
+    A client may call a million names that nobody has.
+    """
+    patterns = Patterns(["read_*", "*_all"], by_looks=True)
+    names = [f"{kind}_{n}" for n in range(3000) for kind in ("read", "write")]
+    for _ in range(2):
+        assert [patterns.matches(name) for name in names] == [True, False] * 3000
+    assert len(patterns._known) <= 1000
+    assert patterns.matches("x" * 100_000)  # by its length
+    assert not any(len(name) > 256 for name in patterns._known)

@@ -29,6 +29,8 @@ GONE = {
     "a clipboard": ("a\x1b]52;c;eA==\x1b\\b", "ab", "ansi"),
     "half a sequence": ("a\x1b]0;ownedb", "a0;ownedb", "ansi"),
     "a CSI of C1": ("a\x9b31mb", "ab", "ansi"),
+    "an OSC of C1": ("a\x9d0;owned\x9cb", "ab", "ansi"),
+    "a DCS of C1": ("a\x90q\x07b", "ab", "ansi"),
     "zero width": ("pass\u200bword\ufeff", "password", "unicode.invisible"),
     "a soft hyphen": ("pass\u00adword", "password", "unicode.invisible"),
     "joiners in ASCII": ("pass\u200d\u200cword", "password", "unicode.joiner"),
