@@ -129,7 +129,7 @@ class Queue:
         return self.is_closing.is_set() or bool(self._flushes)
 
     def take_flushes(self) -> list[threading.Event]:
-        """Return what is to be set once the rows that wait now were tried."""
+        """Return what gets set once the rows that wait now were tried."""
         return [self._flushes.popleft() for _ in range(len(self._flushes))]
 
     def take(self) -> Call | Event | None:
