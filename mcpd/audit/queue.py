@@ -101,7 +101,10 @@ class Queue:
             self._ring()
 
     def flush(self) -> threading.Event:
-        """Have the rows that wait written now; return what is set once that was tried."""
+        """Have the rows that wait written now; return what is set once that was tried.
+
+        For the thread that adds rows, and no other.
+        """
         done = threading.Event()
         self._flushes.append(done)
         self._ring()

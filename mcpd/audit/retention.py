@@ -12,8 +12,9 @@ STEP_ROWS: Final = 500
 STEP_PAGES: Final = 500
 """Pages that are given back to the disk at a time."""
 
+FULL_PART: Final = 0.95
 KEPT_PART: Final = 0.9
-"""What is left of a file that is too large: the rows that come next have room."""
+"""A file that has more than the first of its limit keeps the second: what comes next has room."""
 
 PAYLOAD_DAYS: Final = 7
 """How long arguments and results are kept that ``record`` has asked for."""
@@ -42,7 +43,7 @@ def retain(
     yield from _older(connection, "payload", now_ms - PAYLOAD_DAYS * DAY_MS)
     yield from _older(connection, "call", now_ms - days * DAY_MS)
     yield from _older(connection, "event", now_ms - days * DAY_MS)
-    if used_bytes(connection) > most_bytes:
+    if is_full(connection, most_bytes):
         while used_bytes(connection) > most_bytes * KEPT_PART and _drop_oldest(connection):
             yield
     yield from _shrink(connection)
@@ -55,6 +56,11 @@ def before(connection: sqlite3.Connection, at_ms: int) -> Iterator[int]:
             yield count
     for _ in _shrink(connection):
         yield 0
+
+
+def is_full(connection: sqlite3.Connection, most_bytes: int) -> bool:
+    """Tell whether the oldest rows have to give way."""
+    return used_bytes(connection) > most_bytes * FULL_PART
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

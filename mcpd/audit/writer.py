@@ -43,9 +43,9 @@ class Writer:
         """Record an event; ``detail`` has no secrets, ``files`` are hashed by the thread."""
         self._queue.add_event(what, principal, server, subject, detail, files)
 
-    def flush(self, seconds: float) -> None:
-        """Wait until the rows of now are written, or could not be; for ``seconds`` at most."""
-        self._queue.flush().wait(seconds)
+    def flush(self) -> threading.Event:
+        """Return what is set once the rows of now are written, or could not be."""
+        return self._queue.flush()
 
     def end(self) -> None:
         """Have the thread write what waits, and end."""

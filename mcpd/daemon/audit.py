@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -143,7 +144,8 @@ class AuditKeeper:
 
     async def calls(self, params: AuditParams) -> results.Audit | Failure:
         """Return calls that were recorded, up to those that have just ended."""
-        return await asyncio.to_thread(self._read, self._writer, params)
+        written = None if self._writer is None else self._writer.flush()
+        return await asyncio.to_thread(self._read, written, params)
 
     async def close(self) -> None:
         """Write what waits, and close the file."""
@@ -183,9 +185,11 @@ class AuditKeeper:
         self._trouble, self._trouble_s, self._gaps = None, 0.0, [0, 0]
         self._decide()
 
-    def _read(self, writer: Writer | None, params: AuditParams) -> results.Audit | Failure:
-        if writer is not None:
-            writer.flush(FLUSH_S)
+    def _read(
+        self, written: threading.Event | None, params: AuditParams
+    ) -> results.Audit | Failure:
+        if written is not None:
+            written.wait(FLUSH_S)
         if not params.lines:
             return {"calls": []}
         from mcpd.audit.reader import Filter, Reader

@@ -151,7 +151,7 @@ PACKAGES: Final = (
     npm("task-master-ai", "task-master-mcp", TASK_MASTER_TOOLS="all"),
     npm("@postman/postman-mcp-server", "postman-mcp-server", "--full", POSTMAN_API_KEY="PMAK-x"),
     npm("@launchdarkly/mcp-server", "mcp", "start", "--api-key", "x"),
-    npm("@auth0/auth0-mcp-server", "auth0-mcp-server", "run"),
+    npm("@auth0/auth0-mcp-server", "auth0-mcp", "run"),
     npm("@line/line-bot-mcp-server", "line-bot-mcp-server", CHANNEL_ACCESS_TOKEN="x", DESTINATION_USER_ID="x"),
     npm("@baidumap/mcp-server-baidu-map", "mcp-server-baidu-map", BAIDU_MAP_API_KEY="x"),
     npm("@amap/amap-maps-mcp-server", "mcp-amap", AMAP_MAPS_API_KEY="x"),

@@ -344,7 +344,7 @@ def test_a_file_that_fills_is_looked_at_before_its_time(
     audit.wait_rows(1)
     for n in range(5000):
         audit.writer.add_call(call(f"t{n % 9}"))
-    audit.writer.flush(20)
+    assert audit.writer.flush().wait(20)
     wait_until(lambda: 0 < os.stat(audit.path / "audit.db").st_size <= MIB // 4, 20)
     kept = [row["id"] for row in audit.rows()]
     assert 500 < len(kept) < 4000

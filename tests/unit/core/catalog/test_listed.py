@@ -17,8 +17,8 @@ from mcpd.core.catalog.scan import Finding, scan_text
 from tests.unit.core.catalog.corpus.listed import Listed, servers
 from tests.unit.core.catalog.corpus.spelled import mapped, spelled, ways_of
 
-LEAST_SERVERS: Final = 40
-LEAST_TOOLS: Final = 800
+LEAST_SERVERS: Final = 100
+LEAST_TOOLS: Final = 2000
 MOST_SOFT: Final = 0.01
 MOST_SHADOWED: Final = 0.02
 ONE_BY_ONE: Final = 5
