@@ -272,11 +272,18 @@ def _scan_texts(
         spans = [match.span() for match in islice(pattern.finditer(whole), _EACH)]
         if cls == "phrase.preamble":
             spans += islice(_preambles(whole), _EACH)
-        for begin, end in spans:
+        shown: set[tuple[str, Weight]] = set()
+        shown_to = -1
+        for begin, end in sorted(spans):
             weight: Weight = "noted" if _is_described(whole, begin, end) else "soft"
+            place = place_at(begin)
+            if end <= shown_to and (place, weight) in shown:
+                continue  # the last one of that place shows it
+            shown.add((place, weight))
+            shown_to = end + _AROUND
             around = whole[max(0, begin - _AROUND) : end + _AROUND]
             around = visible(" ".join(around.split()))[:_EVIDENCE]
-            found.append(Finding(kind, name, cls, weight, around, place_at(begin)))
+            found.append(Finding(kind, name, cls, weight, around, place))
     return used, is_whole
 
 
