@@ -45,6 +45,7 @@ def test_the_last_descriptors_are_for_nobody_and_all_come_back(box: Box):
     assert box.daemon
     with box.session("there") as session:
         assert session.text("echo", text="before") == "before"
+        box.write_audit()
         before = descriptors(box.daemon.pid)
         crowd = hold(box, LIMIT)
         late = [peer for peer in crowd if not answered_by(peer)]
@@ -71,6 +72,7 @@ def test_a_server_that_finds_no_descriptor_is_not_to_blame(box: Box):
     daemon = box.daemon.pid
     with box.session("there") as session, box.peer() as control:
         session.text("pid")
+        box.write_audit()
         before = descriptors(daemon)
         crowd = hold(box, LIMIT)
         with pytest.raises(RpcError) as caught:
@@ -125,6 +127,7 @@ def test_clients_and_servers_that_are_gone_leave_no_descriptor(
     daemon = box.daemon.pid
     with box.session("later") as session:
         session.text("pid")
+        box.write_audit()
         before = descriptors(daemon)
         for number in range(restarts):
             os.kill(int(session.text("pid")), signal.SIGKILL)

@@ -26,7 +26,8 @@ from tests.support.waiting import wait_until
 LIMIT = 1 << 20
 """``max_message_bytes`` of the small daemon."""
 
-HUGE_TOOL = 5_000_000
+HUGE_TOOLS = 250
+HUGE_TEXT = "é" * 10_000  # of each
 ERROR = '{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"late"}}\n'
 NO_ID = '{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no licence"}}\\n'
 UNREADABLE = {
@@ -45,7 +46,9 @@ def configure(box: Box) -> None:
     box.fake("noisy", "--noise")
     box.fake("quiet")
     huge = box.root / "huge.json"
-    huge.write_text(json.dumps([{"name": "say", "description": "é" * (HUGE_TOOL // 2)}]))
+    huge.write_text(
+        json.dumps([{"name": f"say{n}", "description": HUGE_TEXT} for n in range(HUGE_TOOLS)])
+    )
     odd(box, "huge", "--tools", huge)
 
 
@@ -293,8 +296,9 @@ def test_a_list_of_five_megabytes_reaches_a_slow_reader_whole(box: Box):
         got = bytearray()
         while not got.endswith(b"\n"):
             got += sock.recv(40_000)
-    (tool,) = json.loads(got)["result"]["tools"]
-    assert tool["description"] == "é" * (HUGE_TOOL // 2)
+    tools = json.loads(got)["result"]["tools"]
+    assert [tool["name"] for tool in tools] == [f"say{n}" for n in range(HUGE_TOOLS)]
+    assert all(tool["description"] == HUGE_TEXT for tool in tools)
 
 
 def test_answers_to_nobody_and_unknown_notices_end_no_session(box: Box):

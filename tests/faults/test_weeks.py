@@ -66,6 +66,7 @@ def test_calls_that_end_in_any_way_are_forgotten(box: Box):
     assert box.daemon
     daemon = box.daemon.pid
     calls_of(box, ROUNDS)
+    box.write_audit()
     before, memory = descriptors(daemon), memory_kib(daemon)
     for _ in range(2):
         calls_of(box, ROUNDS)
@@ -110,6 +111,7 @@ def test_a_thousand_sessions_that_come_and_go_are_one_process(box: Box):
     assert box.daemon
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}}
     with box.session("visited") as session:
+        box.write_audit()
         before = descriptors(box.daemon.pid)
         pid = session.text("pid")
         for number in range(SESSIONS):

@@ -52,6 +52,7 @@ async def stress(box: Box, calls: int) -> tuple[int, int]:
     pid = box.daemon.pid
     for name in (FLAKY, CALM):  # with whatever the first call of each brings into being
         box.ctl("call", name, "echo", "text=hello").check_returncode()
+    box.write_audit()
     before = descriptors(pid)
     crowd = Crowd(box.socket, sessions=SESSIONS, seed=SEED)
     await crowd.open()

@@ -400,6 +400,11 @@ class Box:
             status: Json = peer.request("mcpd/status", {"servers": [name]})["servers"][0]
             return status
 
+    def write_audit(self) -> None:
+        """Have what was recorded written; the daemon has the files of the audit open then."""
+        with Peer.dial(self.socket) as peer:
+            peer.request("mcpd/audit", {"lines": 0})
+
     def _start(
         self,
         argv: Sequence[str],
