@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import struct
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.ground import events, tree
-from tests.support.daemon import Box, Json, Peer, RpcError, is_alive
-from tests.support.waiting import wait_until
+from tests.support.daemon import Box, Json, Peer, RpcError, binary, is_alive
+from tests.support.fakeauth import FakeAuth, browse
+from tests.support.waiting import scaled, wait_until
 
 HOURS_6 = 6 * 3600
 UNMOVED = {"LD_PRELOAD": ""}
@@ -126,3 +128,57 @@ def test_limits_hold_again_after_a_stop(box: Box):
             session.finish(call, 20)
         assert error.value.kind == "call_timeout"
     wait_until(lambda: not is_alive(pid), 20)
+
+
+@pytest.mark.parametrize("wall", [HOURS_6, -HOURS_6], ids=["wall +6 h", "wall -6 h"])
+def test_a_jump_of_the_wall_clock_costs_a_sign_in_one_renewal_at_most(box: Box, wall: int):
+    """
+    A token's end is a time of the wall clock. One that seems to be over is renewed once for all
+    clients; one that seems to be good and is refused likewise. No refresh token is used twice.
+    """
+    skew = Skew(box)
+    box.env |= {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
+    box.env.pop("DISPLAY", None)
+    with FakeAuth() as auth:
+        box.servers["far"] = {"url": auth.url}
+        box.up()
+        sign_in(box)
+        sessions = [box.session("far") for _ in range(20)]
+        assert echo(sessions) == 20 and not auth.used("refresh_token")
+        skew.set(wall, 0)
+        assert echo(sessions) == 20
+        assert len(auth.used("refresh_token")) == (1 if wall > 0 else 0)
+        auth.expire()
+        assert echo(sessions) == 20
+        skew.set(0, 0)
+        auth.expire()
+        assert echo(sessions) == 20
+        assert len(auth.used("refresh_token")) == (3 if wall > 0 else 2)
+        assert auth.reused == 0 and len(auth.authorizations) == 1
+        assert box.status("far")["state"] == "ready"
+
+
+def sign_in(box: Box) -> None:
+    """Sign in to the server ``far``, with a browser that agrees to everything."""
+    login = subprocess.Popen(
+        [binary("mcpctl"), "login", "far"],
+        env=box.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert login.stdout
+    for line in login.stdout:
+        if found := re.search(r"http://\S+/authorize\?[^\s\"]+", line):
+            browse(found[0])
+            break
+    rest = login.communicate(timeout=scaled(30))[0]
+    assert login.returncode == 0, rest
+
+
+def echo(sessions: list[Peer]) -> int:
+    """Call ``echo`` in all sessions at once; return how many were answered with a result."""
+    call = {"name": "echo", "arguments": {}}
+    asked = [(session, session.start("tools/call", call)) for session in sessions]
+    return sum(not session.finish(number, 30).get("isError", False) for session, number in asked)
