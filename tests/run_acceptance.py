@@ -1,8 +1,9 @@
 """Run the acceptance tests that tests/acceptance.txt lists, with the installed mcpd and mcpctl.
 
 They live beside the repository, in ../shared/acceptance or where MCPD_ACCEPTANCE_DIR says. Arguments
-are passed on to pytest, which runs once for each line. The exit status is that of the last run that
-failed; 0 if none did, 2 if the tests are not there.
+are passed on to pytest. It cannot import two files of one name, so folders that have such files are
+run one after the other. The exit status is that of the last run that failed; 0 if none did, 2 if the
+tests are not there.
 """
 
 from __future__ import annotations
@@ -23,6 +24,22 @@ def read_list(text: str) -> tuple[list[str], list[str]]:
     run = [line for line in lines if line and not line.startswith("-")]
     left_out = [line[1:].strip() for line in lines if line.startswith("-")]
     return run, left_out
+
+
+def group(folder: Path, run: list[str]) -> list[list[str]]:
+    """Return the entries in groups, none of which has two files of one name."""
+    groups: list[tuple[list[str], set[str]]] = []
+    for entry in run:
+        path = folder / entry.partition("::")[0]
+        names = {file.name for file in path.rglob("test_*.py")} if path.is_dir() else {path.name}
+        for entries, taken in groups:
+            if not names & taken:
+                entries.append(entry)
+                taken |= names
+                break
+        else:
+            groups.append(([entry], names))
+    return [entries for entries, _ in groups]
 
 
 def pytest_command(folder: Path, run: list[str], left_out: list[str], more: list[str]) -> list[str]:
@@ -63,8 +80,8 @@ def main(arguments: list[str], env: Mapping[str, str]) -> int:
     bin_folder = env.get("MCPD_BIN") or str(Path(sys.executable).absolute().parent)
     settings = {**env, "MCPD_BIN": bin_folder, "PYTHONDONTWRITEBYTECODE": "1"}
     status = 0
-    for entry in run:  # files of two folders may have one name, which one run cannot import
-        command = pytest_command(folder, [entry], left_out, arguments)
+    for entries in group(folder, run):
+        command = pytest_command(folder, entries, left_out, arguments)
         print("+", *command, flush=True)
         status = subprocess.run(command, env=settings, cwd=ROOT, check=False).returncode or status
     return status

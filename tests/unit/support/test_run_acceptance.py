@@ -34,3 +34,14 @@ def test_missing_tests_fail_and_an_empty_list_does_not(tmp_path, monkeypatch, ca
     listed.write_text("# nothing yet\n")
     assert run_acceptance.main([], env) == 0
     assert "none was run" in capsys.readouterr().out
+
+
+def test_folders_with_files_of_one_name_are_run_apart(tmp_path):
+    for path in ("one/test_a.py", "two/test_b.py", "two/deep/test_c.py", "three/test_a.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    entries = ["one", "two", "three", "two/test_b.py::test_x"]
+    assert run_acceptance.group(tmp_path, entries) == [
+        ["one", "two"],
+        ["three", "two/test_b.py::test_x"],
+    ]
