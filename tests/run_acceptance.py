@@ -35,7 +35,7 @@ def group(folder: Path, run: list[str]) -> list[list[str]]:
         for entries, taken in groups:
             if not names & taken:
                 entries.append(entry)
-                taken |= names
+                taken.update(names)
                 break
         else:
             groups.append(([entry], names))
