@@ -29,8 +29,8 @@ from mcpd.core.facts import (
 from mcpd.core.interface.commands import KeepRules
 from mcpd.core.interface.events import Answerer, Approve, Forget, RulesKept, RulesKnown
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon import rules_file
-from mcpd.daemon.desktop import Desktop
+from mcpd.daemon.approvals import rules_file
+from mcpd.daemon.approvals.desktop import Desktop
 from mcpd.ids import SessionId
 from mcpd.listeners.requests import Json, Request, Send, Unsubscribe
 from mcpd.logfiles.line import stamp
