@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from mcpd import __version__
 from mcpd.api import requests as api
 from mcpd.api import results
+from mcpd.api.approvals import Approvals, Approved, Forgotten, RuleList
 from mcpd.api.status import Status
 from mcpd.api.version import API
 from mcpd.core.facts import Failure
@@ -154,9 +155,7 @@ class ControlHandlers:
 
     # -- who says whether a call may run -----------------------------------------------------------
 
-    def approvals(
-        self, request: Request, params: api.ApprovalsParams
-    ) -> results.Approvals | Failure:
+    def approvals(self, request: Request, params: api.ApprovalsParams) -> Approvals | Failure:
         """List the questions that are open; with ``follow``, a stream tells of them."""
         return self._approvals.approvals(request, params, self._journal.last)
 
@@ -164,7 +163,7 @@ class ControlHandlers:
         """Answer a question."""
         return self._approvals.approve(request, params)
 
-    def rules(self, _request: Request, _params: api.Params) -> results.RuleList:
+    def rules(self, _request: Request, _params: api.Params) -> RuleList:
         """List the answers that are remembered."""
         return self._approvals.rules()
 
@@ -290,10 +289,10 @@ METHODS: Final = (
     Method("mcpd/resources", api.ListingParams, results.Resources, ControlHandlers.resources),
     Method("mcpd/read", api.ReadParams, results.ServerResult, ControlHandlers.read),
     Method("mcpd/prompt", api.PromptParams, results.ServerResult, ControlHandlers.prompt),
-    Method("mcpd/approvals", api.ApprovalsParams, results.Approvals, ControlHandlers.approvals),
-    Method("mcpd/approve", api.ApproveParams, results.Approved, ControlHandlers.approve),
-    Method("mcpd/rules", api.Params, results.RuleList, ControlHandlers.rules),
-    Method("mcpd/forget", api.ForgetParams, results.Forgotten, ControlHandlers.forget),
+    Method("mcpd/approvals", api.ApprovalsParams, Approvals, ControlHandlers.approvals),
+    Method("mcpd/approve", api.ApproveParams, Approved, ControlHandlers.approve),
+    Method("mcpd/rules", api.Params, RuleList, ControlHandlers.rules),
+    Method("mcpd/forget", api.ForgetParams, Forgotten, ControlHandlers.forget),
     Method("mcpd/list", api.Params, results.Entries, ControlHandlers.entries),
     Method("mcpd/start", api.ServersParams, results.AllReached, ControlHandlers.start),
     Method("mcpd/stop", api.ServersParams, results.AllReached, ControlHandlers.stop),
