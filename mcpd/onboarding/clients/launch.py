@@ -1,4 +1,4 @@
-"""What an entry of any client runs or reaches: its keys, mcpd's bridge, and equal servers."""
+"""What an entry of a server runs or reaches, in any client's spelling."""
 
 from __future__ import annotations
 
