@@ -1,7 +1,8 @@
-"""The daemon, wired together: ``wiring`` builds its parts, ``run`` starts and stops them.
+"""The daemon, wired together: its parts are built, started and stopped here.
 
-``dispatcher`` passes events to the core and performs its commands. ``downstream`` holds the
-sessions of clients and the listeners they come from, ``servers`` what is configured and brought,
-and ``backend`` and ``status`` answer control requests. Each other module looks after one thing
-while the daemon runs: its clock, socket, ledger, configuration, service manager, watchdog.
+``server_side`` builds the parts that deal with servers, ``wiring`` those that deal with clients,
+and ``run`` starts and stops them. ``dispatcher`` passes events to the core and performs its
+commands; ``downstream`` holds the sessions of clients and the listeners they come from. ``servers``
+has what is configured and brought, ``control`` answers control requests, ``approvals`` asks whether
+calls may run, and ``upkeep`` looks after the daemon itself.
 """

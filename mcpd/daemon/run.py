@@ -11,8 +11,9 @@ import socket
 from collections.abc import Callable
 
 from mcpd import __version__, paths, tasks
+from mcpd.daemon.server_side import Start
 from mcpd.daemon.upkeep.watchdog import Watchdog
-from mcpd.daemon.wiring import Daemon, Start
+from mcpd.daemon.wiring import Daemon
 from mcpd.daemon_start.hints import check_command
 from mcpd.logfiles.daemonlog import DaemonLog
 from mcpd.observe.form import Form, parse
@@ -195,7 +196,7 @@ async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: fl
     await daemon.checks.close()
     await daemon.examinations.close()
     await daemon.approvals.close()
-    await daemon.end_logins()
+    await daemon.credentials.end_logins()
     await daemon.login.close()
     await guardian.farewell()
     daemon.ledger.close()

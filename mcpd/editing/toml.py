@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import math
 import re
 from typing import Any, Final, NamedTuple
 
@@ -23,12 +21,12 @@ from mcpd.editing.edits import (
 )
 from mcpd.editing.group import HASHES, Group, indentation, line_after, lines_before, newline
 from mcpd.editing.leftovers import grown
+from mcpd.editing.toml_text import Source, key_text, value_text
 from mcpd.errors import ConfigError
 from mcpd.formats import toml
 from mcpd.formats.document import Document, KeyPath
 from mcpd.formats.toml import TomlDocument
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _EQUALS = re.compile(r"[ \t]*[A-Za-z0-9_.-]+([ \t]*=[ \t]*)")
 _TITLE = re.compile(r"(?:[ \t]*#[^\n]*\n)+(?:[ \t]*\r?\n)+")
 
@@ -82,12 +80,6 @@ class TomlSyntax:
             case Drop():
                 return editor.drop(edit.path)
         return editor.put_source(edit.path, edit.text)
-
-
-class _Source(str):
-    """The text of a value, which is written as it is."""
-
-    __slots__ = ()
 
 
 class _Editor:
@@ -206,7 +198,7 @@ class _Editor:
     def put(self, path: KeyPath, value: Any) -> Steps:
         document = self._document
         if path in document.ends:
-            return [Splice(document.values[path], document.ends[path], _text(value))]
+            return [Splice(document.values[path], document.ends[path], value_text(value))]
         if not has(self._data, path):
             return self._added(path, value)
         old = get(self._data, path)
@@ -244,7 +236,7 @@ class _Editor:
         if len(rest) > 1 and not is_table and not self._is_inline(holder):
             return self._added(path[:-1], {rest[-1]: value})
         if is_table and not self._is_inline(holder):
-            return [self._section(holder, self._table(f"[{_key(path)}]", value))]
+            return [self._section(holder, self._table(f"[{key_text(path)}]", value))]
         return [self._line(holder, rest, value)]
 
     def _table_of_list(self, holder: KeyPath, value: Any) -> Splice:
@@ -252,7 +244,7 @@ class _Editor:
             line, column = self._document.place_of_value(holder)
             message = f"{holder[-1]} is a list of tables: edit the file yourself"
             raise ConfigError(message, line=line, column=column)
-        return self._section(holder, self._table(f"[[{_key(holder)}]]", value))
+        return self._section(holder, self._table(f"[[{key_text(holder)}]]", value))
 
     def _table(self, header: str, value: dict[str, Any]) -> str:
         lines = [header, *(self._pair((name,), each) for name, each in value.items())]
@@ -266,13 +258,13 @@ class _Editor:
         if isinstance(rest[0], int):
             indent = indentation(self._text, group.members[-1][0] if group.members else group.open)
             return group.added(
-                _text(value),
+                value_text(value),
                 line=self._newline + indent,
                 gap=" " if group.members else "",
                 closing=None,
             )
         space = "" if group.members or self._text[group.close - 1] != "{" else " "
-        member = f"{_key(rest[: named + 1])} = {_text(value)}"
+        member = f"{key_text(rest[: named + 1])} = {value_text(value)}"
         return group.added(f"{space}{member}{space}", line=" ", gap=" ", closing=None)
 
     def _is_inline(self, holder: KeyPath) -> bool:
@@ -315,14 +307,14 @@ class _Editor:
             gap = self._newline if self._text[at:].strip() else ""
             return Splice(at, at, self._pair(rest, value) + self._newline + gap)
         at = self._of(holder)[0].start  # it is named in headers of other tables alone
-        lines = [f"[{_key(holder)}]", self._pair(rest, value), "", ""]
+        lines = [f"[{key_text(holder)}]", self._pair(rest, value), "", ""]
         return Splice(at, at, self._newline.join(lines))
 
     def _pair(self, key: KeyPath, value: Any) -> str:
         pairs = (each for each in self._statements if not each.is_header)
         found = (_EQUALS.match(self._text, each.start) for each in pairs)
         equals = next((each[1] for each in found if each), " = ")
-        return f"{_key(key)}{equals}{_text(value)}"
+        return f"{key_text(key)}{equals}{value_text(value)}"
 
     # -- putting texts -------------------------------------------------------------------------
 
@@ -335,7 +327,7 @@ class _Editor:
             return [Splice(document.values[path], document.ends[path], text)]
         if not has(self._data, path):
             if value is not None:
-                return self._added(path, _Source(text))
+                return self._added(path, Source(text))
             holder = innermost(self._data, path[:-1])
             is_header = text.lstrip().startswith("[")
             if is_header and _CUT not in text and holder not in document.ends:
@@ -401,38 +393,3 @@ def _table_of(text: str, path: KeyPath) -> dict[str, Any] | None:
             found = get(data, tuple(names[start:]))
             return {"v": found[0] if isinstance(path[-1], int) else found}
     return None
-
-
-def _key(path: KeyPath) -> str:
-    names = [part for part in path if isinstance(part, str)]
-    return ".".join(name if _BARE.fullmatch(name) else _text(name) for name in names)
-
-
-def _text(value: Any) -> str:
-    match value:
-        case _Source():
-            return str(value)
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return _string(value)
-        case float() if not math.isfinite(value):
-            return str(value)
-        case int() | float():
-            return repr(value)
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case list():
-            return f"[{', '.join(map(_text, value))}]"
-        case dict():
-            pairs = [f"{_key((name,))} = {_text(each)}" for name, each in value.items()]
-            return f"{{ {', '.join(pairs)} }}" if pairs else "{}"
-    raise ConfigError(f"TOML has no value for {json.dumps(value)}")
-
-
-def _string(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ConfigError("TOML has no half of a surrogate pair") from None
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -14,8 +14,9 @@ from mcpd.editing.file import File, parse
 from mcpd.formats.document import KeyPath
 from mcpd.onboarding import originals
 from mcpd.onboarding.clients.client import Client
-from mcpd.onboarding.clients.entries import COMMANDS, LAUNCH, TYPES, Found
-from mcpd.onboarding.clients.entries import bridge as bridge_of
+from mcpd.onboarding.clients.entries import Found
+from mcpd.onboarding.clients.launch import COMMANDS, LAUNCH, TYPES
+from mcpd.onboarding.clients.launch import bridge as bridge_of
 from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.originals import Change, Changed
 

@@ -13,7 +13,7 @@ from mcpd.config.files import trust
 from mcpd.config.files.candidates import SERVER_TABLES, candidates
 from mcpd.errors import ConfigError
 from mcpd.onboarding.clients import reading
-from mcpd.onboarding.clients.entries import identity
+from mcpd.onboarding.clients.launch import identity
 from mcpd.onboarding.clients.snippet import format_of
 
 if TYPE_CHECKING:

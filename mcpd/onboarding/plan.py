@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from mcpd.onboarding import keeping
-from mcpd.onboarding.clients.entries import Found, identity
+from mcpd.onboarding.clients.entries import Found
+from mcpd.onboarding.clients.launch import identity
 from mcpd.onboarding.clients.reading import placed
 from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.own import Own

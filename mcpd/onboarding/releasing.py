@@ -227,7 +227,7 @@ def _end(file: File, each: Changed) -> tuple[Any, ...]:
 
 
 def _is_ours(data: Any, change: Change, each: Changed) -> bool:
-    from mcpd.onboarding.clients.entries import bridge
+    from mcpd.onboarding.clients.launch import bridge
 
     if each.ours is None and change.added is not None:
         return value(data, change.added[0]) is not None and not places(data, each.path, each.name)

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from mcpd.onboarding import shown
-from mcpd.onboarding.clients.entries import Found, flat, identity
+from mcpd.onboarding.clients.entries import Found
+from mcpd.onboarding.clients.launch import flat, identity
 from mcpd.onboarding.clients.search import ClientFile
 from mcpd.onboarding.own import Own
 

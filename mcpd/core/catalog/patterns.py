@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from mcpd.core.catalog.confusables import LONGEST, folded
+from mcpd.core.catalog.attacks.confusables import LONGEST, folded
 
 _MOST_KNOWN: Final = 1000
 """Names that are not matched again: those of tools are few, but a client may make some up."""

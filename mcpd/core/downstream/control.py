@@ -15,6 +15,7 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import CallTool, GetPrompt, ListItems, ReadResource
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
+from mcpd.core.state.held_names import held_name
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -85,7 +86,7 @@ class ControlRequests:
         else:
             held = None
             if entry.filter.may_show(event.tool):
-                held = self._state.held_name(entry.name, Kind.TOOLS, event.tool)
+                held = held_name(self._state, entry.name, Kind.TOOLS, event.tool)
             missing = self._admission.tool_not_found(entry.name, event.tool, entry.filter)
             request.refuse(held or missing)
 
@@ -192,7 +193,7 @@ class ControlRequests:
             return []
         if kind is Kind.TOOLS:
             listing = entry.filter.apply(listing)
-        names = self._state.ours(session.workspace).qualified(server, kind)
+        names = self._state.shown.ours(session.workspace).qualified(server, kind)
         where = b'"server":' + envelope.quote(entry.shown_name)
         described = []
         for item in listing.items:

@@ -17,6 +17,7 @@ from mcpd.core.mcp import codes, modern, modern_meta
 from mcpd.core.mcp.input_required import without_input_responses
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.requests.inflight import UpstreamRequest
+from mcpd.core.state.held_names import held_in_aggregate
 from mcpd.core.state.session import ClientRequest
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
@@ -94,7 +95,7 @@ class Forwarding:
                 return
             names = self._state.aggregate_of(request).names(kind)
             near = self._state.ctx.suggest(qualified, names)
-            held = self._state.held_in_aggregate(kind, qualified, request.session)
+            held = held_in_aggregate(self._state, kind, qualified, request.session)
             request.refuse(held or not_found(None, qualified, near, kind))
 
         candidates = aggregate.candidates(qualified)

@@ -171,7 +171,7 @@ class Initialize:
             known[server] = None if introduction is None else introduction.instructions
         empty = nothing_to_offer.notice(state, session)
         if empty is None:
-            said = state.ours(session.workspace).instructions(known)
+            said = state.shown.ours(session.workspace).instructions(known)
         else:
             said = envelope.quote(empty)
         waiting = state.views.waiting(session.workspace)

@@ -12,7 +12,7 @@ def notice(state: MuxState, session: Session) -> str | None:
     The files that were read are named to users of this machine only.
     """
     is_narrowed = state.scope_of(session.principal).servers is not None
-    if is_narrowed or state.ours(session.workspace).servers():
+    if is_narrowed or state.shown.ours(session.workspace).servers():
         return None
     entries = [entry for entry in state.views.of(session.workspace).values() if entry.is_listed]
     is_disabled = all(

@@ -318,7 +318,7 @@ class Mux:
         state = self._state
         scope = state.scope_of(principal)
         if server is None:
-            route = state.aggregate.route(Kind.TOOLS, tool)
+            route = state.shown.ours(None).route(Kind.TOOLS, tool)
             if route is None or not scope.has(route[0]):
                 return None
             server, tool = route

@@ -46,7 +46,7 @@ class Notifier:
         state = self._state
         state.remember(upstream)
         for name in self._names_of(upstream):
-            state.forget_lists(name)
+            state.shown.forget(name)
 
     def list_changed(
         self, upstream: Upstream, kind: Kind, *, everybody: bool, lists: Lists | None = None

@@ -11,7 +11,8 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import AcceptPins
 from mcpd.core.mux.notifier import Notifier
-from mcpd.core.state.state import MuxState, judged
+from mcpd.core.state.judged import judged
+from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.definitions import Definitions
 
 
@@ -70,7 +71,7 @@ class Pinning:
         state.memory[launch] = now
         names = [entry.name for entry in state.entries.values() if entry.launch == launch]
         for name in names:
-            state.forget_lists(name)
+            state.shown.forget(name)
         if now.introduction is not None:
             state.ctx.emit(now.kept(now.introduction, state.entries[definitions.name]))
         for kind in Kind:

@@ -1,4 +1,7 @@
-"""One downstream connection, and the requests of its client that have no answer yet."""
+"""One downstream connection, and the requests of its client that have no answer yet.
+
+Both classes are in one module, though it is long: a session and its requests hold each other.
+"""
 
 from __future__ import annotations
 

@@ -11,14 +11,8 @@ from mcpd.core.interface.entries import Entry, Sharing
 from mcpd.core.mcp.client_info import ClientInfo
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.session import Session
-from mcpd.core.state.state import (
-    CONTROL,
-    MuxState,
-    control_key,
-    is_of_workspace,
-    key_of,
-    slot_of,
-)
+from mcpd.core.state.slot_keys import CONTROL, control_key, is_of_workspace, key_of, slot_of
+from mcpd.core.state.state import MuxState
 from mcpd.core.upstream import own_info
 from mcpd.core.upstream.phase import Phase
 from mcpd.core.upstream.upstream import Observer, Upstream

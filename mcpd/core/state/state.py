@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-import msgspec
-
-from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
-from mcpd.core.catalog.naming import qualify
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
@@ -20,30 +15,18 @@ from mcpd.core.mcp.introduction import Introduction
 from mcpd.core.policy.approvals import Asks
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.aggregate import Aggregate
+from mcpd.core.state.judged import judged
 from mcpd.core.state.session import ClientRequest, Session
+from mcpd.core.state.shown_lists import ShownLists
+from mcpd.core.state.slot_keys import KEY_KINDS, control_key, key_of, slot_of
 from mcpd.core.state.views import Views
-from mcpd.core.upstream.client_lists import MOST_LISTS
-from mcpd.core.upstream.definitions import AllDefinitions, Definitions, recalled
+from mcpd.core.upstream.definitions import AllDefinitions, Definitions
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import EVERYTHING, NOTHING, Principal, Scope
 
-STRANGERS = 8
-"""Of so many launches that nothing is started like any more, it is still known what they said."""
-
-CONTROL = "control"
-"""The instance of a server that is not shared which control calls have for themselves."""
-
-
 _GONE = Profile(scope=NOTHING)
-
-_KEY_KINDS = {
-    Sharing.SHARED: (None,),
-    Sharing.SESSION: ("session", CONTROL),
-    Sharing.WORKSPACE: ("workspace", CONTROL),
-}
-"""What the keys of an entry's places begin with."""
 
 
 class MuxState:
@@ -68,10 +51,8 @@ class MuxState:
         """Calls and errors of processes whose places are forgotten, by server."""
         self.definitions = AllDefinitions(ctx)
         """What judges what servers say of themselves, before anybody gets it."""
-        self.aggregate = Aggregate(self.catalog_of)
-        """The lists of all the user's servers as we are shown them."""
-        self._of_projects: dict[str, Aggregate] = {}
-        """The same with those of a project, by workspace."""
+        self.shown = ShownLists(self.catalog_of, self.catalog_for, self.filter_within)
+        """The lists of all servers as we and our clients are shown them."""
         self.policy = Policy()
         """What the configuration says of calls."""
         self.asks: dict[tuple[str, str | None], Asks | None] | None = None
@@ -80,9 +61,6 @@ class MuxState:
         """The scopes of principals within their profiles."""
         self._filters: dict[tuple[str, Scope], Filter] = {}
         """The filters of entries as they are for principals with a scope."""
-        self._aggregates: OrderedDict[tuple[bytes, Scope, str | None], Aggregate] = OrderedDict()
-        """The same as clients are shown them, by what they declare, may use and know, until a list
-        changes."""
 
     # -- servers --------------------------------------------------------------------------------
 
@@ -190,72 +168,21 @@ class MuxState:
 
         What it may use, and which servers it knows, are those of its session.
         """
-        workspace, scope = self.views.key(session.workspace), self.scope_of(session.principal)
         if client is None:
-            return self.ours(workspace)
-        told = client.capabilities, scope, workspace
-        found = self._aggregates.get(told)
-        if found is None:
-            found = self._aggregates[told] = self._view_of(client, scope, workspace)
-            if len(self._aggregates) > MOST_LISTS:
-                self._aggregates.popitem(last=False)
-        self._aggregates.move_to_end(told)
-        return found
+            return self.shown.ours(session.workspace)
+        return self.shown.for_client(client, self.scope_of(session.principal), session.workspace)
 
     def servers_of(self, session: Session) -> list[str]:
         """Return the servers that are part of the aggregate for a session, in config order."""
-        servers = self.ours(session.workspace).servers()
+        servers = self.shown.ours(session.workspace).servers()
         scope = self.scope_of(session.principal)
         return [name for name in servers if scope.has(self.entries[name].shown_name)]
-
-    def ours(self, workspace: str | None) -> Aggregate:
-        """Return the lists of all servers that a workspace knows as we are shown them."""
-        key = self.views.key(workspace)
-        if key is None:
-            return self.aggregate
-        found = self._of_projects.get(key)
-        if found is None:
-            found = self._of_projects[key] = Aggregate(self.catalog_of)
-            found.configure(self.views.of(key))
-        return found
-
-    def _view_of(self, client: ClientInfo, scope: Scope, workspace: str | None) -> Aggregate:
-        entries, ours = self.views.of(workspace), self.ours(workspace)
-
-        def catalog_of(name: str) -> Catalog:
-            ours, own = self.catalog_of(name), self.catalog_for(name, client)
-            return ours if own is ours else Catalog({**ours.lists, **own.lists})
-
-        if scope != EVERYTHING:
-            found = Aggregate(catalog_of)
-            found.configure(
-                {
-                    name: msgspec.structs.replace(
-                        entry,
-                        filter=self.filter_within(scope, entry),
-                    )
-                    for name, entry in entries.items()
-                    if scope.has(entry.shown_name)
-                }
-            )
-            return found
-        if all(
-            listing is self.catalog_of(name).get(kind)
-            for name in ours.servers()
-            for kind, listing in self.catalog_for(name, client).lists.items()
-        ):
-            return ours
-        found = Aggregate(catalog_of, ours)
-        found.configure(entries)
-        return found
 
     def configure(self, entries: Iterable[Entry]) -> None:
         """Take over all entries, in their order, for sessions and for the aggregate."""
         self.entries = {entry.name: entry for entry in entries}
         self.views = Views(self.entries.values())
-        self.aggregate.configure(self.views.of(None))
-        self._of_projects.clear()
-        self._aggregates.clear()
+        self.shown.configure(self.views)
         self._filters.clear()
         self._scopes.clear()
         policy, entries = self.policy, self.entries.values()
@@ -265,13 +192,6 @@ class MuxState:
             or any(entry.ask or entry.approval not in (None, "auto") for entry in entries)
         )
         self.asks = {} if is_asked else None
-
-    def forget_lists(self, name: str) -> None:
-        """A list of this server is another one now, for somebody."""
-        for aggregate in (self.aggregate, *self._of_projects.values()):
-            for kind in Kind:
-                aggregate.forget(name, kind)
-        self._aggregates.clear()
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""
@@ -316,7 +236,7 @@ class MuxState:
         return any(
             entry.launch == upstream.entry.launch
             and entry.unavailable is None
-            and kind in _KEY_KINDS[entry.sharing]
+            and kind in KEY_KINDS[entry.sharing]
             for entry in self.entries.values()
         )
 
@@ -368,31 +288,6 @@ class MuxState:
             return None
         definitions = self.definitions_of(server)
         return None if definitions is None else definitions.refusal_of(leg)
-
-    def held_name(self, server: str, kind: Kind, name: str) -> Failure | None:
-        """Return why a name that a server lists is held; ``None`` where it is not."""
-        definitions = self.definitions_of(server)
-        if definitions is None or name not in definitions.held_names(kind):
-            return None
-        return definitions.refusal(KINDS[kind], name)
-
-    def held_in_aggregate(self, kind: Kind, qualified: str, session: Session) -> Failure | None:
-        """Return why a name of the aggregate is held, or ``None`` where it is not one."""
-        known = self.views.of(session.workspace)
-        shown = {name: entry.shown_name for name, entry in known.items()}
-        for server in self.servers_of(session):
-            definitions = self.definitions_of(server)
-            held = [] if definitions is None else definitions.held_names(kind)
-            filtered = self.filter_of(session, self.entries[server])
-            if not held or kind in filtered.hidden:
-                continue
-            listing = self.catalog_of(server).get(kind)
-            listed = [item.identity for item in listing.items] if listing else []
-            names = qualify([*shown.values()], shown[server], [*listed, *held])
-            for name in held:
-                if names[name] == qualified and (kind is not Kind.TOOLS or filtered.may_show(name)):
-                    return self.held_name(server, kind, name)
-        return None
 
     def recall(self, entry: Entry) -> None:
         """Judge what is known from the disk of a server that is new to us."""
@@ -446,57 +341,3 @@ class MuxState:
         if not (session.has_introduced_itself or session.is_brief):
             session.has_introduced_itself = True
             self.ctx.tell(SessionNamed(session.id, session.server, session.label or name))
-
-
-def judged(
-    definitions: Definitions, known: Known, fresh: Collection[tuple[str, str]] = ()
-) -> Known:
-    """Return what is known of a launch as clients get it.
-
-    ``fresh`` are the kinds and names of definitions that were approved just now.
-    """
-    said = known.introduction
-    if said is not None:
-        text = definitions.instructions_again("", said.instructions)
-        said = msgspec.structs.replace(said, instructions=text)
-    return known._replace(
-        introduction=said,
-        catalog=recalled(definitions, "", known.catalog, fresh),
-        others=recalled(definitions, "", known.others, fresh),
-        of_clients={
-            key: recalled(definitions, key, each, fresh) for key, each in known.of_clients.items()
-        },
-    )
-
-
-def is_of_workspace(entry: Entry) -> bool:
-    """Tell whether it matters to a server's processes in which workspace they are."""
-    return entry.sharing is Sharing.WORKSPACE or entry.of_workspace
-
-
-def slot_of(entry: Entry, key: str | None) -> SlotId:
-    return SlotId(entry.launch if key is None else f"{entry.launch}@{key}")
-
-
-def control_key(entry: Entry, workspace: str | None) -> str | None:
-    """Return which of a server's places is for control calls that are made from a workspace."""
-    if entry.sharing is Sharing.SHARED:
-        return None
-    if workspace is None or not is_of_workspace(entry):
-        return CONTROL
-    return f"{CONTROL}:{workspace}"
-
-
-def key_of(session: Session, entry: Entry) -> str | None:
-    """Return which of a server's places is a session's.
-
-    Sessions of one request cannot have one each: what a server keeps for its client would be lost
-    with every response. Those of one principal share it.
-    """
-    if entry.sharing is Sharing.SESSION and session.is_brief:
-        return f"{CONTROL}:{session.principal.kind} {session.principal.name}"
-    if entry.sharing is Sharing.SESSION:
-        return f"session:{session.id}"
-    if entry.sharing is Sharing.WORKSPACE:
-        return f"workspace:{session.workspace or ''}"
-    return None

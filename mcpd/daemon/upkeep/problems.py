@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcpd.daemon.approvals import ApprovalKeeper
+from mcpd.daemon.approvals.keeper import ApprovalKeeper
 from mcpd.daemon.audit import AuditKeeper
 from mcpd.daemon.http.switch import HttpSwitch
 from mcpd.daemon.servers.cache import CatalogCache

@@ -8,7 +8,6 @@ from typing import Final
 
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.versions import HAS_BATCHES
-from mcpd.core.wire import envelope
 from mcpd.core.wire.memory import Memory, Share
 from mcpd.listeners.http.answering import Manner, answer
 from mcpd.listeners.http.core import Core, Life
@@ -24,8 +23,6 @@ from mcpd.tokens import Token
 
 SESSION: Final = "mcp-session-id"
 LAST_EVENT: Final = "last-event-id"
-
-CANCELLED: Final = "notifications/cancelled"
 
 PRIMES: Final = "2025-11-25"
 """The first revision whose clients take an event without data, and come back to a closed stream."""
@@ -113,9 +110,9 @@ class LegacyFront:
                 await self._answer(exchange, session, (message.key,), body, message.ident)
             case Batch():
                 await self._post_batch(exchange, session, message, body)
-            case Notification(method=method) if method == CANCELLED:
+            case Notification(method=method) if method == messages.CANCELLED:
                 self._take(session, body)
-                session.give_up(_cancelled(body))
+                session.give_up(messages.cancelled(body))
                 await exchange.reply(202)
             case Notification() | Response():
                 self._take(session, body)
@@ -129,7 +126,7 @@ class LegacyFront:
             why = f"an array of messages, which revision {HAS_BATCHES} alone has"
             await self._refuse(exchange, why)
             return
-        keys, cancelled = _keys_of(batch)
+        keys, cancelled = messages.keys_of(batch)
         if any(session.has_request(key) for key in keys):
             await self._refuse(exchange, "a request with this id is in flight already")
         elif keys:
@@ -371,31 +368,3 @@ class LegacyFront:
 def _primes(session: HttpSession) -> bool:
     version = None if session.state is None else session.state.version
     return version is not None and version >= PRIMES
-
-
-def _keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-    """Return the keys of the requests of a batch, and of those that it cancels.
-
-    Raises:
-        Invalid: the client's fault: an element is no message.
-    """
-    keys: list[bytes] = []
-    cancelled: list[bytes] = []
-    for element in batch.elements:
-        message = messages.read(element)
-        if isinstance(message, Batch):
-            raise messages.Invalid(codes.INVALID_REQUEST, "an array within an array")
-        if isinstance(message, Request):
-            keys.append(message.key)
-        elif isinstance(message, Notification) and message.method == CANCELLED:
-            cancelled += _cancelled(element)
-    return tuple(keys), tuple(cancelled)
-
-
-def _cancelled(body: bytes) -> tuple[bytes, ...]:
-    """Return the key of the request that a ``notifications/cancelled`` names."""
-    found = envelope.params_of(envelope.decode(body).params or b"{}")
-    raw = None if found is None else found.request_id
-    if not raw or not envelope.is_id(bytes(raw)):
-        return ()
-    return (envelope.id_key(bytes(raw)),)

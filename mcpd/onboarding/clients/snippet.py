@@ -10,14 +10,9 @@ from mcpd.errors import ConfigError
 from mcpd.formats.document import KeyPath
 from mcpd.onboarding.clients import reading
 from mcpd.onboarding.clients.client import Client
-from mcpd.onboarding.clients.entries import (
-    COMMANDS,
-    URLS,
-    Found,
-    flat,
-    is_server,
-)
+from mcpd.onboarding.clients.entries import Found, is_server
 from mcpd.onboarding.clients.entries import read as read_entry
+from mcpd.onboarding.clients.launch import COMMANDS, URLS, flat
 from mcpd.onboarding.clients.table import BY_ID, MCPD
 
 _TABLES: Final[tuple[tuple[KeyPath, str], ...]] = (

@@ -36,7 +36,7 @@ async def far(make, server, auth, monkeypatch):
     monkeypatch.setattr(server, "serve", guarded)
     made = make()
     daemon = made.daemon
-    daemon.signins = SignIns(
+    daemon.credentials.signins = SignIns(
         daemon.state_dir,
         spawn=spawn,
         connect=daemon._connect,
@@ -45,7 +45,7 @@ async def far(make, server, auth, monkeypatch):
         keyring=MemoryKeyring(),
     )
     given = auth.give("read")
-    await daemon.signins.store.save(
+    await daemon.credentials.signins.store.save(
         Credentials(
             server="far",
             url=server.url,

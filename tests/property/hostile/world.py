@@ -12,7 +12,7 @@ from mcpd.api.requests import AttachParams
 from mcpd.core.facts import Failure
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
-from mcpd.daemon.handlers import METHODS
+from mcpd.daemon.control.handlers import METHODS
 from mcpd.ids import SessionId, SlotId
 from mcpd.listeners.control import ATTACH
 from mcpd.listeners.requests import ControlRequests, ForMux, Request, read

@@ -11,7 +11,7 @@ import pytest
 from mcpd.api import requests as api
 from mcpd.core.facts import Failure
 from mcpd.core.interface import events
-from mcpd.daemon.handlers import METHODS, ControlHandlers
+from mcpd.daemon.control.handlers import METHODS, ControlHandlers
 from mcpd.ids import SessionId
 from mcpd.listeners.control import ATTACH
 from mcpd.listeners.requests import Answer, ControlRequests, Method, Request, Send, read

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from mcpctl.commands.add import Line, add_command
+from mcpctl.adding.line import Line
+from mcpctl.commands.add import add_command
 
 FILES = {"files": {"command": "npx", "args": ["-y", "x"], "env": {"K": "v"}}}
 FAR = {"far": {"url": "https://h.invalid/sse", "headers": {"X-Key": "k"}, "type": "sse"}}

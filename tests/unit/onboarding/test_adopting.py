@@ -16,7 +16,7 @@ from mcpd.errors import ConfigError
 from mcpd.onboarding import originals
 from mcpd.onboarding.adopting import Adopted, Bridge, Wanted, adopt, value
 from mcpd.onboarding.clients.client import Client
-from mcpd.onboarding.clients.entries import Connects
+from mcpd.onboarding.clients.launch import Connects
 from mcpd.onboarding.clients.table import BY_ID, CLIENTS
 from mcpd.onboarding.originals import kept
 from mcpd.onboarding.own import Own

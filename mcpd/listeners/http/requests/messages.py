@@ -10,6 +10,8 @@ from mcpd.core.mcp import codes
 from mcpd.core.wire import envelope
 from mcpd.core.wire.envelope import Params
 
+CANCELLED: Final = "notifications/cancelled"
+
 _NO_PARAMS: Final = Params()
 
 
@@ -91,3 +93,31 @@ def read(body: bytes) -> Message:
         str(message.method),
         found or _NO_PARAMS,
     )
+
+
+def keys_of(batch: Batch) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Return the keys of the requests of a batch, and of those that it cancels.
+
+    Raises:
+        Invalid: the client's fault: an element is no message.
+    """
+    keys: list[bytes] = []
+    cancelled_keys: list[bytes] = []
+    for element in batch.elements:
+        message = read(element)
+        if isinstance(message, Batch):
+            raise Invalid(codes.INVALID_REQUEST, "an array within an array")
+        if isinstance(message, Request):
+            keys.append(message.key)
+        elif isinstance(message, Notification) and message.method == CANCELLED:
+            cancelled_keys += cancelled(element)
+    return tuple(keys), tuple(cancelled_keys)
+
+
+def cancelled(body: bytes) -> tuple[bytes, ...]:
+    """Return the key of the request that a ``notifications/cancelled`` names, if it names one."""
+    found = envelope.params_of(envelope.decode(body).params or b"{}")
+    raw = None if found is None else found.request_id
+    if not raw or not envelope.is_id(bytes(raw)):
+        return ()
+    return (envelope.id_key(bytes(raw)),)

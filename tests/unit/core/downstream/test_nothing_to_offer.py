@@ -21,7 +21,7 @@ def told(
 ) -> str | None:
     usable = [each.name for each in entries if each.is_listed and each.unavailable is None]
     state = SimpleNamespace(
-        ours={HERE: SimpleNamespace(servers=lambda: usable)}.__getitem__,
+        shown=SimpleNamespace(ours={HERE: SimpleNamespace(servers=lambda: usable)}.__getitem__),
         views=SimpleNamespace(of={HERE: {each.name: each for each in entries}}.__getitem__),
         scope_of=lambda principal: principal.scope,
         sources=sources,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
-from mcpd.core.state.state import STRANGERS
+from mcpd.core.state.slots import STRANGERS
 from mcpd.ids import SessionId
 from tests.unit.core.mux.world import World
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpd.onboarding.clients.entries import Connects, identity, is_server, read
+from mcpd.onboarding.clients.entries import is_server, read
+from mcpd.onboarding.clients.launch import Connects, identity
 from mcpd.onboarding.clients.table import BY_ID, CLIENTS, MCPD
 from tests.support.clients import entry, spelled
 

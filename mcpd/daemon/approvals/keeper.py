@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from mcpd import tasks
 from mcpd.api import requests as api
-from mcpd.api import results
+from mcpd.api.approvals import Approvals, RuleList
 from mcpd.core.facts import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -29,8 +29,8 @@ from mcpd.core.facts import (
 from mcpd.core.interface.commands import KeepRules
 from mcpd.core.interface.events import Answerer, Approve, Forget, RulesKept, RulesKnown
 from mcpd.core.mux.mux import Mux
-from mcpd.daemon import rules_file
-from mcpd.daemon.desktop import Desktop
+from mcpd.daemon.approvals import rules_file
+from mcpd.daemon.approvals.desktop import Desktop
 from mcpd.ids import SessionId
 from mcpd.listeners.requests import Json, Request, Send, Unsubscribe
 from mcpd.logfiles.line import stamp
@@ -272,7 +272,7 @@ class ApprovalKeeper:
 
     def approvals(
         self, request: Request, params: api.ApprovalsParams, seq: int
-    ) -> results.Approvals | Failure:
+    ) -> Approvals | Failure:
         """List the open questions; with ``follow``, tell what happens to them from now on."""
         found = self._mux.approvals.open()
         if params.id is not None:
@@ -319,7 +319,7 @@ class ApprovalKeeper:
             of_session=params.session,
         )
 
-    def rules(self) -> results.RuleList:
+    def rules(self) -> RuleList:
         """List what is remembered."""
         return {"rules": [self._rule(rule) for rule in self._mux.approvals.rules()]}
 

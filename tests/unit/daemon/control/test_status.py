@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcpd.config.entry import entry_from_json
+from mcpd.daemon.control.status import _public_url, _transport
 from mcpd.daemon.servers.server import assemble
-from mcpd.daemon.status import _public_url, _transport
 from mcpd.upstreams.run import Connection
 from mcpd.upstreams.stdio.spec import ProcessSpec
 

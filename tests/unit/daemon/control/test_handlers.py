@@ -11,11 +11,11 @@ import pytest
 from mcpd.api import requests as api
 from mcpd.api import results
 from mcpd.core.facts import Failure
-from mcpd.daemon.handlers import METHODS, ControlHandlers
+from mcpd.daemon.control.handlers import METHODS, ControlHandlers
 from mcpd.listeners.control import ATTACH
 from mcpd.listeners.requests import ForMux, Method
 
-PROTOCOL = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
+PROTOCOL = (Path(__file__).parents[4] / "docs" / "protocol.md").read_text()
 BY_NAME = {method.name: method for method in METHODS}
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpd.core.facts import AskedCall
-from mcpd.daemon import desktop
-from mcpd.daemon.desktop import Desktop
+from mcpd.daemon.approvals import desktop
+from mcpd.daemon.approvals.desktop import Desktop
 from mcpd.ids import SessionId
 from mcpd.supervise.process import Child
 from mcpd.supervise.reaper import Reaper

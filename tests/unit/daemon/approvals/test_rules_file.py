@@ -10,8 +10,8 @@ import pytest
 from msgspec import structs
 
 from mcpd.core.facts import Rule
-from mcpd.daemon import rules_file
-from mcpd.daemon.rules_file import Uses
+from mcpd.daemon.approvals import rules_file
+from mcpd.daemon.approvals.rules_file import Uses
 
 RULE = Rule(3, "always", "local", "files", "id", "write", b"\x01\x02", "control (mcpctl)",
             definition=b'{"name":"write"}')  # fmt: skip

@@ -22,7 +22,7 @@ from mcpd.api.status import (
 from mcpd.config.urls import public_part
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
-from mcpd.daemon.pin_handlers import trust_status
+from mcpd.daemon.control.pin_handlers import trust_status
 from mcpd.daemon.servers.server import Server
 from mcpd.daemon_start.place import Place
 from mcpd.logfiles.line import stamp

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mcpd import tasks
 from mcpd.core.interface.commands import Validate
 from mcpd.core.interface.events import Validated, Violation
-from mcpd.daemon import worker_processes
+from mcpd.daemon.workers import processes
 from mcpd.schemas.channel import Process
 from mcpd.schemas.validator import Unchecked, Validator
 from mcpd.supervise.reaper import Reaper
@@ -47,4 +47,4 @@ class ArgumentChecks:
             self._dispatch(Validated(command.ticket, found))
 
     def _spawn(self, argv: list[str]) -> Process:
-        return worker_processes.spawn(self._reaper, argv, ENVIRONMENT)
+        return processes.spawn(self._reaper, argv, ENVIRONMENT)
