@@ -326,7 +326,7 @@ def test_a_pin_is_of_the_form_that_a_client_gets(world: Judged) -> None:
     """
     found = world.mux.definitions("echo")
     assert found is not None and found.pins is not None
-    pin_of = partial(world.mux.approvals.pin_of, "echo")
+    pin_of = partial(world.mux.approvals.pins.pin_of, "echo")
 
     def item(**changed: Any) -> Item:
         return Item("write", json.dumps({**TOOL, **changed}).encode())
@@ -347,7 +347,7 @@ def test_the_pin_of_a_volatile_text_is_of_the_rest() -> None:
     items = [
         Item("write", json.dumps(each).encode()) for each in (*texts, {**TOOL, "inputSchema": {}})
     ]
-    pins = [judged.mux.approvals.pin_of("echo", each) for each in items]
+    pins = [judged.mux.approvals.pins.pin_of("echo", each) for each in items]
     assert pins[0] == pins[1] != pins[2]
 
 
