@@ -32,7 +32,7 @@ class ToolPins:
             return b""
         definitions = self._state.definitions_of(server)
         raw = hashlib.blake2b(item.raw, digest_size=_DIGEST_BYTES).digest()
-        key = raw, definitions is not None and definitions.is_volatile(item.identity)
+        key = raw, definitions is not None and definitions.approved.is_volatile(item.identity)
         pin = self._pins.get(key)
         if pin is None:
             if len(self._pins) >= MOST:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from mcpd.core.approvals.approvals import Approvals
 from mcpd.core.catalog.model import Kind
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
 from mcpd.core.downstream.control import ControlRequests
@@ -39,7 +40,6 @@ from mcpd.core.questions.roots import Roots
 from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.definitions import Definitions
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Principal
@@ -197,7 +197,7 @@ class Mux:
             case events.Validated():
                 self._admission.validated(event)
             case events.ListExamined():
-                self._state.definitions.examined(event.ticket, event.examined)
+                self._state.definitions.examinations.done(event.ticket, event.examined)
             case events.ResultCleaned():
                 self._server_messages.results.cleaned(event)
             case events.AcceptPins():
@@ -379,7 +379,7 @@ class Mux:
             "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),
             "parked": len(self._parked_calls),
             "rounds": len(self._input_rounds),
-            "examined": len(self._state.definitions),
+            "examined": len(self._state.definitions.examinations),
             "cleaned": len(self._server_messages.results),
         }
 

@@ -11,6 +11,9 @@ from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
 from mcpd.core.catalog.naming import qualify
+from mcpd.core.definitions import held_refusals
+from mcpd.core.definitions.all_definitions import AllDefinitions
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
@@ -23,7 +26,6 @@ from mcpd.core.state.aggregate import Aggregate
 from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.views import Views
 from mcpd.core.upstream.client_lists import MOST_LISTS
-from mcpd.core.upstream.definitions import AllDefinitions, Definitions, recalled
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
@@ -367,14 +369,14 @@ class MuxState:
         if not self.definitions.is_holding:
             return None
         definitions = self.definitions_of(server)
-        return None if definitions is None else definitions.refusal_of(leg)
+        return None if definitions is None else held_refusals.refusal_of(definitions.approved, leg)
 
     def held_name(self, server: str, kind: Kind, name: str) -> Failure | None:
         """Return why a name that a server lists is held; ``None`` where it is not."""
         definitions = self.definitions_of(server)
-        if definitions is None or name not in definitions.held_names(kind):
+        if definitions is None or name not in definitions.approved.held_names(kind):
             return None
-        return definitions.refusal(KINDS[kind], name)
+        return held_refusals.refusal(definitions.approved, KINDS[kind], name)
 
     def held_in_aggregate(self, kind: Kind, qualified: str, session: Session) -> Failure | None:
         """Return why a name of the aggregate is held, or ``None`` where it is not one."""
@@ -382,7 +384,7 @@ class MuxState:
         shown = {name: entry.shown_name for name, entry in known.items()}
         for server in self.servers_of(session):
             definitions = self.definitions_of(server)
-            held = [] if definitions is None else definitions.held_names(kind)
+            held = [] if definitions is None else definitions.approved.held_names(kind)
             filtered = self.filter_of(session, self.entries[server])
             if not held or kind in filtered.hidden:
                 continue
@@ -455,16 +457,16 @@ def judged(
 
     ``fresh`` are the kinds and names of definitions that were approved just now.
     """
-    said = known.introduction
+    served, said = definitions.served, known.introduction
     if said is not None:
-        text = definitions.instructions_again("", said.instructions)
+        text = served.instructions_again("", said.instructions)
         said = msgspec.structs.replace(said, instructions=text)
     return known._replace(
         introduction=said,
-        catalog=recalled(definitions, "", known.catalog, fresh),
-        others=recalled(definitions, "", known.others, fresh),
+        catalog=served.recalled_catalog("", known.catalog, fresh),
+        others=served.recalled_catalog("", known.others, fresh),
         of_clients={
-            key: recalled(definitions, key, each, fresh) for key, each in known.of_clients.items()
+            key: served.recalled_catalog(key, each, fresh) for key, each in known.of_clients.items()
         },
     )
 

@@ -734,11 +734,11 @@ class Machine(World):
         name = random.choice(SERVERS)
         definitions = self.mux.definitions(name)
         entry = self.entries.get(name)
-        if definitions is None or definitions.pins is None or entry is None:
+        if definitions is None or definitions.approved.pins is None or entry is None:
             return
         waiting = [
             (kind, tool, pin.hash)
-            for (kind, tool), pin in definitions.pins.merged().items()
+            for (kind, tool), pin in definitions.approved.pins.merged().items()
             if kind == "tool" and not pin.is_same
         ]
         if not waiting:
