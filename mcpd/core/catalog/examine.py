@@ -25,6 +25,8 @@ KINDS: Final = {
 }
 """What one entry of a list is called."""
 
+_KIND_OF: Final = {name: kind for kind, name in KINDS.items()}
+
 INSTRUCTIONS: Final = "instructions"
 
 _CLONE: Final = 120  # bytes of a definition whose text may be compared with others
@@ -197,3 +199,8 @@ def shadows(own: Iterable[Examined], others: Mapping[str, Iterable[Examined]]) -
             for name in sorted(each.mentions & names)
         ]
     return found
+
+
+def kind_of(name: str) -> Kind | None:
+    """Return the list that a kind of definitions is in, ``None`` for instructions."""
+    return _KIND_OF.get(name)

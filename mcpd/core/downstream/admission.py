@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
+from mcpd.core.approvals.gate import ApprovalGate
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.session_settings import SessionSettings
@@ -18,7 +19,6 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import Validated
 from mcpd.core.interface.failures import not_found
 from mcpd.core.mcp.methods import Route
-from mcpd.core.questions.approvals import Approvals
 from mcpd.core.requests import call_facts
 from mcpd.core.requests.inflight import End, Outcome, UpstreamRequest
 from mcpd.core.requests.rate_limits import Limit, RateLimits
@@ -78,10 +78,10 @@ class Admission:
     """
 
     def __init__(
-        self, state: MuxState, slots: Slots, settings: SessionSettings, approvals: Approvals
+        self, state: MuxState, slots: Slots, settings: SessionSettings, gate: ApprovalGate
     ) -> None:
         self._state = state
-        self._approvals = approvals
+        self._gate = gate
         self._slots = slots
         self._settings = settings
         self._rates = RateLimits(state.ctx, self._in_turn)
@@ -97,7 +97,7 @@ class Admission:
 
         A failure denies it. A request that is sent again is decided about again. What decides, in
         this order: the scope of its principal, the server's patterns, its arguments. Rates come
-        next, then people: ``send_to`` asks ``RateLimits`` and ``Approvals``.
+        next, then people: ``send_to`` asks ``RateLimits`` and ``ApprovalGate``.
         """
         if self._state.ctx.suspension is not None:
             return self._state.ctx.suspension
@@ -185,7 +185,7 @@ class Admission:
             upstream = used
         if self._state.asks is not None and leg.tool is not None:
             asks = self._state.asks_of(session.principal, entry)
-            if asks is not None and self._approvals.holds(leg, session, entry, upstream, asks):
+            if asks is not None and self._gate.holds(leg, session, entry, upstream, asks):
                 return
         level = client.level if client is not None and leg.is_modern else None
         if level is not None and leg.leveled is not upstream:
@@ -208,7 +208,7 @@ class Admission:
                 verdict = entry.unavailable or self.admit(leg, entry)
             if isinstance(verdict, Failure):
                 self._refuse(leg, verdict)
-            elif entry is not None and self._approvals.would_ask(leg, session, entry, upstream):
+            elif entry is not None and self._gate.would_ask(leg, session, entry, upstream):
                 upstream.calls.take_back(leg)
                 self.send(leg)
 

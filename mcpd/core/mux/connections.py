@@ -7,6 +7,7 @@ from typing import assert_never
 
 from msgspec import Raw
 
+from mcpd.core.approvals.approvals import Approvals
 from mcpd.core.downstream import nothing_to_offer
 from mcpd.core.downstream.client_subscriptions import DRAINING, ClientSubscriptions
 from mcpd.core.downstream.lingering import Lingering
@@ -18,7 +19,6 @@ from mcpd.core.mcp import translation
 from mcpd.core.mux.client_messages import ClientMessages
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.reconfiguration import NOTICES, ignore_outcome, ignore_start
-from mcpd.core.questions.approvals import Approvals
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import Questions
 from mcpd.core.state.session import ClientRequest, Session

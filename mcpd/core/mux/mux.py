@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import assert_never
 
+from mcpd.core.approvals.approvals import Approvals
 from mcpd.core.catalog.model import Kind
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
 from mcpd.core.downstream.control import ControlRequests
@@ -30,15 +32,14 @@ from mcpd.core.mux.pinning import Pinning
 from mcpd.core.mux.reconfiguration import Reconfiguration
 from mcpd.core.mux.report import EntryReport, SessionReport, report, sessions
 from mcpd.core.mux.server_messages import ServerMessages
-from mcpd.core.questions.approvals import Approvals
 from mcpd.core.questions.input_rounds import InputRounds
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.question import OpenQuestions
 from mcpd.core.questions.questions import Questions
 from mcpd.core.questions.roots import Roots
+from mcpd.core.requests.inflight import UpstreamRequest
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.definitions import Definitions
 from mcpd.core.wire.memory import Memory
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Principal
@@ -74,10 +75,9 @@ class Mux:
         served = ListRequests(state, slots)
         owners = ResourceOwners(state, served)
         self._settings = SessionSettings(state, slots, served, owners)
-        self.approvals = Approvals(state, asked.to_clients, self._parked_calls)
+        self.approvals = Approvals(state, asked.to_clients, self._parked_calls, self._send_again)
         """Calls that somebody is asked about, and what is remembered of the answers."""
-        self._admission = admission = Admission(state, slots, self._settings, self.approvals)
-        self.approvals.send = admission.send
+        self._admission = admission = Admission(state, slots, self._settings, self.approvals.gate)
         self._notifier.reconsider = admission.reconsider
         self._client_subscriptions = ClientSubscriptions(state, slots, owners)
         forward = Forwarding(
@@ -104,7 +104,7 @@ class Mux:
         self._recovery = Recovery(state, served)
         # what servers send
         self._input_rounds = InputRounds(
-            state, asked, self._parked_calls, admission.send, self.approvals
+            state, asked, self._parked_calls, admission.send, self.approvals.gate.note_round
         )
         self._server_messages = ServerMessages(
             self.context,
@@ -197,7 +197,7 @@ class Mux:
             case events.Validated():
                 self._admission.validated(event)
             case events.ListExamined():
-                self._state.definitions.examined(event.ticket, event.examined)
+                self._state.definitions.examinations.done(event.ticket, event.examined)
             case events.ResultCleaned():
                 self._server_messages.results.cleaned(event)
             case events.AcceptPins():
@@ -205,9 +205,9 @@ class Mux:
             case events.Approve() | events.Forget():
                 self._of_person(event)
             case events.RulesKnown():
-                self.approvals.take_up(event.rules)
+                self.approvals.remembered.take_up(event.rules)
             case events.RulesKept():
-                self.approvals.kept(event.ticket, event.problem)
+                self.approvals.remembered.kept(event.ticket, event.problem)
             case events.Draining():
                 self._client_messages.is_draining = True
                 self.approvals.drain()
@@ -220,15 +220,18 @@ class Mux:
             self._lingering.look()
         return commands
 
+    def _send_again(self, leg: UpstreamRequest) -> None:
+        self._admission.send(leg)
+
     def _of_person(self, event: events.Approve | events.Forget) -> None:
         session = self._state.sessions.get(event.session)
         request = None if session is None else session.requests.get(event.key)
         if request is None:
             return
         if isinstance(event, events.Approve):
-            self.approvals.approve(event, request)
+            self.approvals.answers.approve(event, request)
         else:
-            self.approvals.forget(event, request)
+            self.approvals.answers.forget(event, request)
 
     def _of_process(self, event: ProcessEvent) -> None:
         upstream = self._state.at(event.slot)
@@ -370,13 +373,13 @@ class Mux:
             "users": sum(len(upstream.calls.usage.users) for upstream in upstreams),
             "subscriptions": sum(len(upstream.subscriptions) for upstream in upstreams),
             "checks": len(self._admission),
-            "approvals": len(self.approvals),
+            "approvals": len(self.approvals.questions),
             "questions": len(self._open_questions),
             "asked": len(self._questions.to_clients),
             "paused": sum(len(upstream.calls.timeouts) for upstream in upstreams),
             "parked": len(self._parked_calls),
             "rounds": len(self._input_rounds),
-            "examined": len(self._state.definitions),
+            "examined": len(self._state.definitions.examinations),
             "cleaned": len(self._server_messages.results),
         }
 

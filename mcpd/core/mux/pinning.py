@@ -7,13 +7,13 @@ from collections.abc import Collection
 import msgspec
 
 from mcpd.core.catalog.model import Kind
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Entry
 from mcpd.core.interface.events import AcceptPins
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.state.judged import judged
 from mcpd.core.state.state import MuxState
-from mcpd.core.upstream.definitions import Definitions
 
 
 class Pinning:
@@ -56,7 +56,7 @@ class Pinning:
 
     def serve_again(self, definitions: Definitions, fresh: Collection[tuple[str, str]]) -> None:
         """Give clients what they get now, and notify those whose lists differ."""
-        state, launch = self._state, definitions.launch
+        state, launch = self._state, definitions.approved.launch
         shared = False
         for upstream in state.all_upstreams():
             if upstream.definitions is definitions:
@@ -73,7 +73,7 @@ class Pinning:
         for name in names:
             state.shown.forget(name)
         if now.introduction is not None:
-            state.ctx.emit(now.kept(now.introduction, state.entries[definitions.name]))
+            state.ctx.emit(now.kept(now.introduction, state.entries[definitions.approved.name]))
         for kind in Kind:
             if now.newest.get(kind) != known.newest.get(kind):
                 self._tell(names, kind)

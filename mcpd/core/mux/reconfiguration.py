@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from mcpd.core.approvals.approvals import Approvals
 from mcpd.core.catalog.model import Kind
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.downstream.client_subscriptions import ClientSubscriptions
@@ -11,7 +12,6 @@ from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.interface.entries import Entry, Policy
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.pinning import Pinning
-from mcpd.core.questions.approvals import Approvals
 from mcpd.core.state.session import Session
 from mcpd.core.state.slots import Slots
 from mcpd.core.state.state import MuxState

@@ -25,7 +25,6 @@ from mcpd.core.mcp.input_required import (
     without_input_responses,
 )
 from mcpd.core.mcp.versions import Era
-from mcpd.core.questions.approvals import Approvals
 from mcpd.core.questions.input_loop import InputLoop
 from mcpd.core.questions.parked_calls import ParkedCalls
 from mcpd.core.questions.questions import MOST_OF_A_PROCESS, Questions
@@ -58,14 +57,18 @@ class InputRounds:
         asked: Questions,
         parked: ParkedCalls,
         send: Callable[[UpstreamRequest], None],
-        approvals: Approvals,
+        note_round: Callable[[UpstreamRequest, bytes | None], None],
     ) -> None:
-        """``send`` sends a call again, with the answers of its client."""
+        """``send`` sends a call again, with the answers of its client.
+
+        ``note_round`` gets a call that a person has approved and whose server asks for input, with
+        the state that the server wants back.
+        """
         self._state = state
         self._questions = asked
         self._parked_calls = parked
         self._send = send
-        self._approvals = approvals
+        self._note_round = note_round
         self._loops: dict[UpstreamRequest, InputLoop] = {}
         self._asked: dict[Upstream, int] = {}
         """How many questions of a process clients have not answered."""
@@ -193,7 +196,7 @@ class InputRounds:
                 for method, _ in wanted.requests.values():
                     self._state.ctx.tell(QuestionAsked(name, SessionId(leg.owner), method))
             if leg.approved_call is not None:
-                self._approvals.note_round(leg, wanted.state)
+                self._note_round(leg, wanted.state)
             return Outcome(End.ANSWERED, result)
         return self._begin_round(upstream, leg, wanted)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.model import Kind
 from mcpd.core.catalog.naming import qualify
+from mcpd.core.definitions import held_refusals
 from mcpd.core.facts import Failure
 from mcpd.core.state.session import Session
 from mcpd.core.state.state import MuxState
@@ -13,9 +14,9 @@ from mcpd.core.state.state import MuxState
 def held_name(state: MuxState, server: str, kind: Kind, name: str) -> Failure | None:
     """Return why a name that a server lists is held; ``None`` where it is not."""
     definitions = state.definitions_of(server)
-    if definitions is None or name not in definitions.held_names(kind):
+    if definitions is None or name not in definitions.approved.held_names(kind):
         return None
-    return definitions.refusal(KINDS[kind], name)
+    return held_refusals.refusal(definitions.approved, KINDS[kind], name)
 
 
 def held_in_aggregate(
@@ -26,7 +27,7 @@ def held_in_aggregate(
     shown = {name: entry.shown_name for name, entry in known.items()}
     for server in state.servers_of(session):
         definitions = state.definitions_of(server)
-        held = [] if definitions is None else definitions.held_names(kind)
+        held = [] if definitions is None else definitions.approved.held_names(kind)
         filtered = state.filter_of(session, state.entries[server])
         if not held or kind in filtered.hidden:
             continue

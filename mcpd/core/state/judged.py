@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from mcpd.core.upstream.definitions import Definitions, recalled
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.upstream.known import Known
 
 
@@ -17,15 +17,15 @@ def judged(
 
     ``fresh`` are the kinds and names of definitions that were approved just now.
     """
-    said = known.introduction
+    served, said = definitions.served, known.introduction
     if said is not None:
-        text = definitions.instructions_again("", said.instructions)
+        text = served.instructions_again("", said.instructions)
         said = msgspec.structs.replace(said, instructions=text)
     return known._replace(
         introduction=said,
-        catalog=recalled(definitions, "", known.catalog, fresh),
-        others=recalled(definitions, "", known.others, fresh),
+        catalog=served.recalled_catalog("", known.catalog, fresh),
+        others=served.recalled_catalog("", known.others, fresh),
         of_clients={
-            key: recalled(definitions, key, each, fresh) for key, each in known.of_clients.items()
+            key: served.recalled_catalog(key, each, fresh) for key, each in known.of_clients.items()
         },
     )

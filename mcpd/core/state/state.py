@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.model import Catalog, Kind
+from mcpd.core.definitions import held_refusals
+from mcpd.core.definitions.all_definitions import AllDefinitions
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.facts import Failure, SessionNamed, SessionOpened
 from mcpd.core.interface.context import Context, Timer
 from mcpd.core.interface.entries import Entry, Policy, Profile, Sharing
@@ -20,7 +23,6 @@ from mcpd.core.state.session import ClientRequest, Session
 from mcpd.core.state.shown_lists import ShownLists
 from mcpd.core.state.slot_keys import KEY_KINDS, control_key, key_of, slot_of
 from mcpd.core.state.views import Views
-from mcpd.core.upstream.definitions import AllDefinitions, Definitions
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.ids import SessionId, SlotId
@@ -287,7 +289,7 @@ class MuxState:
         if not self.definitions.is_holding:
             return None
         definitions = self.definitions_of(server)
-        return None if definitions is None else definitions.refusal_of(leg)
+        return None if definitions is None else held_refusals.refusal_of(definitions.approved, leg)
 
     def recall(self, entry: Entry) -> None:
         """Judge what is known from the disk of a server that is new to us."""

@@ -10,13 +10,13 @@ from msgspec import Raw, structs
 
 from mcpd.core.catalog.model import Catalog, Kind, ListError, Listing
 from mcpd.core.catalog.paging import Hints, Paging
+from mcpd.core.definitions.served import Heard, Reviewed
 from mcpd.core.facts import CatalogChanged, Failure
 from mcpd.core.interface.context import Context
 from mcpd.core.mcp import codes
 from mcpd.core.mcp.methods import CLIENT_REQUESTS
 from mcpd.core.mcp.routing import parameters
 from mcpd.core.requests.calls import Calls
-from mcpd.core.upstream.definitions import Heard, Reviewed
 from mcpd.core.upstream.list_changes import REFRESH_EVERY, ListChanges
 from mcpd.core.upstream.list_reading import ListReading, ListWaiter
 from mcpd.core.wire import envelope

@@ -11,6 +11,9 @@ from msgspec import Raw, structs
 from mcpd.core.catalog.canonical import PINNED
 from mcpd.core.catalog.examine import KINDS
 from mcpd.core.catalog.model import Catalog, Kind, Listing
+from mcpd.core.definitions.all_definitions import AllDefinitions
+from mcpd.core.definitions.definitions import Definitions
+from mcpd.core.definitions.served import Heard, Reviewed
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.interface.commands import Introduced, Ready, StartRefused, ToServer
 from mcpd.core.interface.context import Context, Timer
@@ -21,7 +24,6 @@ from mcpd.core.mcp.versions import Era
 from mcpd.core.requests.calls import Calls
 from mcpd.core.upstream import own_info
 from mcpd.core.upstream.client_lists import ClientLists, canonical
-from mcpd.core.upstream.definitions import AllDefinitions, Definitions, Heard, Reviewed
 from mcpd.core.upstream.handshake import Handshake
 from mcpd.core.upstream.known import Known
 from mcpd.core.upstream.listen_streams import ListenStreams
@@ -313,7 +315,7 @@ class Upstream:
     def _read_held(self) -> None:
         """Read what is held, so that its first form is known before anybody asks for it."""
         definitions = self.definitions
-        if definitions is None or definitions.rules.pin != "hold":
+        if definitions is None or not definitions.approved.holds:
             return
         for kind in PINNED:
             if self.catalog.get(kind) is None and self.has(kind.capability):
@@ -345,7 +347,7 @@ class Upstream:
         if definitions is None:
             return introduction
         before = None if self.introduction is None else self.introduction.instructions
-        definitions.take_version(introduction.info)
+        definitions.approved.take_version(introduction.info)
         text = definitions.instructions(self.key_of(self.lists), introduction.instructions, before)
         return structs.replace(introduction, instructions=text)
 
@@ -379,7 +381,7 @@ class Upstream:
         if definitions is None:
             return listing
         names = [name for kind, name in fresh if kind == KINDS[listing.kind]]
-        return definitions.recalled(self.key_of(lists), listing.kind, listing, names)
+        return definitions.served.recalled(self.key_of(lists), listing, names)
 
     def judge_again(self, fresh: Collection[tuple[str, str]] = ()) -> None:
         """Give clients what they get now of what the server said; notify them of what differs."""
@@ -388,7 +390,7 @@ class Upstream:
             return
         if self.introduction is not None:
             key, said = self.key_of(self.lists), self.introduction
-            text = definitions.instructions_again(key, said.instructions)
+            text = definitions.served.instructions_again(key, said.instructions)
             if text != said.instructions:
                 self.introduction = structs.replace(said, instructions=text)
                 self.keep_lists()

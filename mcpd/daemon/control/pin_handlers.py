@@ -11,14 +11,14 @@ import msgspec
 from mcpd.api import requests as api
 from mcpd.api import results
 from mcpd.api.status import TrustStatus
-from mcpd.core.catalog.examine import Examined, Job, examine
+from mcpd.core.catalog.examine import Examined, Job, examine, kind_of
 from mcpd.core.catalog.model import Item, Kind
 from mcpd.core.catalog.pins import Seen
 from mcpd.core.catalog.scan import Finding
+from mcpd.core.definitions.definitions import Definitions
 from mcpd.core.facts import Failure
 from mcpd.core.interface.events import AcceptPins
 from mcpd.core.mux.mux import Mux
-from mcpd.core.upstream.definitions import Definitions, kind_of
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.pinstore import PinStore
 from mcpd.daemon.servers.registry import Registry, pins_name
@@ -64,10 +64,10 @@ class PinHandlers:
     def _pinned(self, server: Server, wants_definitions: bool) -> results.PinnedServer:
         name = server.name
         definitions = self._mux.definitions(name)
-        pins = None if definitions is None else definitions.pins
+        pins = None if definitions is None else definitions.approved.pins
         items: list[results.PinnedItem] = []
         for (kind, item), pin in sorted(pins.merged().items() if pins is not None else ()):
-            is_held = definitions is not None and definitions.rules.pin == "hold"
+            is_held = definitions is not None and definitions.approved.holds
             one: results.PinnedItem = {
                 "kind": kind,
                 "name": item,
@@ -84,28 +84,28 @@ class PinHandlers:
                 one["approved"] = _definition(pin.approved)
                 one["current"] = _definition(pin.now)
             items.append(one)
-        counted = None if definitions is None else definitions.counts()
+        counted = None if definitions is None else definitions.approved.counts()
         return {
             "name": name,
             "pin": "off" if definitions is None else definitions.rules.pin,
             "approved_version": "" if pins is None else pins.version,
-            "version": "" if definitions is None else definitions.version,
+            "version": "" if definitions is None else definitions.approved.version,
             "changed": 0 if counted is None else counted.changed,
             "held": 0 if counted is None else counted.held,
-            "lost": definitions is not None and definitions.is_lost,
+            "lost": definitions is not None and definitions.approved.is_lost,
             "items": items,
         }
 
     async def _inspected(self, server: Server) -> results.InspectedServer:
         definitions = self._mux.definitions(server.name)
-        findings: list[Finding] = [] if definitions is None else definitions.findings()
-        is_whole = definitions is None or definitions.is_whole
-        is_known = definitions is not None and definitions.is_examined
+        findings: list[Finding] = [] if definitions is None else definitions.findings.all()
+        is_whole = definitions is None or definitions.findings.is_whole
+        is_known = definitions is not None and definitions.findings.is_examined
         if definitions is not None and not is_known:  # it has not run in this life of the daemon
             seen = await asyncio.to_thread(_examine, _known(definitions))
             findings = [*findings, *(found for each in seen for found in each.findings)]
             is_whole, is_known = all(each.is_whole for each in seen), bool(seen)
-        notices = [] if definitions is None else definitions.notices()
+        notices = [] if definitions is None else definitions.findings.notices()
         coverage = "whole" if is_whole else "partial"
         return {
             "name": server.name,
@@ -117,9 +117,8 @@ class PinHandlers:
 
 def _known(definitions: Definitions) -> list[tuple[Kind, Item]]:
     """Return the definitions of a server as they were last heard, from the disk."""
-    merged = {} if definitions.pins is None else definitions.pins.merged()
     found: list[tuple[Kind, Item]] = []
-    for (kind, name), pin in merged.items():
+    for (kind, name), pin in definitions.approved.merged().items():
         which = kind_of(kind)
         if which is not None and pin.now is not None:
             found.append((which, Item(name, pin.now.raw.encode())))
@@ -147,8 +146,8 @@ def trust_status(definitions: Definitions | None) -> TrustStatus:
     """Return what ``status`` says of a server's definitions; nothing where nothing judges them."""
     if definitions is None:
         return {}
-    counted = definitions.counts()
-    found = sum(each.weight != "noted" for each in definitions.findings())
+    counted = definitions.approved.counts()
+    found = sum(each.weight != "noted" for each in definitions.findings.all())
     status: TrustStatus = {
         "pin": definitions.rules.pin,
         "changed": counted.changed,
@@ -156,9 +155,9 @@ def trust_status(definitions: Definitions | None) -> TrustStatus:
         "findings": found,
     }
     if counted.changed or counted.held:
-        status["waiting"] = definitions.waiting()[:_NAMED]
-    if definitions.is_lost:
+        status["waiting"] = definitions.approved.waiting()[:_NAMED]
+    if definitions.approved.is_lost:
         status["lost"] = True
-    if volatile := definitions.volatile_names():
+    if volatile := definitions.approved.volatile_names():
         status["volatile"] = volatile[:_NAMED]
     return status

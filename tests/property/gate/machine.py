@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
+from mcpd.core.approvals.client_forms import BY_ITSELF_S
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.pins import Rules
 from mcpd.core.interface import events as ev
@@ -18,7 +19,6 @@ from mcpd.core.mcp import modern_meta
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import NEWEST_MODERN, Era
 from mcpd.core.policy.rates import Rate
-from mcpd.core.questions.approvals import BY_ITSELF_S
 from mcpd.ids import SessionId
 from mcpd.principal import EVERYTHING, Principal, Scope, bearer
 from tests.property.gate.rules import (
@@ -169,7 +169,9 @@ class Machine(World):
             if question.said is not None:
                 continue  # it goes on once the disk has its answer
             assert entry is not None and entry.identity == asked.identity, "of what is gone"
-            if self.mux.approvals._open[asked.number].leg is not None and client is not None:
+            opened = self.mux.approvals.questions.find(asked.number)
+            assert opened is not None, "nothing is known of it"
+            if opened.leg is not None and client is not None:
                 call = (client.principal, self.policy, entry, asked.tool, question.form)
                 assert is_asked(*call), "it waits, and is not asked about any more"
 
@@ -732,11 +734,11 @@ class Machine(World):
         name = random.choice(SERVERS)
         definitions = self.mux.definitions(name)
         entry = self.entries.get(name)
-        if definitions is None or definitions.pins is None or entry is None:
+        if definitions is None or definitions.approved.pins is None or entry is None:
             return
         waiting = [
             (kind, tool, pin.hash)
-            for (kind, tool), pin in definitions.pins.merged().items()
+            for (kind, tool), pin in definitions.approved.pins.merged().items()
             if kind == "tool" and not pin.is_same
         ]
         if not waiting:
@@ -824,7 +826,7 @@ class Machine(World):
             self.settle()
         else:
             self.handle(ev.Draining())
-            waiting = [q for q in self.mux.approvals._open.values() if q.leg and not q.answer]
+            waiting = [q for q in self.mux.approvals.questions if q.leg and not q.answer]
             assert not waiting, "a call waits for an answer while the daemon ends"
         self.is_ending = True
         for _ in range(4):

@@ -10,14 +10,20 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from mcpd.core.approvals import approval_form, client_forms, remembered
+from mcpd.core.approvals.answers import Answers
+from mcpd.core.approvals.approval_form import Refusal
+from mcpd.core.approvals.approval_questions import ApprovalQuestions
+from mcpd.core.approvals.approvals import Approvals
+from mcpd.core.approvals.client_forms import ClientForms
+from mcpd.core.approvals.gate import ApprovalGate
+from mcpd.core.approvals.remembered import Found, Remembered
+from mcpd.core.approvals.tool_pins import ToolPins
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.patterns import Patterns
 from mcpd.core.downstream.admission import Admission
 from mcpd.core.policy.approvals import Asks
-from mcpd.core.questions import approval_form, approvals, input_answers, remembered
-from mcpd.core.questions.approval_form import Refusal
-from mcpd.core.questions.approvals import Approvals
-from mcpd.core.questions.remembered import Found, Remembered
+from mcpd.core.questions import input_answers
 from mcpd.core.requests.rate_limits import RateLimits
 from mcpd.core.state.session import ClientRequest
 from mcpd.core.state.state import MuxState
@@ -67,7 +73,7 @@ def count_no_calls() -> Any:
 
 def ask_nobody() -> Any:
     """No call waits for an answer."""
-    return replaced(Approvals, "holds", lambda original, self, *args: False)
+    return replaced(ApprovalGate, "holds", lambda original, self, *args: False)
 
 
 def ask_by_mode_alone() -> Any:
@@ -89,7 +95,7 @@ def compare_no_arguments() -> Any:
 
 def compare_no_pins() -> Any:
     """A remembered yes holds for every definition."""
-    return replaced(Approvals, "pin_of", lambda original, self, server, item: b"pin")
+    return replaced(ToolPins, "pin_of", lambda original, self, server, item: b"pin")
 
 
 def compare_no_commands() -> Any:
@@ -144,7 +150,7 @@ def decide_once() -> Any:
 
 def leave_what_a_forgotten_yes_let_through() -> Any:
     """A yes that is taken back still holds for calls that wait."""
-    return replaced(Approvals, "_take_yes_back", lambda original, self, is_its: None)
+    return replaced(Answers, "_take_yes_back", lambda original, self, is_its: None)
 
 
 def read_members_that_are_there_twice() -> Any:
@@ -170,11 +176,11 @@ def take_an_empty_form_for_a_yes() -> Any:
 def take_a_programs_refusal_for_a_persons() -> Any:
     """However soon a client declines, a person has."""
 
-    def heard(original: Any, self: Approvals, question: Any, *args: Any) -> None:
-        question.form_sent_at -= approvals.BY_ITSELF_S
+    def heard(original: Any, self: ClientForms, question: Any, *args: Any) -> None:
+        question.form_sent_at -= client_forms.BY_ITSELF_S
         original(self, question, *args)
 
-    return replaced(Approvals, "_heard", heard)
+    return replaced(ClientForms, "_heard", heard)
 
 
 def go_on_before_the_disk_has_it() -> Any:
@@ -189,7 +195,7 @@ def go_on_before_the_disk_has_it() -> Any:
 
 def ask_any_number() -> Any:
     """A session may have any number of questions open."""
-    return replaced(Approvals, "_is_full_of", lambda original, self, session: False)
+    return replaced(ApprovalQuestions, "is_full_of", lambda original, self, session: False)
 
 
 def keep_what_was_said_for_a_session() -> Any:

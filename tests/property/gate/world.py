@@ -284,12 +284,12 @@ class World:
     def check(self) -> None:
         """Hold what there is after each event against what there may be."""
         memory.check(self.mux)
-        approvals = self.mux.approvals
+        opened = self.mux.approvals.questions
         own = Counter(each.asked.session for each in self.questions.values())
-        assert len(approvals._open) == len(self.questions), "questions that nobody was told of"
+        assert len(opened) == len(self.questions), "questions that nobody was told of"
         assert max(own.values(), default=0) <= MOST_OF_SESSION
-        keys = {each.key for each in approvals._open.values() if each.leg is not None}
-        assert len(keys) == sum(each.leg is not None for each in approvals._open.values())
+        keys = {each.key for each in opened if each.leg is not None}
+        assert len(keys) == sum(each.leg is not None for each in opened)
 
     def perform(self, command: cmd.Command) -> None:
         match command:

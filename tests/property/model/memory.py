@@ -31,7 +31,7 @@ def check(mux: Mux) -> None:
         size = sum(len(each.params) + REQUEST_BYTES for each in questions)
         assert upstream.share.kept_bytes == size, "a question is counted wrongly"
         total += size
-    asked = sum(each.size for each in mux.approvals._open.values())
-    assert mux.approvals._share.kept_bytes == asked, "a question of ours is counted wrongly"
+    asked = sum(each.size for each in mux.approvals.questions)
+    assert mux.approvals.questions.kept_bytes == asked, "a question of ours is counted wrongly"
     total += asked
     assert mux.memory.kept_bytes == total, "what is kept is counted wrongly"

@@ -12,6 +12,10 @@ import pytest
 from mcpd.core.catalog.examine import examine
 from mcpd.core.catalog.model import Item, Kind, Listing
 from mcpd.core.catalog.pins import Pins, Rules
+from mcpd.core.definitions import definitions, held_refusals
+from mcpd.core.definitions.recent_forms import FORMS
+from mcpd.core.definitions.reports import TELL_EVERY
+from mcpd.core.definitions.served import Reviewed
 from mcpd.core.facts import (
     DefinitionsChanged,
     DefinitionsPinned,
@@ -26,8 +30,6 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict
 from mcpd.core.mcp.versions import Era
 from mcpd.core.mux.result_cleaning import AT_ONCE
-from mcpd.core.upstream import definitions
-from mcpd.core.upstream.definitions import FORMS, TELL_EVERY, Reviewed
 from mcpd.ids import SessionId, SlotId
 from mcpd.principal import Scope, bearer
 from tests.unit.core.mux.world import World
@@ -316,8 +318,8 @@ def test_a_tool_that_only_some_clients_get_is_not_approved_by_that(world: Judged
     served: list[Reviewed] = []
     found.review("other capabilities", listing, None, served.append)
     assert [json.loads(each.raw) for each in served[0].listing.items] == [TOOL]
-    assert found.refusal("tool", "extra") is not None
-    assert (found.counts().changed, found.counts().held) == (1, 1)
+    assert held_refusals.refusal(found.approved, "tool", "extra") is not None
+    assert (found.approved.counts().changed, found.approved.counts().held) == (1, 1)
 
 
 def test_a_pin_is_of_the_form_that_a_client_gets(world: Judged) -> None:
@@ -325,13 +327,13 @@ def test_a_pin_is_of_the_form_that_a_client_gets(world: Judged) -> None:
     Processes of one server may list different forms: a yes for one is none for the other.
     """
     found = world.mux.definitions("echo")
-    assert found is not None and found.pins is not None
-    pin_of = partial(world.mux.approvals.pin_of, "echo")
+    assert found is not None and found.approved.pins is not None
+    pin_of = partial(world.mux.approvals.pins.pin_of, "echo")
 
     def item(**changed: Any) -> Item:
         return Item("write", json.dumps({**TOOL, **changed}).encode())
 
-    approved = bytes.fromhex(found.pins.find("tool", "write")[0].hash)[:16]
+    approved = bytes.fromhex(found.approved.pins.find("tool", "write")[0].hash)[:16]
     other = {"inputSchema": TOOL["inputSchema"], "name": "write", "description": "Writes. "[:-1]}
     assert pin_of(item()) == approved
     assert pin_of(Item("write", json.dumps(other, indent=1).encode())) == approved
@@ -347,7 +349,7 @@ def test_the_pin_of_a_volatile_text_is_of_the_rest() -> None:
     items = [
         Item("write", json.dumps(each).encode()) for each in (*texts, {**TOOL, "inputSchema": {}})
     ]
-    pins = [judged.mux.approvals.pin_of("echo", each) for each in items]
+    pins = [judged.mux.approvals.pins.pin_of("echo", each) for each in items]
     assert pins[0] == pins[1] != pins[2]
 
 

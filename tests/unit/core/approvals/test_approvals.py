@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from mcpd.core.approvals.approval_questions import MOST_OF_SESSION
 from mcpd.core.catalog.pins import Rules
 from mcpd.core.facts import LATE_YES, CallEnded
 from mcpd.core.interface import commands as cmd
 from mcpd.core.interface import events as ev
 from mcpd.core.interface.commands import SessionState
 from mcpd.core.interface.entries import Policy, Profile
-from mcpd.core.questions.approvals import MOST_OF_SESSION
 from mcpd.ids import SessionId
 from mcpd.principal import bearer
 from tests.unit.core.mux.world import World
@@ -365,7 +365,7 @@ def test_another_definition_asks_again_and_the_answer_lapses() -> None:
     desk = Desk()
     desk.call(1, 1)
     desk.approve("a1", "always")
-    desk.mux.approvals.pin_of = lambda server, item: b"another"
+    desk.mux.approvals.pins.pin_of = lambda server, item: b"another"
     desk.call(1, 2)
     (question,) = desk.mux.approvals.open()
     assert "definition changed" in question.reason and question.before is not None
@@ -608,7 +608,7 @@ def test_a_modern_client_is_asked_by_its_result(era: str, answer: str) -> None:
     assert "requestState" not in sent and "inputResponses" not in sent
     assert desk.errors(desk.retry(4, key, state, answer, **arguments(a=1)))[0]["code"] == -32602
     desk.run("!! +601")
-    assert len(desk.mux.approvals._remembered) == (answer != "once")
+    assert len(desk.mux.approvals.remembered) == (answer != "once")
 
 
 @pytest.mark.parametrize("again", ['{"f":1}', '{ "f": 1.0 }', '{"f":2,"f":1}', '{"f":2}'])

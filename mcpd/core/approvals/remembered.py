@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
+from mcpd.core.approvals.call_identity import Call
 from mcpd.core.facts import (
     AskedCall,
     Rule,
@@ -36,19 +37,6 @@ MOST_LATE: Final = 1000
 
 _CHANGED: Final = "its definition changed"
 _OTHER: Final = "what is started for it changed"
-
-
-class Call(NamedTuple):
-    """What makes two calls the same one for a person who is asked: all but their session."""
-
-    principal: str
-    client: str | None
-    server: str
-    identity: str
-    tool: str
-    pin: bytes
-    digest: bytes
-    """Of the arguments."""
 
 
 class Found(NamedTuple):
