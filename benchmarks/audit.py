@@ -78,15 +78,17 @@ def fill(state: Path, rows: int) -> None:
     for first in range(0, rows, 10_000):
         store.write(
             CallRow(
+                (
+                    "local",
+                    "bench 1",
+                    SERVERS[number % len(SERVERS)],
+                    tools[number % len(tools)],
+                    "tools/call",
+                    None,
+                ),
                 begin + number,
                 number // 500,
-                "local",
-                "bench 1",
-                SERVERS[number % len(SERVERS)],
-                tools[number % len(tools)],
-                "tools/call",
                 0,
-                None,
                 12,
                 0,
                 120,

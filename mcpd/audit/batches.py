@@ -6,14 +6,14 @@ import math
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from mcpd.audit import hashes, record, retention, schema
 from mcpd.audit.payloads import Recorded, kept
-from mcpd.audit.queue import MOST_BYTES, Event, Queue
+from mcpd.audit.queue import MOST_BYTES, READ_ROWS, Event, Queue
 from mcpd.audit.settings import Reports, Settings
 from mcpd.audit.store import MOST_NAMES, CallRow, EventRow, Store
 from mcpd.core.facts import CallEnded
@@ -28,8 +28,19 @@ RETRY_S: Final = 0.25
 TOLD_S: Final = 1.0
 """Seconds after which it is reported that nothing can be written: a short lock is no trouble."""
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 16
 """Rows that are read, some 100 µs, before the event loop may have the interpreter."""
+
+PAUSE_S: Final = 0.0004
+"""Seconds that it has it for then: to take it back at once would stop it again at each step."""
+
+HURRY_ROWS: Final = 1000
+"""Rows that wait to be read without such pauses."""
+
+BATCH_ROWS: Final = 512
+BATCH_S: Final = 0.15
+"""A batch is written when it has so many rows, or when its first one is so old: it is on the disk
+within 250 ms then."""
 
 RETAIN_EVERY_S: Final = 600.0
 
@@ -68,6 +79,8 @@ class Batches:
         """Hashes with the key, once there is a file."""
         self._rows: list[CallRow | EventRow] = []
         """Rows that have been read and are not written."""
+        self._write_at = math.inf
+        """When those are written at the latest."""
         self._payload_bytes = 0
         """Bytes of recorded arguments and results among them."""
         self._failing_since: float | None = None
@@ -87,7 +100,7 @@ class Batches:
             if self._queue.is_closing.is_set():
                 closing_at = min(closing_at, time.monotonic() + CLOSING_S)
             flushes = self._queue.take_flushes()
-            self._turn()
+            self._turn(is_urgent=bool(flushes) or closing_at < math.inf)
             for done in flushes:
                 done.set()
             is_done = not self._rows and not len(self._queue)
@@ -102,16 +115,22 @@ class Batches:
                 time.sleep(REST_S)
         elif self._retention is not None and not len(self._queue):
             self._queue.is_closing.wait(REST_S)
+        elif self._rows:
+            self._queue.wait(self._write_at - time.monotonic(), READ_ROWS)
         else:
             self._queue.wait(None if self._off else self._retain_at - time.monotonic())
+            self._write_at = time.monotonic() + BATCH_S
+            if len(self._queue) and not self._off:
+                self._queue.wait(BATCH_S, READ_ROWS)
 
-    def _turn(self) -> None:
+    def _turn(self, *, is_urgent: bool) -> None:
         try:
             if not self._open():
                 self._discard()
                 return
             self._read()
-            if self._rows or self._failing_since is not None:
+            is_due = len(self._rows) >= BATCH_ROWS or time.monotonic() >= self._write_at
+            if self._failing_since is not None or (self._rows and (is_due or is_urgent)):
                 self._write()
             if not self._queue.is_closing.is_set():
                 self._retain()
@@ -176,51 +195,56 @@ class Batches:
     # -- rows --------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Make rows of what waits. Frames are not held any longer then."""
-        while (row := self._queue.take()) is not None:
-            if len(self._rows) % AT_ONCE == AT_ONCE - 1:
-                time.sleep(0)
+        """Make rows of what waits now. Its frames are not held any longer then."""
+        queue, rows = self._queue, self._rows
+        recorded = self._settings().recorded
+        for number in range(1, len(queue) + 1):
+            row = queue.take()
+            if row is None:
+                return
             if isinstance(row, Event):
-                self._rows.append(self._event_row(row))
+                rows.append(self._event_row(row))
             else:
-                self._rows.append(self._call_row(*row))
-                self._queue.mark_read(row[1])
+                call = row[1]
+                rows.append(self._call_row(row[0], call, recorded))
+                queue.mark_read(call.request_bytes + call.result_bytes)
+            if not number % AT_ONCE:
+                is_hurried = len(queue) > HURRY_ROWS or queue.is_urgent()
+                time.sleep(0 if is_hurried else PAUSE_S)
 
     def _discard(self) -> None:
         """Forget what waits: it is not going to be written."""
         while (row := self._queue.take()) is not None:
             if not isinstance(row, Event):
-                self._queue.mark_read(row[1])
+                self._queue.mark_read(row[1].request_bytes + row[1].result_bytes)
             self._queue.mark_written(1)
+        self._queue.mark_written(len(self._rows))
+        self._rows.clear()
 
-    def _call_row(self, at_ns: int, call: CallEnded) -> CallRow:
-        arguments = result = None
-        recorded = self._settings().recorded.get(call.server)
-        if recorded is not None and self._payload_bytes < MOST_BYTES:
-            arguments, result = _payload(call.arguments, call.result, recorded)
-            self._payload_bytes += len(arguments or b"") + len(result or b"")
-        return CallRow(
+    def _call_row(self, at_ns: int, call: CallEnded, recorded: Mapping[str, Recorded]) -> CallRow:
+        server, kind, arguments, result = call.server, call.kind, call.arguments, call.result
+        kept_arguments = kept_result = None
+        if recorded and server in recorded and self._payload_bytes < MOST_BYTES:
+            kept_arguments, kept_result = _payload(arguments, result, recorded[server])
+            self._payload_bytes += len(kept_arguments or b"") + len(kept_result or b"")
+        names = (call.principal.label, call.client, server or None, call.name, call.method, kind)
+        return CallRow._make((  # takes half as long as to name the members
+            names,
             at_ns // 1_000_000,
             call.session,
-            call.principal.label,
-            call.client,
-            call.server or None,
-            call.name,
-            call.method,
-            record.outcome_of(call.outcome, call.kind),
-            call.kind,
+            record.outcome_of(call.outcome, kind),
             round(call.duration_s * 1000),
             round(call.wait_s * 1000),
             call.request_bytes,
             call.result_bytes,
-            None if call.arguments is None else self._hash(call.arguments),
-            None if call.result is None else self._hash(call.result),
+            None if arguments is None else self._hash(arguments),
+            None if result is None else self._hash(result),
             call.pin,
             call.approval or None,
             call.flags,
-            arguments,
-            result,
-        )
+            kept_arguments,
+            kept_result,
+        ))  # fmt: skip
 
     def _event_row(self, event: Event) -> EventRow:
         detail = dict(event.detail)
@@ -250,7 +274,7 @@ class Batches:
         rows, count = self._rows, len(self._rows)
         missing_rows = self._queue.missing_rows - self._told_rows
         missing_hashes = self._queue.missing_hashes - self._told_hashes
-        is_gap = bool(missing_rows or missing_hashes) and not len(self._queue)
+        is_gap = bool(missing_rows or missing_hashes) and len(self._queue) < READ_ROWS
         if is_gap:
             detail = _json({"rows": missing_rows, "hashes": missing_hashes})
             at = time.time_ns() // 1_000_000

@@ -12,9 +12,8 @@ import msgspec
 
 from mcpd.core.facts import CallEnded
 
-BATCH_ROWS: Final = 64
-BATCH_S: Final = 0.25
-"""A batch is written when it has so many rows, or when its first one is so old."""
+READ_ROWS: Final = 64
+"""Rows that wait before the thread is woken to read them: their frames are in memory until then."""
 
 MOST_ROWS: Final = 10_000
 """Rows that wait to be written. What comes then is missing, and counted."""
@@ -25,10 +24,6 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 
 Call = tuple[int, CallEnded]
 """When a call ended, in nanoseconds since the epoch, and the call."""
-
-
-_RINGS: Final = (1, BATCH_ROWS)
-"""The lengths of the queue of which the thread is told."""
 
 
 class Event(NamedTuple):
@@ -58,6 +53,8 @@ class Queue:
         self.missing_hashes = 0
         """Of how many calls the hashes were left out."""
         self._rows: deque[Call | Event] = deque()
+        self._wakes_at = 1
+        """How many rows the thread is woken by; set by the thread."""
         self._flushes: deque[threading.Event] = deque()
         """Each is set once the rows that came before it were written, or could not be."""
         self._bell = threading.Lock()
@@ -79,7 +76,7 @@ class Queue:
         self._rows_in += 1
         rows = self._rows
         rows.append((time_ns(), call))
-        if len(rows) in _RINGS:
+        if len(rows) == self._wakes_at:
             self._ring()
 
     def add_event(
@@ -97,7 +94,7 @@ class Queue:
             return
         self._rows_in += 1
         self._rows.append(Event(time_ns(), what, principal, server, subject, detail, files))
-        if len(self._rows) in _RINGS:
+        if len(self._rows) == self._wakes_at:
             self._ring()
 
     def flush(self) -> threading.Event:
@@ -121,14 +118,17 @@ class Queue:
 
     # -- for the thread ----------------------------------------------------------------------------
 
-    def wait(self, seconds: float | None = None) -> None:
-        """Wait for a row, for ``seconds`` at most, and then until there is a batch of them."""
-        if not self._rows and not self._is_urgent():
-            self._bell.acquire(timeout=-1 if seconds is None else max(seconds, 0.0))
-        if self._rows and len(self._rows) < BATCH_ROWS and not self._is_urgent():
-            self._bell.acquire(timeout=BATCH_S)
+    def wait(self, seconds: float | None = None, rows: int = 1) -> None:
+        """Wait until there are so many rows, for ``seconds`` at most.
 
-    def _is_urgent(self) -> bool:
+        A flush, and closing, end the wait.
+        """
+        self._wakes_at = rows
+        if len(self._rows) < rows and not self.is_urgent():
+            self._bell.acquire(timeout=-1 if seconds is None else max(seconds, 0.0))
+
+    def is_urgent(self) -> bool:
+        """Tell whether what waits must be written without delay."""
         return self.is_closing.is_set() or bool(self._flushes)
 
     def take_flushes(self) -> list[threading.Event]:
@@ -139,9 +139,9 @@ class Queue:
         """Return the oldest row; ``None`` where there is none."""
         return self._rows.popleft() if self._rows else None
 
-    def mark_read(self, call: CallEnded) -> None:
-        """Note that a call's frames are held no longer."""
-        self._bytes_out += call.request_bytes + call.result_bytes
+    def mark_read(self, size: int) -> None:
+        """Note that so many bytes of frames are held no longer."""
+        self._bytes_out += size
 
     def mark_written(self, rows: int) -> None:
         """Note that so many rows wait no longer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Final
 
 OUTCOMES: Final = ("ok", "error", "denied", "cancelled", "timeout", "crashed")
@@ -40,6 +41,7 @@ _KINDS: Final = {
 }
 
 
+@lru_cache(128)
 def outcome_of(end: str, kind: str | None) -> int:
     """Return the number of an outcome; ``end`` is how the core says that a call ended.
 

@@ -20,9 +20,10 @@ MOST_AT_ONCE: Final = 64
 """Calls that one statement adds: each statement takes the interpreter from the event loop once."""
 
 _COLUMNS: Final = (
-    "at, session, principal, client, server, tool, method, outcome, kind, ms, wait_ms, in_bytes, "
+    "principal, client, server, tool, method, kind, at, session, outcome, ms, wait_ms, in_bytes, "
     "out_bytes, in_hash, out_hash, pin, approval, flags"
 )
+"""The members of ``CallNames``, then those of ``CallRow`` up to its payload."""
 _ROW: Final = f"({', '.join('?' * len(_COLUMNS.split(',')))})"
 _CALLS: Final = tuple(
     f"INSERT INTO call({_COLUMNS}) VALUES {', '.join([_ROW] * count)}"
@@ -35,19 +36,18 @@ _EVENT: Final = (
 )
 
 
+CallNames = tuple[str, str | None, str | None, str | None, str, str | None]
+"""The texts of a call: principal, client, server, tool, method and kind."""
+
+
 class CallRow(NamedTuple):
     """A call as it is written, with its names as texts."""
 
+    names: CallNames
     at: int
     """When it ended: milliseconds since the epoch."""
     session: int
-    principal: str
-    client: str | None
-    server: str | None
-    tool: str | None
-    method: str
     outcome: int
-    kind: str | None
     ms: int
     wait_ms: int
     in_bytes: int
@@ -60,11 +60,6 @@ class CallRow(NamedTuple):
     arguments: bytes | None = None
     """Compressed, where they are recorded."""
     result: bytes | None = None
-
-    @property
-    def has_payload(self) -> bool:
-        """Whether arguments or a result are recorded."""
-        return self.arguments is not None or self.result is not None
 
 
 class EventRow(NamedTuple):
@@ -88,8 +83,8 @@ class Store:
         self._path = path
         self._inode = os.stat(path).st_ino
         self._numbers: dict[str, int] = {}
-        self._groups: dict[tuple[str | None, ...], tuple[int | None, ...]] = {}
-        """The numbers of whose call of what it was: most calls are like one before."""
+        self._groups: dict[CallNames, tuple[int | None, ...]] = {}
+        """The numbers of a call's names: most calls are like one before."""
 
     def is_there(self) -> bool:
         """Tell whether the file has its name still: somebody may have removed it."""
@@ -109,7 +104,8 @@ class Store:
                     self._add_event(row)
                     continue
                 calls.append(row)
-                if len(calls) == MOST_AT_ONCE or row.has_payload:
+                has_payload = row.arguments is not None or row.result is not None
+                if has_payload or len(calls) == MOST_AT_ONCE:
                     self._add_calls(calls)
                     calls = []
             if calls:
@@ -135,24 +131,25 @@ class Store:
     def _add_calls(self, rows: list[CallRow]) -> None:
         """Add calls, of which the last one alone may have a payload."""
         values: list[object] = []
+        groups = self._groups
         for row in rows:
-            names = row[2:7]
-            numbers = self._groups.get(names)
-            if numbers is None:
-                if len(self._groups) >= MOST_NAMES:
-                    self._groups.clear()
-                numbers = self._groups[names] = tuple(map(self._number, names))
-            values += row[:2]
-            values += numbers
-            values += (row.outcome, self._number(row.kind))
-            values += row[9:18]
+            values += groups.get(row[0]) or self._numbered(row[0])
+            values += row[1:13]
         added = self.connection.execute(_CALLS[len(rows)], values)
         last = rows[-1]
-        if last.has_payload:
+        if last.arguments is not None or last.result is not None:
             self.connection.execute(
                 "INSERT OR REPLACE INTO payload(call, args, result) VALUES (?, ?, ?)",
                 (added.lastrowid, last.arguments, last.result),
             )
+
+    def _numbered(self, names: CallNames) -> tuple[int | None, ...]:
+        """Return the numbers of a call's names, and keep them for the next one with the same."""
+        numbers = tuple(map(self._number, names))
+        if len(self._groups) >= MOST_NAMES:
+            self._groups.clear()
+        self._groups[names] = numbers
+        return numbers
 
     def _add_event(self, row: EventRow) -> None:
         names = (row.what, row.principal, row.server, row.subject)

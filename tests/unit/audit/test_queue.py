@@ -45,7 +45,7 @@ def test_over_the_bytes_hashes_are_left_out_and_no_row(monkeypatch: pytest.Monke
     assert [ended.result_bytes for _, ended in rows] == [9, 9, 9]
     assert (waiting.missing_rows, waiting.missing_hashes) == (0, 1)
     for _, ended in rows:
-        waiting.mark_read(ended)
+        waiting.mark_read(ended.request_bytes + ended.result_bytes)
     waiting.add_call(call())
     ((_, ended),) = calls(taken(waiting))
     assert ended.arguments is not None
@@ -71,10 +71,10 @@ def test_over_the_rows_they_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_full_batch_ends_the_wait() -> None:
     waiting = Queue()
-    for _ in range(queue.BATCH_ROWS):
+    for _ in range(queue.READ_ROWS):
         waiting.add_call(call())
-    waiting.wait()
-    assert len(taken(waiting)) == queue.BATCH_ROWS
+    waiting.wait(None, queue.READ_ROWS)
+    assert len(taken(waiting)) == queue.READ_ROWS
 
 
 def test_closing_ends_the_wait() -> None:
