@@ -347,7 +347,7 @@ def test_a_file_that_fills_is_looked_at_before_its_time(
     assert audit.writer.flush().wait(20)
     wait_until(lambda: 0 < os.stat(audit.path / "audit.db").st_size <= MIB // 4, 20)
     kept = [row["id"] for row in audit.rows()]
-    assert 500 < len(kept) < 4000
+    assert 500 < len(kept) < 4500  # of 500 rows at a time, so many as fit
     assert kept == list(range(5002 - len(kept), 5002))
 
 
