@@ -15,7 +15,7 @@ CLOSED_S: Final = 3.0
 
 
 class Writer:
-    """Writes what is recorded within ``queue.BATCH_S``.
+    """Writes what is recorded within 250 ms.
 
     SQLite is imported by the thread, for the first row.
     """

@@ -19,8 +19,11 @@ from tests.support.daemon import Box, RpcError
 from tests.support.waiting import scaled
 
 KILLS: Final = 20
-LOST_S: Final = 1.0
-"""What a kill may cost: a batch is 250 ms old at most, and a busy machine runs late."""
+LOST_S: Final = 0.25
+"""What a kill costs at most, of the calls before it."""
+
+LATE_S: Final = 1.0
+"""What one in ten may cost: a busy machine runs late."""
 
 WRITER: Final = """
 import sys, time
@@ -45,6 +48,8 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept = 0
+        self._lost: list[float] = []
+        """How many seconds each kill has cost."""
 
     def check(self, answered: list[float], killed: float) -> None:
         """Compare a file with the calls of one life, of which each has its number as its size."""
@@ -54,12 +59,14 @@ class Ledger:
         assert [each - now[0] for each in now] == list(range(len(now))), "one is missing in between"
         assert len(now) <= len(answered) + 1, "of the last one the answer may not have been read"
         lost = answered[len(now) :]
-        assert not lost or killed - lost[0] < scaled(LOST_S)
+        self._lost.append(killed - lost[0] if lost else 0.0)
         self._kept = len(rows)
 
     def close(self) -> None:
-        """Check that something was recorded, and that no file was given up."""
+        """Check how much was lost, and that no file was given up."""
         assert self._kept
+        lost = sorted(self._lost)
+        assert lost[-1] < scaled(LATE_S) and lost[len(lost) * 9 // 10 - 1] < scaled(LOST_S), lost
         assert not list(self._path.parent.glob("audit.db.bad-*"))
 
 
@@ -77,7 +84,7 @@ def _read(path: Path) -> tuple[list[int], str]:
 
 def test_a_writer_that_is_killed_at_any_moment_loses_the_last_rows(tmp_path: Path):
     """
-    What is missing is the end, less than a second of it; the file is whole, and goes on.
+    What is missing is the end, less than 250 ms of it; the file is whole, and goes on.
     """
     moments, place = random.Random(1), tmp_path / "state"
     place.mkdir(mode=0o700)
@@ -89,7 +96,7 @@ def test_a_writer_that_is_killed_at_any_moment_loses_the_last_rows(tmp_path: Pat
         ) as process:
             assert process.stdout is not None
             line = process.stdout.readline()
-            end = time.monotonic() + moments.uniform(0, 0.4)
+            end = time.monotonic() + moments.uniform(0, 0.6)
             while time.monotonic() < end:
                 answered += [time.monotonic()] * (int(line) - len(answered))
                 line = process.stdout.readline()
