@@ -1,4 +1,7 @@
-"""The one way by which requests of clients get to servers, and who decides whether they may."""
+"""The one way by which requests of clients get to servers, and who decides whether they may.
+
+The module is long so that each check of a request is in one place, and none can be gone around.
+"""
 
 from __future__ import annotations
 

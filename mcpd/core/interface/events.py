@@ -1,4 +1,7 @@
-"""Events: what the daemon reports to the mux. One closed union of frozen structs."""
+"""Events: what the daemon reports to the mux. One closed union of frozen structs.
+
+The module is long because the union is closed: every event is here.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Inputs are method calls with the time in monotonic seconds. Each returns the actions to carry out,
 in order; the driver reports their outcome with further inputs.
+
+The module is long because all transitions of one state machine are in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Who gets which message: events and the time go in, commands come out."""
+"""Who gets which message: events and the time go in, commands come out.
+
+The module is long because it builds the parts of the core, and has the one table of events.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A modern server asks in the result of a call and is called again with the answers. A legacy client
 sees one call, and requests of ours; a modern one takes the result as it is, if it has declared
 that it can answer.
+
+The module is long because all steps of a round change the same record of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Requests to one process: how each is sent, where it waits before, and how it ends."""
+"""Requests to one process: how each is sent, where it waits before, and how it ends.
+
+The module is long because a request ends in one way, wherever it waits: the order in which its
+place, turn and memory are given back is here alone.
+"""
 
 from __future__ import annotations
 

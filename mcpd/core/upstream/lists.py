@@ -1,4 +1,8 @@
-"""What one server lists: read page by page, kept, and read again when it may have changed."""
+"""What one server lists: read page by page, kept, and read again when it may have changed.
+
+The module is long because reading, keeping and reading again change the same pages: a list that
+is read while another reading goes on is decided about here alone.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One server's protocol side: what outlives its processes, and what each is told at its start."""
+"""One server's protocol side: what outlives its processes, and what each is told at its start.
+
+The module is long because this is the one object of a server that its processes, lists and
+definitions share: what each may change of it is a method here.
+"""
 
 from __future__ import annotations
 
