@@ -11,6 +11,7 @@ import argparse
 import ctypes
 import gc
 import os
+import statistics
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -26,7 +27,7 @@ EXAMPLES: Final = 20
 
 P99_S: Final = 0.05
 GROWTH: Final = 1.2
-"""Of a job's memory from its fifth chunk on, at most."""
+"""Of a job's memory from its fifth chunk on to its last ones, at most."""
 
 HELD_GROWTH: Final = 1.02
 """The same of the blocks that Python's objects take: what is held grows there alone."""
@@ -47,8 +48,9 @@ def chunk(number: int) -> tuple[int, list[float], tuple[float, str], int, tuple[
 
 
 def growth(sizes: list[int]) -> float:
-    """Return how much of the first of some sizes the largest is."""
-    return max(sizes) / sizes[0] if sizes else 1.0
+    """Return how the last tenth of some sizes compares to the first; each by its median."""
+    tenth = max(1, len(sizes) // 10)
+    return statistics.median(sizes[-tenth:]) / statistics.median(sizes[:tenth])
 
 
 def core(messages: int, seed: int, jobs: int) -> int:
@@ -71,7 +73,7 @@ def core(messages: int, seed: int, jobs: int) -> int:
             number += 1
         for left in waiting:
             left.cancel()
-    later = [each[4:] for each in memory.values()]
+    later = [each[4:] or each for each in memory.values()]
     resident = max(growth([kib for kib, _ in each]) for each in later)
     held = max(growth([blocks for _, blocks in each]) for each in later)
     p99 = total.percentile(0.99)
