@@ -364,7 +364,7 @@ def crashes(arena: Arena) -> None:
         kinds.add(
             outcome(peer, peer.start("mcpd/call", {"server": "crashes", "tool": "x"}, ident="c"))
         )
-    assert kinds == {"server_crashed", "crash_loop"}
+    assert "crash_loop" in kinds and kinds <= {"server_crashed", "crash_loop"}
 
 
 @row(HOLDS_MIB)
@@ -415,7 +415,8 @@ def lists_for_clients(arena: Arena) -> None:
     """A modern server has another large list for each set of capabilities."""
     setup = MODERN_SETUP + (
         "tools = lambda m: [{'name': 'run', 'inputSchema': {'type': 'object'}, 'description': "
-        "str(m['params']['_meta']['io.modelcontextprotocol/clientCapabilities']) + 'x' * (1 << 20)}];"
+        "str(m['params']['_meta']['io.modelcontextprotocol/clientCapabilities']), "
+        "'_meta': {'x': 'x' * (1 << 20)}}];"
         "answers['tools/list'] = lambda m: json.dumps({'resultType': 'complete', 'ttlMs': 0, "
         "'cacheScope': 'private', 'tools': tools(m)}).encode()"
     )
