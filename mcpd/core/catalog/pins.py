@@ -27,6 +27,9 @@ Mode = Literal["off", "warn", "hold"]
 MOST_TABLES: Final = 32
 """Sets of capabilities of a server that are kept."""
 
+TABLES_BYTES: Final = 8 * 1024 * 1024
+"""How long the definitions are together that are kept for them: all are written at each change."""
+
 _PARTS: Final = ("text", "schema", "hints", "output")
 
 
@@ -78,6 +81,11 @@ class Pin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return "changed"
 
     @property
+    def seen(self) -> list[Seen]:
+        """Return the definitions that are kept."""
+        return [each for each in (self.approved, self.current) if each is not None]
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """Return which parts have changed: ``text``, ``schema``, ``hints``, ``output``."""
         if self.is_same or self.approved is None or self.current is None:
@@ -104,6 +112,11 @@ Tables = Mapping[str, Mapping[str, Table]]
 """The pins of a server: by capabilities, then by kind."""
 
 
+def _size_bytes(tables: Mapping[str, Table]) -> int:
+    seen = (each for table in tables.values() for pin in table.values() for each in pin.seen)
+    return sum(len(each.raw) for each in seen)
+
+
 class Pins(msgspec.Struct, frozen=True):
     """All pins of a server. ``identity`` is that of what was started: its command, or its URL."""
 
@@ -117,10 +130,14 @@ class Pins(msgspec.Struct, frozen=True):
         return self.tables.get(key, {}).get(kind)
 
     def with_table(self, key: str, kind: str, table: Table) -> Pins:
-        """Return these pins with one list replaced."""
+        """Return these pins with one list replaced; the oldest lists give way, but not ours."""
         tables = {**self.tables, key: {**self.tables.get(key, {}), kind: table}}
-        for oldest in [each for each in tables if each][: max(0, len(tables) - MOST_TABLES)]:
-            del tables[oldest]
+        others = [each for each in tables if each and each != key]
+        sizes = {each: _size_bytes(tables[each]) for each in tables if each} if others else {}
+        for oldest in others:
+            if len(tables) <= MOST_TABLES and sum(sizes.values()) <= TABLES_BYTES:
+                break
+            del tables[oldest], sizes[oldest]
         return msgspec.structs.replace(self, tables=tables)
 
     def find(self, kind: str, name: str) -> list[Pin]:

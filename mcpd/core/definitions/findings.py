@@ -12,6 +12,7 @@ from mcpd.core.catalog.model import Kind
 from mcpd.core.catalog.scan import Finding
 
 _LISTS: Final = 64  # for clients with other capabilities that are remembered as examined
+_LISTS_BYTES: Final = 8 * 1024 * 1024  # of them together
 
 
 class AllFindings:
@@ -61,6 +62,8 @@ class ServerFindings:
         """A digest of what is started, or reached."""
         self._all = all_of_them
         self._examined: dict[tuple[str, Kind], tuple[Examined, ...]] = {}
+        self._sizes: dict[tuple[str, Kind], int] = {}
+        """Bytes of the lists among them that are for clients with capabilities of their own."""
         self._instructions: dict[str, tuple[list[Finding], tuple[Notice, ...]]] = {}
         self._found: tuple[int, list[Finding]] | None = None
         """All findings, and at which generation of all definitions they were made."""
@@ -71,13 +74,20 @@ class ServerFindings:
         """Take a list that was examined; ``key`` are the capabilities that it was asked with."""
         self._examined.pop((key, kind), None)  # the newest is the last
         self._examined[key, kind] = examined
-        for oldest in [each for each in self._examined if each[0]][:-_LISTS]:
-            del self._examined[oldest]
+        if key:
+            self._sizes.pop((key, kind), None)
+            self._sizes[key, kind] = sum(len(each.item.raw) for each in examined)
+        while len(self._sizes) > _LISTS or (
+            len(self._sizes) > 1 and sum(self._sizes.values()) > _LISTS_BYTES
+        ):
+            oldest = next(iter(self._sizes))
+            del self._sizes[oldest], self._examined[oldest]
         self._all.generation += 1
 
     def forget_lists(self) -> None:
         """Forget lists that were examined by other rules."""
         self._examined.clear()
+        self._sizes.clear()
 
     def take_instructions(
         self, key: str, findings: list[Finding], notices: tuple[Notice, ...]

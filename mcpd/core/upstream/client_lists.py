@@ -88,7 +88,7 @@ class ClientLists:
                 return
             if not self._of[key].is_awaited:
                 del sizes[key]
-                self._of.pop(key).catalog = Catalog()  # of a circle, and the collector comes late
+                self._of.pop(key).drop()
 
     def known(self) -> Mapping[str, Catalog]:
         """Return what is known, by the capabilities."""

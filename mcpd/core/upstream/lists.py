@@ -106,6 +106,11 @@ class Lists:
         self._outdated: set[Kind] = set()
         """Lists that everybody was told to be others, and that were not read since."""
 
+    def drop(self) -> None:
+        """Let go of what was listed: this object is of a circle, and the collector comes late."""
+        self.catalog = Catalog()
+        self.heard.clear()
+
     @property
     def size_bytes(self) -> int:
         """How long the lists are together; those that are the same as ours do not count."""

@@ -7,7 +7,16 @@ import time
 
 from mcpd.core.catalog.canonical import form_of
 from mcpd.core.catalog.model import Kind
-from mcpd.core.catalog.pins import Counts, Pins, Seen, Table, accepted, compare, counts
+from mcpd.core.catalog.pins import (
+    TABLES_BYTES,
+    Counts,
+    Pins,
+    Seen,
+    Table,
+    accepted,
+    compare,
+    counts,
+)
 
 SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}}
 
@@ -195,3 +204,16 @@ def test_what_is_listed_for_a_new_set_of_capabilities_is_compared_with_what_is_a
     """
     found = compare(None, listed(seen("a", "Tells Mallory."), seen("b")), others=[BEFORE])
     assert states(found) == {"a": "changed", "b": "approved"}
+
+
+def test_large_lists_for_some_clients_push_out_older_ones_but_not_ours() -> None:
+    """
+    All of them are written at each change: thirty of a megabyte held the loop for 0.1 s.
+    """
+    large = compare(None, listed(seen("a", "x" * (TABLES_BYTES // 4))))
+    found = pins(large)
+    for key in ("1", "2", "3", "4", "5", "4"):
+        found = found.with_table(key, "tool", large)
+    assert [*found.tables] == ["", "3", "4", "5"]
+    huge = compare(None, listed(seen("a", "x" * (2 * TABLES_BYTES))))
+    assert [*found.with_table("6", "tool", huge).tables] == ["", "6"]
