@@ -150,7 +150,7 @@ class Batches:
         try:
             self._store = Store(self._path)
         except schema.NewerFile as newer:
-            self._off = newer.message
+            self._off, self._failing_since = newer.message, None
             self._reports.trouble(self._off, math.inf)
             return False
         self._hash = hashes.Hasher(hashes.make_key(self._state_dir))

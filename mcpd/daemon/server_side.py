@@ -10,16 +10,14 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
 from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
-from mcpd.core.facts import (
-    Failure,
-)
+from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan
 from mcpd.core.mux.mux import Mux
@@ -65,9 +63,6 @@ from mcpd.upstreams.stdio.host import StdioHost, end_stray
 from mcpd.upstreams.stdio.run import Surroundings
 from mcpd.upstreams.stdio.spec import ProcessSpec
 from mcpd.upstreams.supervisor import Supervisor
-
-if TYPE_CHECKING:
-    pass
 
 SECRET_BYTES = 32
 """Random bytes of the secret from which the mux makes handles."""

@@ -96,7 +96,8 @@ def test_lists_that_leave_give_their_memory_back_at_once() -> None:
     world.list("c")
     (upstream,) = world.mux._state.upstreams.values()
     (first,) = upstream.client_lists
+    assert first.heard
     for number in range(MOST_LISTS):
         world.list(f"c{number}")
     assert first not in [*upstream.client_lists]
-    assert not first.catalog.lists
+    assert not first.catalog.lists and not first.heard
