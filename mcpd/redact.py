@@ -94,6 +94,8 @@ class Redactor:
 
     def mask_bytes(self, data: bytes) -> bytes:
         """Return UTF-8 with the secrets masked; invalid bytes stay as they are."""
+        if not self.secrets:
+            return data
         text = data.decode("utf-8", "surrogateescape")
         masked = self.mask(text)
         return data if masked is text else masked.encode("utf-8", "surrogateescape")

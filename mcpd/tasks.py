@@ -28,6 +28,12 @@ one descriptor, and a large message comes as fast as it is read."""
 TURN_S: Final = 0.002
 """Seconds of work for one peer before the loop serves others."""
 
+LONG_S: Final = 0.03
+"""Seconds of the processor that a step may take before its peer has to rest."""
+
+REST_FACTOR: Final = 40
+"""How many times as long as such a step its peer rests."""
+
 _Result = TypeVar("_Result")
 
 
@@ -97,6 +103,9 @@ class Group:
 class FairReader:
     """Processes the input of one peer in slices of ``TURN_S``, so that it does not block others.
 
+    A step is not interrupted. After one that took more than ``LONG_S``, nothing of that peer is
+    read for ``REST_FACTOR`` times as long: few of the others' messages meet such a step.
+
     Invariant: steps run in the order in which they were added, and reading from the peer is paused
     while any are left.
     """
@@ -141,17 +150,24 @@ class FairReader:
 
     def _run(self) -> None:
         self._is_running = True
-        until = time.monotonic() + TURN_S
+        used_s, began = time.thread_time(), time.monotonic()
+        until = began + TURN_S
         while self._work and time.monotonic() < until:
             work = self._work[0]
             # next() returns None for a step; that may have dropped all work, or added some in front
             if next(work, True) and self._work and self._work[0] is work:
                 self._work.popleft()
         self._is_running = False
-        if self._work:
+        rest_s = 0.0
+        if time.monotonic() - began > LONG_S:
+            used_s = time.thread_time() - used_s  # without the time of other processes
+            rest_s = used_s * REST_FACTOR if used_s > LONG_S else 0.0
+        if self._work or rest_s:
             if self._next is None:
                 self._pause()
-            self._next = asyncio.get_running_loop().call_soon(self._run)
+            loop = asyncio.get_running_loop()
+            again = loop.call_later(rest_s, self._run) if rest_s else loop.call_soon(self._run)
+            self._next = again
         elif self._next is not None:
             self._end_pause()
 

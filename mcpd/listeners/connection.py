@@ -131,8 +131,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.has_received = True
-        if self._turns.is_behind or has_many_lines(data, FEW_LINES):
+        if self._turns.is_behind or self._is_unfinished or has_many_lines(data, FEW_LINES):
             self._turns.take(self._steps(data))
+            if len(data) >= REST_BYTES:
+                self._turns.rest()
             return
         if len(data) >= REST_BYTES:
             self._turns.rest()
@@ -144,7 +146,7 @@ class Connection(asyncio.Protocol):
             if self._turns.is_behind:  # the frame was an array
                 self._turns.take(self._one_by_one(frames))
                 return
-        if self._is_unfinished or self._framer.partial_bytes() > REST_BYTES:
+        if self._framer.partial_bytes() > REST_BYTES:
             self._count_unfinished()
 
     def _count_unfinished(self) -> None:
@@ -158,6 +160,8 @@ class Connection(asyncio.Protocol):
         for start in range(0, len(data), SLICE_BYTES):
             yield from self._one_by_one(self._feed(data[start : start + SLICE_BYTES]))
             yield
+        if self._is_unfinished or self._framer.partial_bytes() > REST_BYTES:
+            self._count_unfinished()
 
     def _one_by_one(self, frames: Iterable[Frame | Oversized]) -> Iterator[None]:
         for frame in frames:

@@ -15,7 +15,7 @@ from mcpd.core.wire import envelope
 from mcpd.listeners.connection import Connection
 from mcpd.listeners.peer import Peer, credentials, is_allowed
 
-AT_ONCE = 64
+AT_ONCE = 16
 """Connections accepted in one iteration of the loop."""
 
 RESERVE = 16

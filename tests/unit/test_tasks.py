@@ -126,3 +126,36 @@ async def test_work_that_is_put_in_front_in_a_last_step_is_not_lost() -> None:
     peer.turns.take(array())
     await wait_until_async(lambda: not peer.turns.is_behind, what="the work")
     assert peer.done == [1, 2]
+
+
+async def test_a_peer_rests_after_a_step_that_held_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "LONG_S", 0.02)
+    peer = Peer()
+
+    def busy() -> Iterator[None]:
+        until = time.thread_time() + 0.025
+        while time.thread_time() < until:
+            continue
+        peer.done.append(1)
+        yield
+
+    began = time.monotonic()
+    peer.turns.take(busy())
+    assert peer.done == [1]
+    assert peer.said == ["pause"]
+    peer.turns.take(peer.work(2, 1))
+    await wait_until_async(lambda: peer.said == ["pause", "resume"], what="the end of the rest")
+    assert peer.done == [1, 2]
+    assert time.monotonic() - began >= 0.02 * tasks.REST_FACTOR
+
+
+@pytest.mark.usefixtures("_long_turns")
+async def test_a_step_that_waits_for_the_processor_costs_its_peer_no_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "LONG_S", 0.01)
+    peer = Peer()
+    peer.turns.take(peer.work(0, 1, 0.05))
+    assert peer.said == []

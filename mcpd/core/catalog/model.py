@@ -13,20 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from mcpd.core.wire.envelope import Bytes, object_of, quote, text
+from mcpd.core.wire.envelope import LARGE_BYTES, Bytes, object_of, quote, text
 from mcpd.core.wire.splice import elements
 from mcpd.errors import McpdError
 
 MOST_ENTRIES: Final = 10_000
 """The most entries of a list, over all pages. The rest is left out."""
 
-MOST_ENTRY_BYTES: Final = 16 * 1024 * 1024
-"""The longest entry. A longer one is left out."""
+MOST_PAGE_BYTES: Final = 8 * 1024 * 1024
+"""The longest result of a list request. Of a longer one nothing is taken."""
 
 
 class Kind(Enum):
@@ -112,8 +113,8 @@ class Page(msgspec.Struct, frozen=True):
 
     ``whole`` is the result itself if it can be served unchanged: it has no cursor, and no entry was
     left out. ``items`` has at most one entry more than ``MOST_ENTRIES``, which shows the excess.
-    ``dropped`` counts the entries that are no object, have no identity or are too long: one bad
-    entry must not hide the others. An empty ``next_cursor`` is a valid cursor.
+    ``dropped`` counts the entries that are no object, or have no identity: one bad entry must not
+    hide the others. An empty ``next_cursor`` is a valid cursor.
     """
 
     kind: Kind
@@ -216,54 +217,78 @@ _KINDS: Final = {kind.value: kind for kind in Kind}
 _decode_cached: Final = msgspec.json.Decoder(_Cached).decode
 
 
-class _Page(msgspec.Struct, gc=False):
-    tools: Bytes = UNSET
-    prompts: Bytes = UNSET
-    resources: Bytes = UNSET
-    resourceTemplates: Bytes = UNSET
-    nextCursor: Bytes = UNSET
-
-
 class _Identity(msgspec.Struct, gc=False):
     name: Bytes = UNSET
     uri: Bytes = UNSET
     uriTemplate: Bytes = UNSET
 
 
-_decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_identity: Final = msgspec.json.Decoder(_Identity).decode
 
-# The decoders make objects for the named members and the first elements only, and skip the rest: a
-# server may send 10 million of them in one line.
-_decode_first: Final = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_First",
-        [(f"entry_{number}", Bytes, UNSET) for number in range(MOST_ENTRIES + 1)],
-        array_like=True,
-        gc=False,
-    )
-).decode
+
+def _page_of(kind: Kind, entries: Any) -> Callable[[bytes], msgspec.Struct]:
+    """Return a decoder for a page whose entries are of a type."""
+    fields: list[Any] = [("entries", entries), ("cursor", Bytes, UNSET)]
+    names = {"entries": kind.key, "cursor": "nextCursor"}
+    return msgspec.json.Decoder(msgspec.defstruct("_Page", fields, rename=names, gc=False)).decode
+
+
+_SHORT: Final = {kind: _page_of(kind, list[Raw]) for kind in Kind}
+
+
+@cache
+def _first() -> type[msgspec.Struct]:
+    """Return a type that makes objects of the first entries of a list, and skips the rest.
+
+    A server may send millions of them in one line. Made when it is needed: it takes 35 ms.
+    """
+    entries = [(f"entry_{number}", Bytes, UNSET) for number in range(MOST_ENTRIES + 1)]
+    return msgspec.defstruct("_First", entries, array_like=True, gc=False)
+
+
+@cache
+def _long(kind: Kind) -> Callable[[bytes], msgspec.Struct]:
+    return _page_of(kind, _first())
 
 
 def parse_page(kind: Kind, result: Raw | bytes) -> Page:
     """Decode the result of one list request.
 
     Raises:
-        ListError: the result has no list of this kind.
+        ListError: the result has no list of this kind, or more than ``MOST_PAGE_BYTES``.
     """
+    if len(result) > MOST_PAGE_BYTES:
+        raise ListError(
+            f"the result of {kind.method} has {len(result)} bytes; {MOST_PAGE_BYTES} is the most:"
+            " a longer list has pages"
+        )
     whole = bytes(result)
-    members = _members(whole, _decode_page) if _is_text(whole) else None
+    raws, cursor = _entries(kind, whole)
+    items = tuple(item for raw in raws if (item := _item(kind, raw)) is not None)
+    next_cursor = None if cursor is UNSET else text(cursor)
+    dropped = len(raws) - len(items)
+    can_serve = next_cursor is None and not dropped
+    return Page(kind, items, next_cursor, whole if can_serve else None, dropped, len(whole))
+
+
+def _entries(kind: Kind, result: bytes) -> tuple[list[bytes], Bytes]:
+    """Return the first ``MOST_ENTRIES + 1`` entries of a list as they came, and its cursor."""
+    if not _is_text(result):
+        raise ListError(f"the result of {kind.method} is not an object")
+    try:
+        if len(result) <= LARGE_BYTES:
+            entries, cursor = msgspec.structs.astuple(_SHORT[kind](result))
+            return [bytes(raw) for raw in entries[: MOST_ENTRIES + 1]], cursor
+        first, cursor = msgspec.structs.astuple(_long(kind)(result))
+        return [bytes(raw) for raw in msgspec.structs.astuple(first) if raw is not UNSET], cursor
+    except (msgspec.MsgspecError, RecursionError):
+        pass  # it has lone surrogates, or is no list
+    members = object_of(result) if result.lstrip()[:1] == b"{" else None
     if members is None:
         raise ListError(f"the result of {kind.method} is not an object")
     if kind.key not in members:
         raise ListError(f"the result of {kind.method} has no {kind.key!r}")
-    raws = _split(kind, members[kind.key])
-    items = tuple(item for raw in raws if (item := _item(kind, raw)) is not None)
-    cursor = members.get("nextCursor")
-    next_cursor = None if cursor is None else text(cursor)
-    dropped = len(raws) - len(items)
-    can_serve = next_cursor is None and not dropped
-    return Page(kind, items, next_cursor, whole if can_serve else None, dropped, len(whole))
+    return _split(kind, members[kind.key]), members.get("nextCursor", UNSET)
 
 
 def _members(data: bytes, decode: Callable[[bytes], msgspec.Struct]) -> Mapping[str, Raw] | None:
@@ -284,28 +309,14 @@ def _is_text(data: bytes) -> bool:
 
 
 def _split(kind: Kind, array: Raw) -> list[bytes]:
-    """Return the first ``MOST_ENTRIES + 1`` entries of a list as they came."""
+    """Return the first entries of a list with text that the decoder refuses."""
     try:
-        found = msgspec.structs.astuple(_decode_first(array))
-        return [bytes(raw) for raw in found[: _count(found)]]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass
-    try:
-        return elements(bytes(array))[: MOST_ENTRIES + 1]
+        return elements(bytes(array), MOST_ENTRIES + 1)
     except ValueError:
         raise ListError(f"{kind.key!r} in the result of {kind.method} is not an array") from None
 
 
-def _count(found: tuple[Bytes, ...]) -> int:
-    try:
-        return found.index(UNSET)
-    except ValueError:
-        return len(found)
-
-
 def _item(kind: Kind, raw: bytes) -> Item | None:
-    if len(raw) > MOST_ENTRY_BYTES:
-        return None
     value = (_members(raw, _decode_identity) or {}).get(kind.identity)
     identity = None if value is None else text(value)
     return None if identity is None else Item(identity, raw)

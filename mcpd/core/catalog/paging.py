@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import (
     MOST_ENTRIES,
-    MOST_ENTRY_BYTES,
+    MOST_PAGE_BYTES,
     Kind,
     ListError,
     Listing,
@@ -72,14 +72,11 @@ class Paging:
         Raises:
             ListError: the result has no list of this kind.
         """
-        if is_modern:
+        if is_modern and len(result) <= MOST_PAGE_BYTES:
             result = self._without_envelope(result)
         page = parse_page(self.kind, result)
         if page.dropped:
-            self._note(
-                f"{page.dropped} entries left out: without {self.kind.identity!r}, or over "
-                f"{MOST_ENTRY_BYTES} bytes"
-            )
+            self._note(f"{page.dropped} entries left out: they have no {self.kind.identity!r}")
         page = self._within_limits(page)
         self._pages.append(page)
         cursor = page.next_cursor

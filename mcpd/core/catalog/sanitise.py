@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal
 
+from mcpd.core.wire import envelope
+
 Level = Literal["off", "invisible", "strict"]
 
 TEXT_MOST: Final = 32 * 1024
@@ -49,6 +51,9 @@ _SUSPECT: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u180e\u200b-\u200d\u202a-\u202e\u2060-\u2069"
     "\ufe00-\ufe0f\ufeff\ufff9-\ufffb\U000e0000-\U000e01ef]"
 )
+_SEEN: Final = b"\t\n" + bytes(range(0x20, 0x7F))
+"""All of ASCII that ``_SUSPECT`` does not have."""
+
 _TAKES_SELECTOR: Final = frozenset(("So", "Sm", "Sk", "Sc", "Po", "Pd", "Ps", "Pe", "Lo"))
 _KEYCAPS: Final = "0123456789#*"
 
@@ -114,7 +119,9 @@ def clean_text(text: str, level: Level = "invisible", removed: Removed | None = 
 
 def has_unseen(text: str) -> bool:
     """Tell whether a text has any character that may have to be removed."""
-    return not (text.isascii() and text.isprintable()) and _SUSPECT.search(text) is not None
+    if text.isascii():
+        return bool(text.encode().translate(None, _SEEN))  # a tenth of the time of a search
+    return _SUSPECT.search(text) is not None
 
 
 def without_invisible(text: str, removed: Removed) -> str:
@@ -311,7 +318,8 @@ def clean_value(value: Any, level: Level, removed: Removed) -> Any:
     """Return a JSON string, as bytes, whose text is clean; anything else as it is."""
     if not isinstance(value, bytes) or is_clean(value, level):
         return value
-    try:
-        return clean_json(value, level, removed, selects=lambda path: True)
-    except ValueError:
+    text = envelope.text(value)
+    if text is None:
         return value
+    found = clean_text(text, level, removed)
+    return value if found == text else quoted(found).encode()

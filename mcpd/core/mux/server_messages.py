@@ -39,6 +39,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _CLIENTS: Final = ("notifications/cancelled", "notifications/initialized")
 """Notifications of ours that a server may log."""
 
+_BRACKET: Final = re.compile(rb"\s*[\[{]")
 _GLUED: Final = re.compile(rb'\{\s*"jsonrpc"')
 _PIECE: Final = re.compile(rb'\s*(?:[{}\]],?|"(?:jsonrpc|id|result|error|method)"\s*:.*)\s*\Z')
 
@@ -180,8 +181,10 @@ class ServerMessages:
 
         Not a request: servers log what they read and write, and would be answered twice.
         """
+        if _BRACKET.match(frame):
+            return False
         found = _GLUED.search(frame)
-        if found is None or not found.start() or frame.lstrip().startswith((b"{", b"[")):
+        if found is None:
             return False
         rest = frame[found.start() :]
         try:

@@ -108,7 +108,7 @@ def decode(frame: Frame) -> Message:
 
 
 def _decode_tolerantly(frame: Frame) -> Message:
-    """Decode what msgspec refuses: lone surrogate escapes, members of the wrong type."""
+    """Decode what msgspec has refused: lone surrogate escapes, members of the wrong type."""
     try:
         found = {text(name): value for name, value in _members(frame)}
     except (scan.TooDeep, scan.TooMany) as error:
@@ -117,10 +117,12 @@ def _decode_tolerantly(frame: Frame) -> Message:
     except ValueError as error:
         raise _no_object(frame, str(error)) from None
     ident = found.get("id")
+    usable = ident if ident is not None and is_id(ident) else None
     for name in ("jsonrpc", "method"):
         if name in found and not found[name].startswith(b'"'):
-            usable = ident if ident is not None and is_id(ident) else None
             raise Malformed(f"{name} must be a string", is_json=True, id=usable)
+        if len(found.get(name, b"")) > LARGE_BYTES:
+            raise Malformed(f"{name} is too long", is_json=True, id=usable)
     message = Message()
     for name in _MEMBERS:
         if name in found:
@@ -149,8 +151,9 @@ def _members(data: Frame) -> Iterator[tuple[bytes, bytes]]:
     Raises:
         ValueError: see ``scan.members``.
     """
-    for member in scan.members(data):
-        yield bytes(data[member.start : member.name_end]), bytes(data[member.value : member.end])
+    view = memoryview(data)
+    for member in scan.members(data, is_refused=True):
+        yield bytes(view[member.start : member.name_end]), bytes(view[member.value : member.end])
 
 
 def params_of(params: Raw | bytes) -> Params | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
@@ -19,9 +20,9 @@ MOST_PARTS: Final = 1000
 
 _skip: Final = msgspec.json.Decoder(Raw).decode
 _PROBLEM: Final = re.compile(r"(?:JSON is malformed: )?(.+) \(byte ([0-9]+)\)\Z")
-_HARMLESS: Final = [
-    (b"\\u%c" % one, b"\\u%c" % other) for one, other in zip(b"dD", b"eE", strict=True)
-]
+_WITHOUT_SURROGATES: Final = bytes.maketrans(b"dD", b"cC")
+"""Makes ``\\uc800`` of ``\\ud800``. No other text becomes valid: ``d`` is in strings alone."""
+
 _blanks: Final = re.compile(rb"[ \t\r\n]*").match
 _BLANKS: Final = b" \t\r\n"
 _COLON, _COMMA = b":,"
@@ -52,13 +53,16 @@ class Member(NamedTuple):
     end: int
 
 
-def members(data: Raw | bytes | bytearray) -> list[Member]:
+def members(data: Raw | bytes | bytearray, *, is_refused: bool = False) -> list[Member]:
     """Return the offsets of an object's members in order, including repeated names.
+
+    With ``is_refused``, the decoder has refused the text already.
 
     Raises:
         ValueError: the text is not a JSON object; ``TooDeep`` or ``TooMany`` if it may be one.
     """
-    found = _tolerantly(lambda view: _split(view, b"{}", _member, MOST_PARTS + 1), data)
+    find = partial(_split, brackets=b"{}", find=_member, most=MOST_PARTS + 1)
+    found = _tolerantly(find, data, is_refused)
     if len(found) > MOST_PARTS:
         raise TooMany(f"more than {MOST_PARTS} members")
     return found
@@ -72,7 +76,7 @@ def elements(data: Raw | bytes | bytearray, most: int) -> list[tuple[int, int]]:
     Raises:
         ValueError: the text is not a JSON array; ``TooDeep`` if it may be one.
     """
-    return _tolerantly(lambda view: _split(view, b"[]", _element, most), data)
+    return _tolerantly(partial(_split, brackets=b"[]", find=_element, most=most), data)
 
 
 def check(data: Raw | bytes | bytearray) -> None:
@@ -80,22 +84,22 @@ def check(data: Raw | bytes | bytearray) -> None:
     _tolerantly(_check, data)
 
 
-def _tolerantly(find: Callable[[memoryview], _Found], data: Raw | bytes | bytearray) -> _Found:
+def _tolerantly(
+    find: Callable[[memoryview], _Found], data: Raw | bytes | bytearray, is_refused: bool = False
+) -> _Found:
     """Call ``find``; if it fails, again with escapes of surrogates replaced.
 
     JSON allows lone surrogates, and the decoder refuses them. The replacements are as long, so the
     offsets stay the same.
     """
     try:
-        try:
-            return find(memoryview(data))
-        except _Refused:
-            text = without = bytes(data)
-            for one, other in _HARMLESS:
-                without = without.replace(one, other)
-            if without == text:
-                raise
-            return find(memoryview(without))
+        if not is_refused:
+            try:
+                return find(memoryview(data))
+            except _Refused:
+                if b"\\" not in bytes(data):
+                    raise
+        return find(memoryview(bytes(data).translate(_WITHOUT_SURROGATES)))
     except RecursionError:
         raise TooDeep("nested too deep") from None
 

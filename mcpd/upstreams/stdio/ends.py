@@ -157,6 +157,9 @@ class StdoutEnd(ReadEnd):
         self.drop_turns()
 
     def take(self, data: bytes) -> None:
+        if self.framer.partial_bytes() + len(data) > REST_BYTES:
+            self.turns.take(self.steps(data))
+            return
         frames = iter(self._feed(data))
         for frame in frames:
             self.on_frame(frame)

@@ -8,7 +8,7 @@ import pytest
 
 from mcpd.core.catalog.model import (
     MOST_ENTRIES,
-    MOST_ENTRY_BYTES,
+    MOST_PAGE_BYTES,
     Catalog,
     Item,
     Kind,
@@ -275,8 +275,13 @@ def test_at_most_one_entry_too_many_is_read():
         assert len(page.items) + page.dropped == MOST_ENTRIES + 1
 
 
-def test_an_entry_that_is_too_long_is_left_out_and_the_others_are_not():
-    long = b'{"name":"long","description":"%b"}' % (b"x" * MOST_ENTRY_BYTES)
-    page = parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},%b,{"name":"b"}]}' % long)
-    assert [item.identity for item in page.items] == ["a", "b"]
-    assert page.dropped == 1
+def test_a_page_that_is_too_long_is_refused_as_a_whole():
+    text = b"x" * MOST_PAGE_BYTES
+    with pytest.raises(ListError, match=r"the result of tools/list has 83[0-9]{5} bytes"):
+        parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},{"name":"b","description":"%b"}]}' % text)
+
+
+def test_lone_surrogates_in_a_page_are_kept():
+    page = parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},{"name":"\\ud800"}],"nextCursor":"2"}')
+    assert [item.raw for item in page.items] == [b'{"name":"a"}', b'{"name":"\\ud800"}']
+    assert page.next_cursor == "2"
