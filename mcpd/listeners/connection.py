@@ -153,15 +153,16 @@ class Connection(asyncio.Protocol):
         if self._is_over:
             return
         size = self._framer.buffered_bytes()
-        self._is_unfinished = size > REST_BYTES
-        self._outboxes.count_unfinished(self, size if self._is_unfinished else 0)
+        is_long = size > REST_BYTES
+        if is_long or self._is_unfinished:
+            self._is_unfinished = is_long
+            self._outboxes.count_unfinished(self, size if is_long else 0)
 
     def _steps(self, data: bytes) -> Iterator[None]:
         for start in range(0, len(data), SLICE_BYTES):
             yield from self._one_by_one(self._feed(data[start : start + SLICE_BYTES]))
             yield
-        if self._is_unfinished or self._framer.partial_bytes() > REST_BYTES:
-            self._count_unfinished()
+        self._count_unfinished()
 
     def _one_by_one(self, frames: Iterable[Frame | Oversized]) -> Iterator[None]:
         for frame in frames:

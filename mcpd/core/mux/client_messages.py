@@ -134,14 +134,19 @@ class ClientMessages:
             batch.expect(key)
         most = self._ctx.settings.max_in_flight
         share = session.share
-        if share.count + len(session.streams) >= most and not (
-            params is not UNSET and self._parked_calls.is_retry(session, params)
+        is_ping = method == "ping"  # it is answered at once
+        if (
+            share.count + len(session.streams) >= most
+            and not is_ping
+            and not (params is not UNSET and self._parked_calls.is_retry(session, params))
         ):
             why = "requests of this session are in flight"
             _note_method(request, method)
             request.refuse(too_many(why, most, "in_flight"))
             return
-        if not request.enter(share, size):
+        if is_ping:
+            request.enter_for_free(share)
+        elif not request.enter(share, size):
             _note_method(request, method)
             request.refuse(no_room(share, size))
             return
@@ -152,7 +157,7 @@ class ClientMessages:
                     self.refuse_session(request)
                     return
                 self._state.open_session(session)
-            if self.is_draining and method != "ping":  # else there would be no end to it
+            if self.is_draining and not is_ping:  # else there would be no end to it
                 _note_method(request, method)
                 request.refuse(DRAINING)
             else:

@@ -94,6 +94,13 @@ class RequestMemory:
         self._keepers = 1
         return True
 
+    def enter_for_free(self, share: Share) -> None:
+        """Count a request that is answered at once: it takes no memory of the peer's."""
+        share.count += 1
+        self.share = share
+        self.kept_bytes = 0
+        self._keepers = 1
+
     def keep(self) -> RequestMemory:
         """Add a reference; return the request."""
         self._keepers += 1

@@ -198,6 +198,26 @@ def test_parked_calls_count_among_the_requests_of_a_session():
     assert world.kept == 0
 
 
+def test_a_ping_is_answered_where_nothing_else_has_room():
+    world = Bounded()
+    settings = Settings(version="1.0", max_buffered_bytes=MOST, max_in_flight=8)
+    world.mux = Mux(settings, suggest=lambda name, known: [])
+    world.run("!! server echo", "!! start echo", "!! join 1 echo")
+    number = world.fill(1)
+    kept = world.kept
+    (line,) = world.request(1, 2000, "ping", blob="x" * MOST)
+    assert json.loads(line.split(" ", 2)[2])["result"] == {}
+    assert world.kept == kept
+    for each in range(number, 8):
+        world.request(1, 3000 + each, "tools/call", name="write", arguments={})
+    (line,) = world.request(1, 4000, "tools/call", name="write", arguments={})
+    assert error_of(line)["data"]["kind"] == "rate_limited"
+    (line,) = world.request(1, 4001, "ping")
+    assert json.loads(line.split(" ", 2)[2])["result"] == {}
+    world.run("!! close 1")
+    assert world.kept == 0
+
+
 def test_the_outcome_of_a_parked_call_is_kept_where_there_is_room():
     world = Bounded()
     world.run("!! server echo", "!! start echo", "!! attach 1 echo")
