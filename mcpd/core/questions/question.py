@@ -121,6 +121,7 @@ class OpenQuestions:
             question.upstream.calls.timeouts.resume(leg)
         if question.owner and question.is_of_call:
             question.upstream.calls.gate.question_closed(question.owner)
+        question.params = Raw(b"{}")  # else a circle keeps its frame until the collector runs
 
     def of(self, upstream: Upstream) -> list[Question]:
         """Return the open questions of a server."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -200,22 +202,26 @@ def test_parked_calls_count_among_the_requests_of_a_session():
 
 def test_a_ping_is_answered_where_nothing_else_has_room():
     world = Bounded()
-    settings = Settings(version="1.0", max_buffered_bytes=MOST, max_in_flight=8)
-    world.mux = Mux(settings, suggest=lambda name, known: [])
     world.run("!! server echo", "!! start echo", "!! join 1 echo")
-    number = world.fill(1)
+    world.fill(1)
     kept = world.kept
     (line,) = world.request(1, 2000, "ping", blob="x" * MOST)
     assert json.loads(line.split(" ", 2)[2])["result"] == {}
     assert world.kept == kept
-    for each in range(number, 8):
-        world.request(1, 3000 + each, "tools/call", name="write", arguments={})
-    (line,) = world.request(1, 4000, "tools/call", name="write", arguments={})
-    assert error_of(line)["data"]["kind"] == "rate_limited"
-    (line,) = world.request(1, 4001, "ping")
-    assert json.loads(line.split(" ", 2)[2])["result"] == {}
     world.run("!! close 1")
     assert world.kept == 0
+
+
+def test_a_ping_is_answered_beside_as_many_calls_as_there_may_be():
+    world = Bounded()
+    world.mux = Mux(Settings(version="1.0", max_in_flight=2), suggest=lambda name, known: [])
+    world.run("!! server echo", "!! start echo", "!! join 1 echo")
+    world.call(1, 1)
+    world.call(1, 2)
+    (line,) = world.request(1, 3, "tools/call", name="write", arguments={})
+    assert error_of(line)["data"]["kind"] == "rate_limited"
+    (line,) = world.request(1, 4, "ping")
+    assert json.loads(line.split(" ", 2)[2])["result"] == {}
 
 
 def test_the_outcome_of_a_parked_call_is_kept_where_there_is_room():
@@ -291,6 +297,28 @@ def test_questions_count_in_bytes():
     assert "max_buffered_bytes" in error_of(asked[-1])["message"]
     world.run("!! down echo crashed-for-good")
     assert world.kept == 0
+
+
+def test_a_question_that_is_over_keeps_nothing_of_its_frame():
+    """
+    Each stayed in memory until the collector ran: 160 MB after forty of 4 MB.
+    """
+    world = Bounded()
+    world.run("!! server echo", "!! start echo", "!! join 1 echo elicitation")
+    world.call(1, 1)
+    gc.collect()
+    gc.disable()
+    try:
+        tracemalloc.start()
+        for number in range(5):
+            ask(world, number, message=BIG)
+            world.run('>> 1 {"jsonrpc":"2.0","id":%d,"result":{"action":"cancel"}}' % (number + 1))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert world.kept < MIB
+    assert kept < 2 * MIB
 
 
 @pytest.mark.parametrize("is_modern", [False, True])
