@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import sys
+import threading
 from typing import Any
 
 INITIALIZE = {
@@ -27,11 +28,15 @@ INITIALIZE = {
 TOOLS = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("run", "hang")]}
 
 
+WRITES = threading.Lock()
+
+
 def out(data: bytes) -> None:
-    """Write all of ``data`` to stdout."""
+    """Write all of ``data`` to stdout, and nothing of another thread between."""
     view = memoryview(data)
-    while view:
-        view = view[os.write(1, view[: 1 << 20]) :]
+    with WRITES:
+        while view:
+            view = view[os.write(1, view[: 1 << 20]) :]
 
 
 def err(data: bytes) -> None:

@@ -312,7 +312,8 @@ def test_a_question_that_is_over_keeps_nothing_of_its_frame():
         tracemalloc.start()
         for number in range(5):
             ask(world, number, message=BIG)
-            world.run('>> 1 {"jsonrpc":"2.0","id":%d,"result":{"action":"cancel"}}' % (number + 1))
+            answer = {"jsonrpc": "2.0", "id": number + 1, "result": {"action": "cancel"}}
+            world.run(">> 1 " + json.dumps(answer))
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
