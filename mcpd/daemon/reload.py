@@ -12,8 +12,8 @@ from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.candidates import candidates
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, load
-from mcpd.config.resolving import Login
 from mcpd.config.schema import DaemonConfig
+from mcpd.config.texts.resolving import Login
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.servers.control import ServerControl

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
-from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
+from mcpd.config.texts.resolving import NO_LOGIN, Login
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan

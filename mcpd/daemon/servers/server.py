@@ -11,8 +11,8 @@ import msgspec
 from mcpd.config.entry import ServerEntry
 from mcpd.config.policy import TrustConfig
 from mcpd.config.remote import RemoteConfig
-from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
+from mcpd.config.texts.resolving import remedy_of_unset
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.pins import Rules as DefinitionRules
 from mcpd.core.catalog.sanitise import Removed, without_invisible
