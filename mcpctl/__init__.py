@@ -1,1 +1,5 @@
-"""The control command line of mcpd."""
+"""The control command line of mcpd.
+
+Beside the packages there are fifteen modules: the program, and what commands ask, read and print
+with.
+"""

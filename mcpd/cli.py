@@ -202,7 +202,7 @@ def _check(options: Options) -> int:
 
     loaded = load.load(options.config, os.environ, login=None)
     if any(entry.awaits for entry in loaded.entries.values()):
-        from mcpd.config.resolving import Login
+        from mcpd.config.texts.resolving import Login
         from mcpd.supervise.loginenv import once
 
         told = ", and that of the login shell"

@@ -64,13 +64,7 @@ def adopt_command(
         raise click.UsageError("Name the clients or files, or say --all.")
     if which and is_all:
         raise click.UsageError("--all is said beside the names of clients.")
-    files, left = moving.files(which)
-    if not force:
-        files, busy = moving.without_running(files)
-        left += busy
-    files = moving.answered(app, files, may_ask=not (yes or dry_run))
-    plan = imports.planned(app, files, left, names)
-    imports.offer_keyring(app, plan, may_ask=not (yes or dry_run))
+    plan = _planned(app, which, names, force=force, may_ask=not (yes or dry_run))
     bridge = _bridge(app)
     wanted = _wanted(plan)
     plan.warnings += _of_adopting(plan)
@@ -99,6 +93,20 @@ def adopt_command(
     elif not dry_run:
         _say_done(app, done)
     return moving.status(plan.left)
+
+
+def _planned(
+    app: App, which: tuple[str, ...], names: tuple[str, ...], *, force: bool, may_ask: bool
+) -> Plan:
+    """Ask the person what an import depends on, and return what it would bring."""
+    files, left = moving.files(which)
+    if not force:
+        files, busy = moving.without_running(files)
+        left += busy
+    files = moving.answered(app, files, may_ask=may_ask)
+    plan = imports.planned(app, files, left, names)
+    imports.offer_keyring(app, plan, may_ask=may_ask)
+    return plan
 
 
 def _done(done: list[Wanted]) -> list[dict[str, Any]]:

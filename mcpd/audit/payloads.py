@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Raw
 
-from mcpd.config.interpolate import Piece
-from mcpd.config.secrets import is_secret_name, show
+from mcpd.config.texts.interpolate import Piece
+from mcpd.config.texts.secrets import is_secret_name, show
 from mcpd.redact import MASK, Redactor
 
 MOST_BYTES: Final = 64 * 1024

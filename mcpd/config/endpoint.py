@@ -7,15 +7,16 @@ from typing import Final
 
 import msgspec
 
-from mcpd.config import secretnames, urls, workspace
+from mcpd.config import urls
 from mcpd.config.files import trust
-from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Piece, joined
+from mcpd.config.reading.findings import Findings
+from mcpd.config.reading.remote_table import Spelled
+from mcpd.config.reading.values import header_fault
 from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
-from mcpd.config.remote_table import Spelled
-from mcpd.config.resolving import Resolving, Surroundings
-from mcpd.config.secrets import is_secret_name, secret_parts, show
-from mcpd.config.values import header_fault
+from mcpd.config.texts import secretnames, workspace
+from mcpd.config.texts.interpolate import Piece, joined
+from mcpd.config.texts.resolving import Resolving, Surroundings
+from mcpd.config.texts.secrets import is_secret_name, secret_parts, show
 from mcpd.errors import ConfigError
 from mcpd.formats.document import KeyPath
 from mcpd.redact import Redactor

@@ -8,16 +8,18 @@ from typing import Any
 
 import msgspec
 
-from mcpd.config import commandline, secretnames, tables, workspace
+from mcpd.config import commandline
 from mcpd.config.endpoint import Endpoint
 from mcpd.config.files import envfile
-from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Piece, Unresolved, Variables, joined, resolve
 from mcpd.config.problems import Problem
+from mcpd.config.reading import tables
+from mcpd.config.reading.findings import Findings
 from mcpd.config.remote import RemoteConfig, as_written
-from mcpd.config.resolving import Resolving, Surroundings
 from mcpd.config.schema import ResolvedCommand, ServerConfig
-from mcpd.config.secrets import (
+from mcpd.config.texts import secretnames, workspace
+from mcpd.config.texts.interpolate import Piece, Unresolved, Variables, joined, resolve
+from mcpd.config.texts.resolving import Resolving, Surroundings
+from mcpd.config.texts.secrets import (
     Shown,
     is_secret_name,
     secret_parts,

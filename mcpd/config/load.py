@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from mcpd import paths
-from mcpd.config import policy_table, tables
 from mcpd.config.entry import ServerEntry, build
 from mcpd.config.files import trust
 from mcpd.config.files.candidates import SERVER_TABLES, SYSTEM_DIRECTORY, candidates
-from mcpd.config.findings import Findings, Table
 from mcpd.config.names import name_fault
 from mcpd.config.policy import ProfileConfig, TrustConfig
 from mcpd.config.problems import Problem
-from mcpd.config.resolving import NO_LOGIN, Login, Surroundings
+from mcpd.config.reading import policy_table, tables
+from mcpd.config.reading.findings import Findings, Table
 from mcpd.config.schema import DaemonConfig, HttpConfig
+from mcpd.config.texts.resolving import NO_LOGIN, Login, Surroundings
 from mcpd.errors import ConfigError
 from mcpd.formats import jsonc, toml
 from mcpd.formats.document import Document, KeyPath, decode

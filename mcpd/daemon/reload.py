@@ -12,10 +12,10 @@ from mcpd.config.diff import Change, carried_over, diff
 from mcpd.config.files.candidates import candidates
 from mcpd.config.files.watch import FileWatch
 from mcpd.config.load import Loaded, load
-from mcpd.config.resolving import Login
+from mcpd.config.schema import DaemonConfig
+from mcpd.config.texts.resolving import Login
 from mcpd.core.interface.events import EntriesChanged
 from mcpd.daemon.dispatcher import Dispatcher
-from mcpd.daemon.downstream import Listeners
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.memory_watch import MemoryWatch
 from mcpd.daemon.servers.policy import policy_of
@@ -177,7 +177,7 @@ class ConfigApplier:
         supervisor: Supervisor,
         control: ServerControl,
         memory_watch: MemoryWatch,
-        listeners: Listeners,
+        apply_listeners: Callable[[DaemonConfig], None],
         projects: Projects,
     ) -> None:
         """``log_level`` is that of the command line, which counts more than the configuration."""
@@ -190,7 +190,7 @@ class ConfigApplier:
         self._supervisor = supervisor
         self._control = control
         self._memory_watch = memory_watch
-        self._listeners = listeners
+        self._apply_listeners = apply_listeners
         self._projects = projects
 
     def apply(self, change: Change) -> None:
@@ -230,7 +230,7 @@ class ConfigApplier:
 
     def apply_listeners(self) -> None:
         """Open and close listeners."""
-        self._listeners.apply(self._registry.daemon)
+        self._apply_listeners(self._registry.daemon)
 
     def forget_logs(self) -> None:
         """Close the logs of servers that were removed and have ended."""

@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 
 from mcpd import __version__, paths, tasks
-from mcpd.daemon.server_side import Start
+from mcpd.daemon.server_side import ServerSide, Start
 from mcpd.daemon.upkeep.watchdog import Watchdog
 from mcpd.daemon.wiring import Daemon
 from mcpd.daemon_start.hints import check_command
@@ -86,21 +86,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def _live(daemon: Daemon, lock: DaemonLock) -> int:
     """Start, serve until the daemon is asked to end, and stop; return the exit status."""
-    for problem in daemon.loaded.errors:
-        daemon.log.error("config.error", problem=str(problem))
-    if daemon.loaded.broken:
-        hint = check_command(daemon.start.options.config)
-        daemon.log.error("config.refused", hint=hint)
+    servers, clients = daemon.servers, daemon.clients
+    for problem in servers.loaded.errors:
+        servers.log.error("config.error", problem=str(problem))
+    if servers.loaded.broken:
+        hint = check_command(servers.start.options.config)
+        servers.log.error("config.refused", hint=hint)
         return BAD_CONFIG
-    watchdog = Watchdog(asyncio.get_running_loop(), form=daemon.pipeline.form)
+    watchdog = Watchdog(asyncio.get_running_loop(), form=servers.pipeline.form)
     watchdog.start()
     guardian = GuardianKeeper(
-        daemon.ledger.open(), daemon.reaper, on_trouble=daemon.notices.guardian_trouble
+        servers.ledger.open(), servers.reaper, on_trouble=servers.notices.guardian_trouble
     )
     _start(daemon, guardian, lock)
-    opening = tasks.spawn(_allow_servers(daemon), name="daemon.open")
+    opening = tasks.spawn(_allow_servers(servers), name="daemon.open")
     gc.freeze()
-    reason, drain = await daemon.ending.wait()
+    reason, drain = await clients.ending.wait()
     opening.cancel()
     await _stop(daemon, guardian, reason, drain)
     watchdog.close()
@@ -109,23 +110,24 @@ async def _live(daemon: Daemon, lock: DaemonLock) -> int:
 
 def _start(daemon: Daemon, guardian: GuardianKeeper, lock: DaemonLock) -> None:
     """Start everything but servers."""
-    daemon.reaper.start()
+    servers, clients = daemon.servers, daemon.clients
+    servers.reaper.start()
     # Before a client is answered: until its exec, a process that is being started holds our socket
     # and our lock, also when we are killed.
     guardian.start()
     _take_signals(daemon)
-    daemon.audit.apply()
-    daemon.approvals.load()
-    daemon.applier.apply_entries()
-    daemon.budgets.start()
-    daemon.applier.apply_listeners()
-    daemon.http.start()
-    daemon.socket_keeper.start()
-    daemon.place_keeper.start()
-    daemon.manager_status.ready()
+    servers.audit.apply()
+    clients.approvals.load()
+    servers.applier.apply_entries()
+    servers.budgets.start()
+    servers.applier.apply_listeners()
+    clients.http.start()
+    clients.socket_keeper.start()
+    clients.place_keeper.start()
+    clients.manager_status.ready()
     lock.announce()
-    daemon.log.info("daemon.started", pid=os.getpid(), version=__version__, socket=daemon.path)
-    tasks.spawn(_load_log(daemon.pipeline), name="daemon.log")
+    servers.log.info("daemon.started", pid=os.getpid(), version=__version__, socket=clients.path)
+    tasks.spawn(_load_log(servers.pipeline), name="daemon.log")
 
 
 async def _load_log(pipeline: Pipeline) -> None:
@@ -143,73 +145,75 @@ async def _load_log(pipeline: Pipeline) -> None:
             await asyncio.sleep(LOG_RETRY_S)
 
 
-async def _allow_servers(daemon: Daemon) -> None:
+async def _allow_servers(servers: ServerSide) -> None:
     """Clean up after daemons that died, then let servers start."""
-    report = await sweep_dead(daemon.state_dir, own=daemon.id)
+    report = await sweep_dead(servers.state_dir, own=servers.id)
     if report.dead or report.set_aside:
         left = "; ".join(report.containers_left).encode()
-        redactor = daemon.registry.redactor(None)
-        daemon.notices.swept(report, redactor.excerpt(left, LEFT_LENGTH))
-    daemon.supervisor.allow_starts()
-    daemon.applier.start_eager()
-    daemon.reloader.ask_for_variables(daemon.loaded)
+        redactor = servers.registry.redactor(None)
+        servers.notices.swept(report, redactor.excerpt(left, LEFT_LENGTH))
+    servers.supervisor.allow_starts()
+    servers.applier.start_eager()
+    servers.reloader.ask_for_variables(servers.loaded)
 
 
 def _take_signals(daemon: Daemon) -> None:
     """End on SIGTERM and SIGINT, reload on SIGHUP."""
+    servers, clients = daemon.servers, daemon.clients
 
     async def reload() -> None:
-        daemon.manager_status.reloading()
+        clients.manager_status.reloading()
         try:
-            await daemon.reloader.reload("SIGHUP")
+            await servers.reloader.reload("SIGHUP")
         finally:
-            daemon.manager_status.ready()
+            clients.manager_status.ready()
 
     loop = asyncio.get_running_loop()
     actions = {
-        signal.SIGTERM: lambda: daemon.ending.request("SIGTERM"),
-        signal.SIGINT: lambda: daemon.ending.request("SIGINT"),
+        signal.SIGTERM: lambda: clients.ending.request("SIGTERM"),
+        signal.SIGINT: lambda: clients.ending.request("SIGINT"),
         signal.SIGHUP: lambda: tasks.spawn(reload(), name="reload"),
     }
     for signum, action in actions.items():
         loop.add_signal_handler(signum, action)
-    for number in daemon.start.signals:  # those that came before the loop ran
+    for number in servers.start.signals:  # those that came before the loop ran
         if number != signal.SIGHUP:
-            daemon.ending.request(signal.Signals(number).name)
+            clients.ending.request(signal.Signals(number).name)
 
 
 async def _stop(daemon: Daemon, guardian: GuardianKeeper, reason: str, drain: float | None) -> None:
     """Stop everything: what notices changes, calls, servers and sessions, then the rest."""
-    log = daemon.log
-    timeout = daemon.registry.daemon.drain_timeout if drain is None else drain
+    servers, clients = daemon.servers, daemon.clients
+    log = servers.log
+    timeout = servers.registry.daemon.drain_timeout if drain is None else drain
     log.info("daemon.draining", reason=reason, timeout_s=timeout)
-    daemon.journal.add("daemon.draining", reason=reason)
-    daemon.manager_status.stopping(reason, timeout)
-    daemon.socket_keeper.close()
-    daemon.reloader.close()
-    daemon.ad_hoc.close()
-    daemon.projects.close()
-    daemon.memory_watch.close()
-    stopped = await daemon.drain.run(timeout)
-    daemon.control_server.close()
-    daemon.dispatcher.close()
-    await daemon.checks.close()
-    await daemon.examinations.close()
-    await daemon.approvals.close()
-    await daemon.credentials.end_logins()
-    await daemon.login.close()
+    servers.journal.add("daemon.draining", reason=reason)
+    clients.manager_status.stopping(reason, timeout)
+    clients.socket_keeper.close()
+    servers.reloader.close()
+    servers.ad_hoc.close()
+    servers.projects.close()
+    servers.memory_watch.close()
+    stopped = await clients.drain.run(timeout)
+    clients.control_server.close()
+    servers.dispatcher.close()
+    await servers.checks.close()
+    await servers.examinations.close()
+    await clients.approvals.close()
+    await servers.credentials.end_logins()
+    await servers.login.close()
     await guardian.farewell()
-    daemon.ledger.close()
-    await daemon.budgets.close()
-    await daemon.cache.flush()
-    await daemon.pins.flush()
-    await daemon.audit.close()
-    await daemon.log_quota.close()
-    daemon.registry.close()
-    daemon.unix.close()
-    daemon.reaper.close()
-    await daemon.place_keeper.close()
-    daemon.socket_keeper.remove_socket()
-    daemon.manager_status.close()
-    uptime = daemon.handlers.uptime_s()
+    servers.ledger.close()
+    await servers.budgets.close()
+    await servers.cache.flush()
+    await servers.pins.flush()
+    await servers.audit.close()
+    await servers.log_quota.close()
+    servers.registry.close()
+    clients.unix.close()
+    servers.reaper.close()
+    await clients.place_keeper.close()
+    clients.socket_keeper.remove_socket()
+    clients.manager_status.close()
+    uptime = clients.handlers.uptime_s()
     log.info("daemon.stopped", reason=reason, uptime_s=uptime, servers_stopped=stopped)

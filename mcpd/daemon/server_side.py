@@ -1,22 +1,21 @@
 """What a daemon is made of on the side of servers: configuration, core, processes, projects.
 
-Each part is built from the parts above it. ``wiring`` adds the side of clients.
+Each part is built from the parts above it. Nothing here knows the side of clients.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
 from mcpd import __version__, tasks
 from mcpd.config.diff import Change
 from mcpd.config.load import Loaded
-from mcpd.config.resolving import NO_LOGIN, Login
 from mcpd.config.schema import DaemonConfig
+from mcpd.config.texts.resolving import NO_LOGIN, Login
 from mcpd.core.facts import Failure
 from mcpd.core.interface.entries import Settings
 from mcpd.core.interface.events import DayBegan
@@ -28,7 +27,7 @@ from mcpd.daemon.clock import Clock
 from mcpd.daemon.dispatcher import Dispatcher
 from mcpd.daemon.facts import Facts
 from mcpd.daemon.notices import Notices
-from mcpd.daemon.reload import Reloader, starts_at_once
+from mcpd.daemon.reload import ConfigApplier, Reloader, starts_at_once
 from mcpd.daemon.servers.adhoc import AdHoc
 from mcpd.daemon.servers.cache import CatalogCache
 from mcpd.daemon.servers.control import ServerControl
@@ -97,7 +96,7 @@ class Start(Protocol):
     """The connection to the service manager."""
 
 
-class ServerSide(ABC):
+class ServerSide:
     """The parts of a daemon that deal with servers.
 
     Where one part calls back another that is built later, it is given a method of this class.
@@ -110,8 +109,12 @@ class ServerSide(ABC):
         lines: DaemonLog,
         *,
         state_dir: str,
+        apply_listeners: Callable[[DaemonConfig], None],
     ) -> None:
-        """Read the configuration and build what it asks for."""
+        """Read the configuration and build what it asks for.
+
+        ``apply_listeners`` opens and closes the listeners for clients, after a change.
+        """
         self.start = start
         self.pipeline = pipeline
         self.log = log = pipeline.logger
@@ -123,8 +126,10 @@ class ServerSide(ABC):
         self.facts = Facts()
         self.loaded = self._build_configuration()
         self._build_core()
+        self._build_processes()
         self._build_upstreams()
         self._build_servers()
+        self._build_applier(apply_listeners)
 
     def _build_configuration(self) -> Loaded:
         """Build what reads and holds the configuration, and read it."""
@@ -164,7 +169,7 @@ class ServerSide(ABC):
 
     def _build_core(self) -> None:
         """Build the mux, its clock, and what passes events to it."""
-        settings = self._settings()
+        settings = self.settings()
         self.mux = Mux(
             Settings(
                 version=__version__,
@@ -188,15 +193,15 @@ class ServerSide(ABC):
             notices=self.notices,
             journal=self.journal,
         )
-
-    def _build_upstreams(self) -> None:
-        """Build what starts, stops and speaks to servers."""
-        start, registry, tell = self.start, self.registry, self.facts.publish
         self.budgets = BudgetKeeper(
             os.path.join(self.state_dir, budget_keeper.FILE_NAME),
             lambda spent: self.dispatcher.dispatch(DayBegan(spent)),
             self.notices.budget_trouble,
         )
+
+    def _build_processes(self) -> None:
+        """Build what watches processes, and what the login shell and the keyring are asked with."""
+        tell = self.facts.publish
         self.ledger = LedgerKeeper(self.state_dir, self.id, on_trouble=self.notices.ledger_trouble)
         self.reaper = Reaper(
             self.id, on_orphan=lambda stray: end_stray(stray, tell), on_escape=self.ledger.save
@@ -207,14 +212,13 @@ class ServerSide(ABC):
             daemon_id=self.id,
             on_result=self.notices.login_path,
             on_variables=self._login_answered,
-            keeps_variables=lambda: self._settings().shell_env,
+            keeps_variables=lambda: self.settings().shell_env,
         )
         self.unresolved = UnresolvedHost(self.login, self._reload_for_variables)
         self.reloader.ask = self.unresolved.ask
-        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {UnresolvedSpec: self.unresolved}
         self.credentials = Credentials(
             self.state_dir,
-            registry=registry,
+            registry=self.registry,
             reaper=self.reaper,
             connect=self._connect,
             tell=tell,
@@ -223,6 +227,10 @@ class ServerSide(ABC):
         self.secrets = ServerSecrets(
             lambda: self.credentials.lookup, learned=self._learned, tell=tell
         )
+
+    def _build_upstreams(self) -> None:
+        """Build what starts, stops and speaks to servers, for each kind of them."""
+        start, registry, tell = self.start, self.registry, self.facts.publish
         processes = StdioHost(
             daemon_id=self.id,
             reaper=self.reaper,
@@ -236,26 +244,29 @@ class ServerSide(ABC):
                 group=tasks.Group(),
             ),
             log_of=registry.log,
-            settings=self._settings,
+            settings=self.settings,
             memory=self.mux.memory,
             umask=start.umask,
             nofile_soft=start.nofile_soft,
         )
-        self.hosts[ProcessSpec] = WithSecrets(processes, self.secrets)
         self.remote_host = RemoteHost(
             authorizer=self.credentials.authorizer,
             environment=registry.environment,
-            settings=self._settings,
+            settings=self.settings,
             memory=self.mux.memory,
         )
-        self.hosts[RemoteSpec] = WithSecrets(self.remote_host, self.secrets)
+        self.hosts: dict[type[Backend], UpstreamHost[Any]] = {
+            UnresolvedSpec: self.unresolved,
+            ProcessSpec: WithSecrets(processes, self.secrets),
+            RemoteSpec: WithSecrets(self.remote_host, self.secrets),
+        }
         self.supervisor = Supervisor(
             self.hosts,
             servers=registry,
             events=self.dispatcher,
             now=self.clock.now,
             tell=tell,
-            starts_at_once=starts_at_once(self._settings().max_concurrent_starts),
+            starts_at_once=starts_at_once(self.settings().max_concurrent_starts),
         )
         self.dispatcher.connect(self.supervisor)
 
@@ -274,7 +285,7 @@ class ServerSide(ABC):
             log=self.log,
             journal=self.journal,
         )
-        self.clients = ClientProcesses(self.mux)
+        self.client_processes = ClientProcesses(self.mux)
         self.memory_watch = MemoryWatch(
             self.registry.memory_max,
             supervisor=self.supervisor,
@@ -285,15 +296,45 @@ class ServerSide(ABC):
         self.checks = ArgumentChecks(self.reaper, dispatch)
         self.examinations = Examinations(dispatch)
 
-    @abstractmethod
-    def _apply(self, change: Change) -> None:
-        """Apply a configuration that was read."""
+    def _build_applier(self, apply_listeners: Callable[[DaemonConfig], None]) -> None:
+        """Build what makes all of this follow the configuration."""
+        self.applier = ConfigApplier(
+            log_level=self.start.options.log_level,
+            registry=self.registry,
+            pipeline=self.pipeline,
+            lines=self.lines,
+            log_quota=self.log_quota,
+            dispatcher=self.dispatcher,
+            supervisor=self.supervisor,
+            control=self.control,
+            memory_watch=self.memory_watch,
+            apply_listeners=apply_listeners,
+            projects=self.projects,
+        )
+        self.reloader.look_at_projects = self.projects.look
+        self.applier.apply_log_limits()
 
-    @abstractmethod
-    def _apply_entries(self) -> None:
-        """Tell the mux and the supervisor which entries there are now."""
+    def settings(self) -> DaemonConfig:
+        """Return the settings of the daemon, as they are now."""
+        return self.registry.daemon
+
+    def renewed(self, secret: str) -> list[str]:
+        """Replace the processes that use a secret, after their calls in flight."""
+        self.secrets.changes += 1
+        names = self.registry.renew(secret)
+        if names:
+            self._apply_entries()
+            self.control.renewed(names)
+        return names
 
     # -- called back by parts that are built before what they need ---------------------------------
+
+    def _apply(self, change: Change) -> None:
+        self.audit.apply()
+        self.applier.apply(change)
+
+    def _apply_entries(self) -> None:
+        self.applier.apply_entries()
 
     def _jumped(self, seconds: float) -> None:
         self.notices.clock_jumped(seconds)
@@ -315,24 +356,12 @@ class ServerSide(ABC):
         self.notices.pins_lost(name, what)
         self.journal.add("pin.unreadable", server=name, text=what)
 
-    def _settings(self) -> DaemonConfig:
-        return self.registry.daemon
-
     def _log_files(self) -> list[str]:
         return self.registry.log_files()
 
     def _learned(self, secrets: Mapping[str, str]) -> None:
         if self.registry.learn(secrets):
             self._apply_entries()  # the mux quotes servers, too
-
-    def _renewed(self, secret: str) -> list[str]:
-        """Replace the processes that use a secret, after their calls in flight."""
-        self.secrets.changes += 1
-        names = self.registry.renew(secret)
-        if names:
-            self._apply_entries()
-            self.control.renewed(names)
-        return names
 
     async def _connect(self, name: str) -> Failure | None:
         """Connect to a server; return why it cannot be used."""

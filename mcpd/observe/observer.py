@@ -54,32 +54,13 @@ class Observer:
                 | facts.FrameRejected()
             ):
                 self._report_session(fact)
-            case facts.ServerNoise():
-                self._note(fact.server, "stdout", fact.text)
-                if fact.is_first:
-                    self._log.warning("server.noise", server=fact.server, reason=fact.reason)
-                    self._note(
-                        fact.server, "mcpd", f"its stdout holds more than MCP: {fact.reason}"
-                    )
-                    text = self._mask(fact.server, fact.text)
-                    self._event("server.noise", server=fact.server, reason=fact.reason, text=text)
-            case facts.ServerWarning():
-                text = self._mask(fact.server, fact.text)
-                self._log.warning("server.warning", server=fact.server, text=text)
-                self._note(fact.server, "mcpd", text)
-                self._event("server.warning", server=fact.server, text=text)
-            case facts.ServerLogged():
-                self._note(fact.server, "mcpd", f"log message, {fact.level}: {fact.text}")
-            case facts.CatalogChanged():
-                self._log.debug(
-                    "server.catalog_changed",
-                    server=fact.server,
-                    kind=fact.kind,
-                    count=fact.count,
-                )
-                self._event(
-                    "server.catalog_changed", server=fact.server, kind=fact.kind, count=fact.count
-                )
+            case (
+                facts.ServerNoise()
+                | facts.ServerWarning()
+                | facts.ServerLogged()
+                | facts.CatalogChanged()
+            ):
+                self._report_said(fact)
             case (
                 facts.DefinitionsPinned()
                 | facts.DefinitionsChanged()
@@ -95,10 +76,7 @@ class Observer:
             case facts.SignedIn():
                 self._report_sign_in(fact)
             case facts.SecretUnavailable():
-                server, name, reason = fact.server, fact.name, fact.reason
-                self._log.warning("secret.unavailable", server=server, name=name, reason=reason)
-                self._note(server, "mcpd", f"not started: {fact.message}")
-                self._event("secret.unavailable", server=server, name=name, reason=reason)
+                self._report_secret(fact)
             case facts.ServerOverMemory():
                 self._report_memory(fact)
             case facts.BudgetUsedUp():
@@ -142,6 +120,37 @@ class Observer:
                 reason = self._mask(None, fact.reason)
                 of = {"session": fact.session, "client": fact.client}
                 self._log.debug("frame.rejected", **of, reason=reason)
+            case _:
+                assert_never(fact)
+
+    def _report_said(
+        self,
+        fact: facts.ServerNoise | facts.ServerWarning | facts.ServerLogged | facts.CatalogChanged,
+    ) -> None:
+        """Report what a server wrote, and that it lists something else."""
+        match fact:
+            case facts.ServerNoise():
+                self._note(fact.server, "stdout", fact.text)
+                if fact.is_first:
+                    self._log.warning("server.noise", server=fact.server, reason=fact.reason)
+                    self._note(
+                        fact.server, "mcpd", f"its stdout holds more than MCP: {fact.reason}"
+                    )
+                    text = self._mask(fact.server, fact.text)
+                    self._event("server.noise", server=fact.server, reason=fact.reason, text=text)
+            case facts.ServerWarning():
+                text = self._mask(fact.server, fact.text)
+                self._log.warning("server.warning", server=fact.server, text=text)
+                self._note(fact.server, "mcpd", text)
+                self._event("server.warning", server=fact.server, text=text)
+            case facts.ServerLogged():
+                self._note(fact.server, "mcpd", f"log message, {fact.level}: {fact.text}")
+            case facts.CatalogChanged():
+                kind, count = fact.kind, fact.count
+                self._log.debug(
+                    "server.catalog_changed", server=fact.server, kind=kind, count=count
+                )
+                self._event("server.catalog_changed", server=fact.server, kind=kind, count=count)
             case _:
                 assert_never(fact)
 
@@ -270,6 +279,12 @@ class Observer:
         self._log.info("server.signed_in", server=server, issuer=issuer, until=until)
         self._note(server, "mcpd", f"somebody has signed in at {issuer}")
         self._event("server.signed_in", server=server, issuer=issuer, until=until)
+
+    def _report_secret(self, fact: facts.SecretUnavailable) -> None:
+        server, name, reason = fact.server, fact.name, fact.reason
+        self._log.warning("secret.unavailable", server=server, name=name, reason=reason)
+        self._note(server, "mcpd", f"not started: {fact.message}")
+        self._event("secret.unavailable", server=server, name=name, reason=reason)
 
     def _report_memory(self, fact: facts.ServerOverMemory) -> None:
         then = "restarted when idle" if fact.is_busy else "restarted"

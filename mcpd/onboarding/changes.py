@@ -12,11 +12,11 @@ from mcpd import paths
 from mcpd.config.entry import build
 from mcpd.config.files import trust
 from mcpd.config.files.candidates import SERVER_TABLES, candidates
-from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Unresolved, resolve
 from mcpd.config.names import name_fault
 from mcpd.config.problems import Problem
-from mcpd.config.resolving import Surroundings
+from mcpd.config.reading.findings import Findings
+from mcpd.config.texts.interpolate import Unresolved, resolve
+from mcpd.config.texts.resolving import Surroundings
 from mcpd.editing import replace
 from mcpd.editing.edits import Drop, Edit, Put
 from mcpd.editing.file import File, parse

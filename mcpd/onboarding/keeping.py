@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mcpd.config import secretnames
+from mcpd.config.texts import secretnames
 from mcpd.onboarding import shown
 
 _NAMED: Final = re.compile(r"\$\{keyring:([^${}]+)\}")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from mcpd.config.interpolate import Piece, joined
-from mcpd.config.secrets import is_secret_name, show, show_arguments
+from mcpd.config.texts.interpolate import Piece, joined
+from mcpd.config.texts.secrets import is_secret_name, show, show_arguments
 from mcpd.redact import MASK
 
 _VARIABLE: Final = re.compile(

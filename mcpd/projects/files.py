@@ -12,9 +12,9 @@ import msgspec
 
 from mcpd import paths
 from mcpd.config.files import trust
-from mcpd.config.findings import Findings
 from mcpd.config.names import name_fault
 from mcpd.config.problems import Problem
+from mcpd.config.reading.findings import Findings
 from mcpd.errors import ConfigError
 from mcpd.formats import jsonc, toml
 from mcpd.formats.document import Document, decode

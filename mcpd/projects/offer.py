@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from mcpd.config import entry
-from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Piece
-from mcpd.config.remote_table import URLS
-from mcpd.config.resolving import Surroundings
-from mcpd.config.secrets import is_secret_name, show
+from mcpd.config.reading.findings import Findings
+from mcpd.config.reading.remote_table import URLS
+from mcpd.config.texts.interpolate import Piece
+from mcpd.config.texts.resolving import Surroundings
+from mcpd.config.texts.secrets import is_secret_name, show
 from mcpd.formats.document import Document, KeyPath
 from mcpd.redact import MASK
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from mcpd.config import secretnames
+from mcpd.config.texts import secretnames
 from mcpd.errors import McpdError
 from mcpd.secrets import keyring, places
 from mcpd.secrets.places import (

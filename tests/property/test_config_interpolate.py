@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpd.config.interpolate import Unresolved, joined, resolve
-from mcpd.config.secrets import show
+from mcpd.config.texts.interpolate import Unresolved, joined, resolve
+from mcpd.config.texts.secrets import show
 
 ENV = {"HOME": "/home/ada", "A": "$B ${B} ~ }", "B": "", "LONG_NAME": "hunter2-hunter2"}
 texts = st.text(max_size=30)

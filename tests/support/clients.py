@@ -147,7 +147,7 @@ class Home:
 
 def expand(text: str, env: Mapping[str, str]) -> str:
     """Return what mcpd makes of a text."""
-    from mcpd.config.interpolate import joined, resolve
+    from mcpd.config.texts.interpolate import joined, resolve
 
     return joined(resolve(text, {"HOME": "/nowhere", **env}))
 

@@ -28,7 +28,7 @@ class Client:
     def __init__(self, far: Far) -> None:
         self._far = far
         self._next = 0
-        self.outbox: Any = far.daemon.sessions.open(MemoryOutbox, USER)
+        self.outbox: Any = far.daemon.clients.sessions.open(MemoryOutbox, USER)
 
     def start(self, method: str, **params: Any) -> int:
         self._next += 1
@@ -37,7 +37,7 @@ class Client:
 
     def send(self, message: Json) -> None:
         data = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        self._far.daemon.sessions.take_frame(self.outbox.session, data)
+        self._far.daemon.clients.sessions.take_frame(self.outbox.session, data)
 
     async def finish(self, ident: int) -> Json:
         found: Json | None = await wait_until_async(lambda: self.outbox.answer(ident))
@@ -94,26 +94,26 @@ class Far:
             listening=bind.bind_socket(path, lock),
             identity=bind.identity_of(path),
         )
-        self.daemon.applier.apply_entries()
-        self.daemon.applier.apply_listeners()
-        self.daemon.supervisor.allow_starts()
+        self.daemon.servers.applier.apply_entries()
+        self.daemon.servers.applier.apply_listeners()
+        self.daemon.servers.supervisor.allow_starts()
 
     async def client(self) -> Client:
         return await Client(self).attach()
 
     async def status(self) -> Json:
         request: Any = SimpleNamespace(session=0)  # of no workspace
-        found: Any = await self.daemon.handlers.status(request, StatusParams(("far",)))
+        found: Any = await self.daemon.clients.handlers.status(request, StatusParams(("far",)))
         return dict(found["servers"][0])
 
     async def close(self) -> None:
-        self.daemon.reloader.close()
-        self.daemon.ad_hoc.close()
-        await self.daemon.drain.run(0.0)
-        self.daemon.control_server.close()
-        self.daemon.dispatcher.close()
-        await self.daemon.checks.close()
-        await self.daemon.cache.flush()
-        await self.daemon.log_quota.close()
-        self.daemon.registry.close()
+        self.daemon.servers.reloader.close()
+        self.daemon.servers.ad_hoc.close()
+        await self.daemon.clients.drain.run(0.0)
+        self.daemon.clients.control_server.close()
+        self.daemon.servers.dispatcher.close()
+        await self.daemon.servers.checks.close()
+        await self.daemon.servers.cache.flush()
+        await self.daemon.servers.log_quota.close()
+        self.daemon.servers.registry.close()
         self._lock.release()

@@ -132,7 +132,10 @@ class Answers:
             self._remembered.add(asked, answer, str(by), tools, then=finish)
 
     def _tools(self, asked: AskedCall) -> list[tuple[str, bytes, bytes | None]]:
-        """Return all tools of a server as they are now, with their pins and definitions."""
+        """Return the tools that a yes to all of them is for: those that the server lists now.
+
+        That is the one that was asked about alone where the server does not list it any more.
+        """
         tools = self._pins.all_of(asked.server)
         if asked.tool not in tools:
             return [(asked.tool, asked.pin, asked.definition)]

@@ -54,9 +54,7 @@ class ApprovalQuestion:
         self.behind: dict[UpstreamRequest, Upstream] = {}
         """Calls of the same tool and session, which wait for their question."""
         self.withdraw_form: Callable[[], None] | None = None
-        """Takes back the form that a legacy client was sent."""
-        self.retract_form: Callable[[], None] | None = None
-        """Takes the form out of the result that a modern client was sent."""
+        """Takes back the form that the client was sent, while it has not answered it."""
         self.form_sent_at = 0.0
         self.is_form_refused = False
         self.has_always = True
@@ -85,9 +83,6 @@ class ApprovalQuestion:
         if self.withdraw_form is not None:
             self.withdraw_form()
             self.withdraw_form = None
-        if self.retract_form is not None:
-            self.retract_form()
-            self.retract_form = None
 
     def drop_timers(self) -> None:
         """Cancel its timers."""

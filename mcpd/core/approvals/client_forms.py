@@ -87,14 +87,14 @@ class ClientForms:
         ask = OwnQuestion(questions.ELICITATION, form, partial(self._heard, question))
         leg.is_over = True  # the call that is reported is the one that brings the answer
         result = self._parked_calls.restart(upstream, leg, {"approval": ask})
-        question.retract_form = partial(self._parked_calls.forget, leg, "approval")
+        question.withdraw_form = partial(self._parked_calls.forget, leg, "approval")
         request.reply(result)
 
     def _heard(
         self, question: ApprovalQuestion, result: Raw | None, error: Raw | None = None
     ) -> None:
         """Take what a client's form brings; the first answer counts."""
-        question.withdraw_form = question.retract_form = None
+        question.withdraw_form = None
         if question.is_over or question.answer is not None:
             return
         choice = approval_form.read(result, has_always=question.has_always)

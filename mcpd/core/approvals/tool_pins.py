@@ -44,7 +44,7 @@ class ToolPins:
         return pin
 
     def all_of(self, server: str) -> dict[str, tuple[bytes, bytes]]:
-        """Return all tools of a server as they are now, with their pins and definitions."""
+        """Return the pin and the definition of each tool of a server, by its name."""
         listing = self._state.catalog_of(server).get(Kind.TOOLS)
         found = {} if listing is None else {item.identity: item for item in listing.items}
         return {name: (self.pin_of(server, item), item.raw) for name, item in found.items()}

@@ -40,7 +40,7 @@ class Definitions:
         self._examinations = examinations
         self._reports = DefinitionReports(ctx, entry.name)
         self.approved = ApprovedDefinitions(ctx, entry, self._reports)
-        self.findings = ServerFindings(entry.name, entry.rules.identity, all_findings)
+        self.findings = ServerFindings(entry.name, entry.rules, all_findings)
         self.served = ServedDefinitions(self.approved)
 
     @property
@@ -50,12 +50,9 @@ class Definitions:
 
     def configure(self, entry: Entry) -> bool:
         """Take over what the entry says now; tell whether clients may get something else."""
-        level = self.rules.sanitise
         if not self.approved.configure(entry):
             return False
-        if entry.rules.sanitise != level:
-            self.findings.forget_lists()
-        self.findings.identity = entry.rules.identity
+        self.findings.configure(entry.rules)
         return True
 
     # -- lists -----------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Final
 from mcpd.core.catalog import scan
 from mcpd.core.catalog.examine import Examined, Notice, crossed, shadows
 from mcpd.core.catalog.model import Kind
+from mcpd.core.catalog.pins import Rules
 from mcpd.core.catalog.scan import Finding
 
 _LISTS: Final = 64  # for clients with other capabilities that are remembered as examined
@@ -56,10 +57,9 @@ class AllFindings:
 class ServerFindings:
     """What was seen in the lists and the instructions of one server, in this life of the daemon."""
 
-    def __init__(self, name: str, identity: str, all_of_them: AllFindings) -> None:
+    def __init__(self, name: str, rules: Rules, all_of_them: AllFindings) -> None:
         self.name = name
-        self.identity = identity
-        """A digest of what is started, or reached."""
+        self._rules = rules
         self._all = all_of_them
         self._examined: dict[tuple[str, Kind], tuple[Examined, ...]] = {}
         self._sizes: dict[tuple[str, Kind], int] = {}
@@ -67,6 +67,18 @@ class ServerFindings:
         self._instructions: dict[str, tuple[list[Finding], tuple[Notice, ...]]] = {}
         self._found: tuple[int, list[Finding]] | None = None
         """All findings, and at which generation of all definitions they were made."""
+
+    @property
+    def identity(self) -> str:
+        """A digest of what is started, or reached."""
+        return self._rules.identity
+
+    def configure(self, rules: Rules) -> None:
+        """Take over other rules. Lists that were sanitised by the old ones are forgotten."""
+        if rules.sanitise != self._rules.sanitise:
+            self._examined.clear()
+            self._sizes.clear()
+        self._rules = rules
 
     # -- taking ----------------------------------------------------------------------------------
 
@@ -83,11 +95,6 @@ class ServerFindings:
             oldest = next(iter(self._sizes))
             del self._sizes[oldest], self._examined[oldest]
         self._all.generation += 1
-
-    def forget_lists(self) -> None:
-        """Forget lists that were examined by other rules."""
-        self._examined.clear()
-        self._sizes.clear()
 
     def take_instructions(
         self, key: str, findings: list[Finding], notices: tuple[Notice, ...]

@@ -23,13 +23,11 @@ from mcpd.core.downstream.resource_owners import ResourceOwners
 from mcpd.core.downstream.session_settings import SessionSettings
 from mcpd.core.facts import Failure, ServerWarning
 from mcpd.core.interface import events
-from mcpd.core.interface.commands import (
-    Command,
-)
+from mcpd.core.interface.commands import Command
 from mcpd.core.interface.context import Context
 from mcpd.core.interface.entries import Settings
 from mcpd.core.mux.client_messages import ClientMessages
-from mcpd.core.mux.connections import Connections
+from mcpd.core.mux.connections import ConnectionEvent, Connections
 from mcpd.core.mux.notifier import Notifier
 from mcpd.core.mux.pinning import Pinning
 from mcpd.core.mux.reconfiguration import Reconfiguration
@@ -55,6 +53,21 @@ ProcessEvent = (
     | events.ServerDown
 )
 """What happens to the process of a slot, but for what it writes."""
+
+RareEvent = (
+    events.EntriesChanged
+    | events.DayBegan
+    | events.UserStop
+    | events.StartUnasked
+    | events.AcceptPins
+    | events.Approve
+    | events.Forget
+    | events.RulesKnown
+    | events.RulesKept
+    | events.Draining
+    | events.Farewell
+)
+"""What is configured, what a person decides, what the disk remembers, and that the daemon ends."""
 
 
 class Mux:
@@ -180,15 +193,6 @@ class Mux:
                 | events.ServerDown()
             ):
                 self._of_process(event)
-            case events.EntriesChanged():
-                self._state.sources = event.sources
-                self._reconfiguration.apply(event.entries, event.policy)
-            case events.DayBegan():
-                self._questions.budgets.day_began(event.spent)
-            case events.UserStop():
-                self._hold(event)
-            case events.StartUnasked():
-                self._reserve(event)
             case events.CallTool():
                 self._control.call(event)
             case events.ListItems():
@@ -203,6 +207,23 @@ class Mux:
                 self._state.definitions.examinations.done(event.ticket, event.examined)
             case events.ResultCleaned():
                 self._server_messages.results.cleaned(event)
+            case _:  # the parameter's type admits no others
+                self._handle_rest(event)
+        if self._lingering.sessions or self._lingering.released:
+            self._lingering.look()
+        return commands
+
+    def _handle_rest(self, event: RareEvent | ConnectionEvent) -> None:
+        match event:
+            case events.EntriesChanged():
+                self._state.sources = event.sources
+                self._reconfiguration.apply(event.entries, event.policy)
+            case events.DayBegan():
+                self._questions.budgets.day_began(event.spent)
+            case events.UserStop():
+                self._hold(event)
+            case events.StartUnasked():
+                self._reserve(event)
             case events.AcceptPins():
                 self._pinning.accept(event)
             case events.Approve() | events.Forget():
@@ -217,11 +238,8 @@ class Mux:
                 self._client_subscriptions.end_all()
             case events.Farewell():
                 self._connections.say_farewell()
-            case _:  # the events of one connection: the parameter's type admits no others
+            case _:  # the events of one connection
                 self._connections.handle(event)
-        if self._lingering.sessions or self._lingering.released:
-            self._lingering.look()
-        return commands
 
     def _send_again(self, leg: UpstreamRequest) -> None:
         self._admission.send(leg)

@@ -261,6 +261,11 @@ class Session:
         *,
         in_reserve: bool = False,
     ) -> None:
+        """Make a session that has said nothing yet.
+
+        This is long because it lists every attribute with its meaning, and no logic. Grouping them
+        in objects would cost each message one more look-up.
+        """
         self.ctx = ctx
         self.id = ident
         self.principal = principal

@@ -18,7 +18,9 @@ from mcpd.api.status import (
     ServerStatus,
     StartingStatus,
     State,
+    TrustStatus,
 )
+from mcpd.config.remote import RemoteConfig
 from mcpd.config.urls import public_part
 from mcpd.core.mux.mux import Mux
 from mcpd.core.mux.report import EntryReport, SlotReport
@@ -158,21 +160,10 @@ class Snapshot:
         }
         if server.entry.workspace is not None:
             status["project"] = server.entry.workspace
-        trust = trust_status(self._mux.definitions(server.name))
-        if (mode := self._mux.approval_of(server.name)) is not None:
-            asked = sum(each.server == server.name for each in self._open)
-            trust |= {"approval": mode, "open": asked}
-        if trust:
+        if trust := self._trust(server):
             status["trust"] = trust
         if config is not None and config.remote is not None:
-            latency_s = None if connection is None else connection.latency_s
-            status["url"] = _public_url(server)
-            signed_in = self._auth(server.name)
-            known = config.remote.auth.kind if connection is None else connection.auth
-            status["auth"] = known if signed_in is None else signed_in
-            status["latency_ms"] = None if latency_s is None else round(latency_s * 1000, 1)
-            if connection is not None and connection.waits is not None:
-                status["waits"] = connection.waits
+            self._add_remote(status, server, config.remote, connection)
         if status["state"] == "starting":
             first = next(each for each in slots if _state_of(each) == "starting")
             status["starting"] = self._starting(first)
@@ -186,6 +177,31 @@ class Snapshot:
         slots = (self._supervisor.get(each.slot) for each in self._mux.report(server.name).slots)
         steps = {slot.step for slot in slots if slot is not None}
         return next((step for step in ("kill", "term", "eof") if step in steps), None)
+
+    def _trust(self, server: Server) -> TrustStatus:
+        """Return what is approved of a server's definitions, and how its calls are approved."""
+        trust = trust_status(self._mux.definitions(server.name))
+        if (mode := self._mux.approval_of(server.name)) is not None:
+            asked = sum(each.server == server.name for each in self._open)
+            trust |= {"approval": mode, "open": asked}
+        return trust
+
+    def _add_remote(
+        self,
+        status: ServerStatus,
+        server: Server,
+        remote: RemoteConfig,
+        connection: Connection | None,
+    ) -> None:
+        """Add the address of a remote server, its authorisation, and its latency."""
+        latency_s = None if connection is None else connection.latency_s
+        status["url"] = _public_url(server)
+        signed_in = self._auth(server.name)
+        known = remote.auth.kind if connection is None else connection.auth
+        status["auth"] = known if signed_in is None else signed_in
+        status["latency_ms"] = None if latency_s is None else round(latency_s * 1000, 1)
+        if connection is not None and connection.waits is not None:
+            status["waits"] = connection.waits
 
     def _instance(self, report: SlotReport, slot: Slot) -> InstanceStatus:
         child = process_of(slot)

@@ -10,7 +10,7 @@ import msgspec
 from mcpd import paths
 from mcpd.config.load import Loaded
 from mcpd.config.schema import DaemonConfig, HttpConfig
-from mcpd.config.secrets import secret_parts
+from mcpd.config.texts.secrets import secret_parts
 from mcpd.core.interface.commands import KeepCatalog, KeepPins
 from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.offer import Verdict

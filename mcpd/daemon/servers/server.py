@@ -11,8 +11,8 @@ import msgspec
 from mcpd.config.entry import ServerEntry
 from mcpd.config.policy import TrustConfig
 from mcpd.config.remote import RemoteConfig
-from mcpd.config.resolving import remedy_of_unset
 from mcpd.config.schema import ResolvedCommand, ServerConfig
+from mcpd.config.texts.resolving import remedy_of_unset
 from mcpd.core.catalog.filters import Filter
 from mcpd.core.catalog.pins import Rules as DefinitionRules
 from mcpd.core.catalog.sanitise import Removed, without_invisible
@@ -75,20 +75,7 @@ def assemble(
     if config is not None and configured.awaits:
         return _unresolved(configured, config)
     if config is None or not configured.is_resolved or unavailable is not None:
-        entry = Entry(
-            name=configured.name,
-            launch="",
-            unavailable=unavailable,
-            redactor=redactor_of(configured.secrets),
-        )
-        return Server(
-            name=configured.name,
-            configured=configured,
-            entry=entry,
-            backend=None,
-            cache_key="",
-            is_ad_hoc=is_ad_hoc,
-        )
+        return _unusable(configured, unavailable, is_ad_hoc=is_ad_hoc)
     roots = config.roots if isinstance(config.roots, tuple) else (config.roots,)
     declared = (roots, config.era, config.extensions, config.interactive == "off")
     if configured.remote is not None:
@@ -116,6 +103,24 @@ def assemble(
         sharing_reason=reason,
         is_ad_hoc=is_ad_hoc,
         environment=environment,
+    )
+
+
+def _unusable(configured: ServerEntry, why: Failure | None, *, is_ad_hoc: bool) -> Server:
+    """Return a server that answers each request with the reason why it cannot be used."""
+    entry = Entry(
+        name=configured.name,
+        launch="",
+        unavailable=why,
+        redactor=redactor_of(configured.secrets),
+    )
+    return Server(
+        name=configured.name,
+        configured=configured,
+        entry=entry,
+        backend=None,
+        cache_key="",
+        is_ad_hoc=is_ad_hoc,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from mcpd import tasks
-from mcpd.config.resolving import Login
+from mcpd.config.texts.resolving import Login
 from mcpd.core.facts import Failure
 from mcpd.supervise.loginenv.loginshell import LoginShell
 from mcpd.upstreams.host import NotStarted, Reports

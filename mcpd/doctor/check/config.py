@@ -8,7 +8,7 @@ from typing import Any
 
 from mcpd.config.load import Loaded
 from mcpd.config.problems import Problem, printable
-from mcpd.config.secrets import is_secret_name
+from mcpd.config.texts.secrets import is_secret_name
 from mcpd.core.policy import containers
 from mcpd.doctor.facts import Command, Files, Talk
 from mcpd.doctor.finding import Finding, error, fine, note, warning

@@ -7,9 +7,9 @@ from typing import ClassVar, Final, Self
 
 import msgspec
 
-from mcpd.config import secretnames
+from mcpd.config.reading.values import header_fault
 from mcpd.config.remote import RemoteConfig
-from mcpd.config.values import header_fault
+from mcpd.config.texts import secretnames
 from mcpd.upstreams.run import Backend, UnusableSecret
 
 _OF_HEADERS: Final = ("token", "key")

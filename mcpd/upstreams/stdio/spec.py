@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 
 import msgspec
 
-from mcpd.config import secretnames, workspace
+from mcpd.config.texts import secretnames, workspace
 from mcpd.supervise.process import Scope
 from mcpd.upstreams.run import Backend
 

@@ -119,7 +119,7 @@ async def test_a_request_that_is_cancelled_at_once_leaves_nothing(far, server):
     """
     client = await far.client()
     assert await client.text("echo", text="hi") == "hi"
-    (channel,) = far.daemon.dispatcher.channels.values()
+    (channel,) = far.daemon.servers.dispatcher.channels.values()
     await wait_until_async(lambda: not channel.answering())
     before = channel.unsent_bytes
     for _ in range(20):
@@ -172,7 +172,7 @@ async def test_an_answer_over_several_lines_is_one_line_for_clients(far, server)
 async def test_a_stop_deletes_the_session(make, server):
     far = make()
     await (await far.client()).text("echo", text="x")
-    await far.daemon.drain.run(0.0)
+    await far.daemon.clients.drain.run(0.0)
     assert server.deleted == ["session-1"]
 
 

@@ -187,7 +187,7 @@ async def test_what_the_network_forgets_is_not_used_again(far, server, monkeypat
 async def test_idle_connections_are_closed_when_the_machine_has_slept(far, server):
     client = await far.client()
     await client.text("echo", text="x")
-    far.daemon.remote_host.drop_idle()
+    far.daemon.servers.remote_host.drop_idle()
     await wait_until_async(lambda: not server._open)
     assert await client.text("echo", text="y") == "y"
 
@@ -246,7 +246,7 @@ async def test_messages_that_nobody_asked_for_and_a_stream_that_breaks(far, serv
 
 
 def _tools(far):
-    (upstream,) = far.daemon.mux._state.all_upstreams()
+    (upstream,) = far.daemon.servers.mux._state.all_upstreams()
     from mcpd.core.catalog.model import Kind
 
     listing = upstream.catalog.get(Kind.TOOLS)

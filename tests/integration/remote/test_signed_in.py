@@ -36,16 +36,16 @@ async def far(make, server, auth, monkeypatch):
     monkeypatch.setattr(server, "serve", guarded)
     made = make()
     daemon = made.daemon
-    daemon.credentials.signins = SignIns(
-        daemon.state_dir,
+    daemon.servers.credentials.signins = SignIns(
+        daemon.servers.state_dir,
         spawn=spawn,
-        connect=daemon._connect,
-        tell=daemon.facts.publish,
-        trouble=daemon.notices.sign_in_trouble,
+        connect=daemon.servers._connect,
+        tell=daemon.servers.facts.publish,
+        trouble=daemon.servers.notices.sign_in_trouble,
         keyring=MemoryKeyring(),
     )
     given = auth.give("read")
-    await daemon.credentials.signins.store.save(
+    await daemon.servers.credentials.signins.store.save(
         Credentials(
             server="far",
             url=server.url,

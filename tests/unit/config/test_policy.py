@@ -9,7 +9,7 @@ import pytest
 
 from mcpd.config.load import Loaded, load
 from mcpd.config.policy import ProfileConfig, Rate, ServerPolicy, TrustConfig, rate_of
-from mcpd.config.policy_table import NOTHING
+from mcpd.config.reading.policy_table import NOTHING
 
 
 def loaded(tmp_path: Path, content: object) -> Loaded:

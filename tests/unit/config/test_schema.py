@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from mcpd.config import policy_table, remote_table, tables
 from mcpd.config.policy import ProfileConfig, ServerPolicy, TrustConfig
+from mcpd.config.reading import policy_table, remote_table, tables
 from mcpd.config.remote import AuthConfig, RemoteConfig
 from mcpd.config.schema import DaemonConfig, HttpConfig, RestartConfig, ServerConfig, ToolsConfig
 

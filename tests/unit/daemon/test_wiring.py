@@ -65,8 +65,8 @@ class Wired:
             identity=bind.identity_of(path),
         )
         self.host = MemoryHost()
-        self.daemon.hosts[MemoryBackend] = self.host
-        self.daemon.registry.add(
+        self.daemon.servers.hosts[MemoryBackend] = self.host
+        self.daemon.servers.registry.add(
             Server(
                 name=NAME,
                 configured=ServerEntry(name=NAME),
@@ -75,21 +75,21 @@ class Wired:
                 cache_key="",
             )
         )
-        self.daemon.applier.apply_entries()
-        self.daemon.applier.apply_listeners()
-        self.daemon.supervisor.allow_starts()
-        self.client = self.daemon.sessions.open(MemoryOutbox, USER)
+        self.daemon.servers.applier.apply_entries()
+        self.daemon.servers.applier.apply_listeners()
+        self.daemon.servers.supervisor.allow_starts()
+        self.client = self.daemon.clients.sessions.open(MemoryOutbox, USER)
 
     async def close(self) -> None:
-        self.daemon.reloader.close()
-        self.daemon.ad_hoc.close()
-        await self.daemon.drain.run(0.0)
-        self.daemon.control_server.close()
-        self.daemon.dispatcher.close()
-        await self.daemon.checks.close()
-        await self.daemon.cache.flush()
-        await self.daemon.log_quota.close()
-        self.daemon.registry.close()
+        self.daemon.servers.reloader.close()
+        self.daemon.servers.ad_hoc.close()
+        await self.daemon.clients.drain.run(0.0)
+        self.daemon.clients.control_server.close()
+        self.daemon.servers.dispatcher.close()
+        await self.daemon.servers.checks.close()
+        await self.daemon.servers.cache.flush()
+        await self.daemon.servers.log_quota.close()
+        self.daemon.servers.registry.close()
         self._lock.release()
 
     @property
@@ -98,14 +98,14 @@ class Wired:
 
     @property
     def slot(self) -> Any:
-        (slot,) = self.daemon.supervisor.slots()
+        (slot,) = self.daemon.servers.supervisor.slots()
         return slot
 
     def send(self, ident: int | None, method: str, **params: Any) -> None:
         message: Json = {"jsonrpc": "2.0", "method": method, "params": params}
         if ident is not None:
             message["id"] = ident
-        self.daemon.sessions.take_frame(self.client.session, json.dumps(message).encode())
+        self.daemon.clients.sessions.take_frame(self.client.session, json.dumps(message).encode())
 
     async def answer(self, ident: int) -> Json:
         found = await wait_until_async(lambda: self.client.answer(ident))
@@ -126,12 +126,12 @@ class Wired:
 
     async def status(self) -> Json:
         request: Any = SimpleNamespace(session=self.client.session)
-        found: Any = await self.daemon.handlers.status(request, StatusParams((NAME,)))
+        found: Any = await self.daemon.clients.handlers.status(request, StatusParams((NAME,)))
         (server,) = found["servers"]
         return dict(server)
 
     def events(self) -> list[Json]:
-        return [dict(event) for event in self.daemon.journal.since(0)]
+        return [dict(event) for event in self.daemon.servers.journal.since(0)]
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ async def test_one_that_cannot_be_started_backs_off_and_is_given_up(wired: Wired
 async def test_a_stop_ends_the_connection(wired: Wired):
     await wired.attach()
     run = wired.run
-    reached: Any = await wired.daemon.control.stop([NAME])
+    reached: Any = await wired.daemon.servers.control.stop([NAME])
     assert [failure for _, failure in reached] == [None]
     assert run.has_ended
     assert wired.slot.machine.state is State.STOPPED
@@ -213,17 +213,17 @@ async def test_what_its_channel_refuses_fails(wired: Wired):
 
 async def test_a_session_without_a_connection_is_closed_with_the_daemon(wired: Wired):
     await wired.attach()
-    await wired.daemon.drain.run(0.0)
+    await wired.daemon.clients.drain.run(0.0)
     assert wired.client.closed == "the daemon ends"
 
 
 async def test_status_has_what_a_remote_server_says_of_its_connection(wired: Wired) -> None:
-    server = wired.daemon.registry.get(NAME)
+    server = wired.daemon.servers.registry.get(NAME)
     assert server is not None
     entry = entry_from_json(
         {"url": "https://x.example/mcp?key=abcdefgh", "auth": "oauth"}, name=NAME, env={}, cwd="/"
     )
-    wired.daemon.registry.add(msgspec.structs.replace(server, configured=entry))
+    wired.daemon.servers.registry.add(msgspec.structs.replace(server, configured=entry))
     before = await wired.status()
     assert (before["transport"], before["auth"], before["latency_ms"]) == ("http", "oauth", None)
     await wired.attach()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpd.config.remote import AuthConfig, RemoteConfig
-from mcpd.config.secretnames import placeholder
+from mcpd.config.texts.secretnames import placeholder
 from mcpd.core import facts
 from mcpd.core.facts import Failure
 from mcpd.daemon.servers.secrets import ServerSecrets, WithSecrets, filled

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from mcpd.config import workspace
-from mcpd.config.interpolate import Piece, joined
+from mcpd.config.texts import workspace
+from mcpd.config.texts.interpolate import Piece, joined
 from mcpd.redact import MASK, MIN_SECRET
 
 # The words of a name in camelCase, snake_case, kebab-case or with dots.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.findings import Findings, Table
+from mcpd.config.reading.findings import Findings, Table
+from mcpd.config.reading.tables import daemon, server
 from mcpd.config.schema import DaemonConfig, ServerConfig
-from mcpd.config.tables import daemon, server
 
 
 def read(**content: object) -> tuple[ServerConfig | None, bool, list[str]]:

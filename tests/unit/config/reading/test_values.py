@@ -6,8 +6,8 @@ import datetime
 
 import pytest
 
-from mcpd.config import values
-from mcpd.config.values import Expected, Reader
+from mcpd.config.reading import values
+from mcpd.config.reading.values import Expected, Reader
 
 
 @pytest.mark.parametrize(

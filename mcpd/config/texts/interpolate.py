@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from mcpd.config import secretnames, workspace
+from mcpd.config.texts import secretnames, workspace
 
 NESTING_LIMIT = 20
 """Nested defaults at most."""

@@ -7,18 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mcpd.config import policy_table, remote_table
-from mcpd.config.findings import Findings, Table
-from mcpd.config.remote import RemoteConfig
-from mcpd.config.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
-from mcpd.config.schema import (
-    DaemonConfig,
-    HttpConfig,
-    RestartConfig,
-    ServerConfig,
-    ToolsConfig,
-)
-from mcpd.config.values import (
+from mcpd.config.reading import policy_table, remote_table
+from mcpd.config.reading.findings import Findings, Table
+from mcpd.config.reading.remote_table import ABSENT, TRANSPORTS, URLS, Spelled, given
+from mcpd.config.reading.values import (
     Reader,
     count,
     environment,
@@ -37,6 +29,14 @@ from mcpd.config.values import (
     size_from,
     text,
     texts,
+)
+from mcpd.config.remote import RemoteConfig
+from mcpd.config.schema import (
+    DaemonConfig,
+    HttpConfig,
+    RestartConfig,
+    ServerConfig,
+    ToolsConfig,
 )
 from mcpd.formats.document import KeyPath
 

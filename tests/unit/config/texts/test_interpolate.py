@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config import workspace
-from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
+from mcpd.config.texts import workspace
+from mcpd.config.texts.interpolate import Piece, Unresolved, joined, resolve
 
 ENV = {"HOME": "/home/ada", "V": "value", "W_1": "w", "EMPTY": "", "TRAP": "$V ${V} ~", "S": "/s"}
 

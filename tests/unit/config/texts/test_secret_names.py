@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from mcpd.config.interpolate import Piece
-from mcpd.config.secrets import SHAPES, is_secret_name, show, show_arguments
+from mcpd.config.texts.interpolate import Piece
+from mcpd.config.texts.secrets import SHAPES, is_secret_name, show, show_arguments
 
 SECRET = [
     "TOKEN",

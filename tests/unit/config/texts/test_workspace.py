@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mcpd.config import workspace
-from mcpd.config.workspace import BASENAME, FOLDER
+from mcpd.config.texts import workspace
+from mcpd.config.texts.workspace import BASENAME, FOLDER
 
 
 def test_both_words_are_filled_in_once() -> None:

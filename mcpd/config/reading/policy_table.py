@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from mcpd.config.findings import Table
 from mcpd.config.policy import ProfileConfig, ServerPolicy, TrustConfig
-from mcpd.config.values import (
+from mcpd.config.reading.findings import Table
+from mcpd.config.reading.values import (
     Reader,
     count,
     directories,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from mcpd.config import secretnames, workspace
 from mcpd.config.entry import ServerEntry, entry_from_json, masked
-from mcpd.config.interpolate import Unresolved, joined, resolve
+from mcpd.config.texts import secretnames, workspace
+from mcpd.config.texts.interpolate import Unresolved, joined, resolve
 
 ENV = {"HOME": "/home/ada", "V": "value"}
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mcpd.config.findings import Table
-from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
-from mcpd.config.values import (
+from mcpd.config.reading.findings import Table
+from mcpd.config.reading.values import (
     Expected,
     Reader,
     count,
@@ -26,6 +25,7 @@ from mcpd.config.values import (
     variable,
     variables,
 )
+from mcpd.config.remote import OF_KIND, AuthConfig, RemoteConfig
 from mcpd.formats.document import KeyPath
 
 URLS: Final = ("url", "serverUrl", "httpUrl", "uri")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.interpolate import Piece, resolve
-from mcpd.config.secrets import Shown, is_secret_name, show, show_arguments
+from mcpd.config.texts.interpolate import Piece, resolve
+from mcpd.config.texts.secrets import Shown, is_secret_name, show, show_arguments
 
 ENV = {
     "HOME": "/home/ada",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mcpd.config.problems import Problem, Severity, key_text
-from mcpd.config.values import Expected, Reader
+from mcpd.config.reading.values import Expected, Reader
 from mcpd.errors import ConfigError
 from mcpd.formats.document import Document, KeyPath
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.findings import Findings
+from mcpd.config.reading.findings import Findings
+from mcpd.config.reading.tables import OF_PROCESS, Read, server
 from mcpd.config.remote import AuthConfig, RemoteConfig
-from mcpd.config.tables import OF_PROCESS, Read, server
 
 URL = "https://x.example/mcp"
 

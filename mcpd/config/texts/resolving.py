@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from mcpd.config import secretnames, workspace
-from mcpd.config.findings import Findings
-from mcpd.config.interpolate import Piece, Unresolved, joined, resolve
+from mcpd.config.reading.findings import Findings
+from mcpd.config.texts import secretnames, workspace
+from mcpd.config.texts.interpolate import Piece, Unresolved, joined, resolve
 from mcpd.formats.document import KeyPath
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpd.config.findings import Findings, Table, nearest
-from mcpd.config.values import count, texts
+from mcpd.config.reading.findings import Findings, Table, nearest
+from mcpd.config.reading.values import count, texts
 from mcpd.formats.jsonc import parse
 
 
