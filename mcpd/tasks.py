@@ -11,7 +11,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 log = logging.getLogger("mcpd.tasks")
 
@@ -98,6 +98,56 @@ class Group:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
+
+
+class Turnstile:
+    """Lets one task through in each iteration of the loop, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_closed = False
+
+    async def passed(self) -> None:
+        """Wait for a turn; there is no wait where nobody has had one in this iteration."""
+        loop = asyncio.get_running_loop()
+        if not self._is_closed:
+            self._is_closed = True
+            loop.call_soon(self._next)
+            return
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else its task was cancelled
+                turn.set_result(None)
+                asyncio.get_running_loop().call_soon(self._next)
+                return
+        self._is_closed = False
+
+
+class Shared(Generic[_Result]):
+    """Work that is done once for all who ask before it begins; one after the other."""
+
+    def __init__(self, work: Callable[[], Coroutine[Any, Any, _Result]], *, name: str) -> None:
+        self._work = work
+        self._name = name
+        self._running: asyncio.Task[_Result] | None = None
+        self._next: asyncio.Task[_Result] | None = None
+
+    async def result(self) -> _Result:
+        """Return the result of work that begins from now on."""
+        if self._next is None:
+            self._next = spawn(self._run_after(self._running), name=self._name)
+        return await asyncio.shield(self._next)
+
+    async def _run_after(self, running: asyncio.Task[_Result] | None) -> _Result:
+        if running is not None:
+            await asyncio.wait([running])
+        self._running, self._next = self._next, None
+        return await self._work()
 
 
 class FairReader:

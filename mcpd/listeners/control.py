@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from mcpd import statefile, tasks
@@ -56,6 +56,7 @@ class ControlServer:
         self._open: dict[SessionId, dict[bytes, Request]] = {}
         """Requests without an answer, and streams."""
         self._tasks: dict[_Key, asyncio.Task[None]] = {}
+        self._turnstile = tasks.Turnstile()
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
@@ -162,6 +163,12 @@ class ControlServer:
         key = (request.session, request.key)
 
         async def answer() -> None:
+            try:
+                await self._turnstile.passed()  # a client may send a thousand at once
+            except asyncio.CancelledError:
+                if isinstance(work, Coroutine):
+                    work.close()
+                raise
             self._answer(request, await work)
 
         def ended(task: asyncio.Task[None]) -> None:

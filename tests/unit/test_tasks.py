@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcpd import tasks
-from mcpd.tasks import TURN_S, FairReader
+from mcpd.tasks import TURN_S, FairReader, Shared, Turnstile
 from tests.support.waiting import wait_until_async
 
 
@@ -159,3 +159,60 @@ async def test_a_step_that_waits_for_the_processor_costs_its_peer_no_rest(
     peer = Peer()
     peer.turns.take(peer.work(0, 1, 0.05))
     assert peer.said == []
+
+
+async def test_one_task_passes_a_turnstile_in_each_iteration() -> None:
+    turnstile, passed, iterations = Turnstile(), list[tuple[int, int]](), 0
+
+    async def work(number: int) -> None:
+        await turnstile.passed()
+        passed.append((number, iterations))
+
+    await work(0)
+    assert passed == [(0, 0)]
+    several = [asyncio.create_task(work(number)) for number in range(1, 6)]
+    await asyncio.sleep(0)
+    several[2].cancel()
+    while len(passed) < 5 and iterations < 50:
+        iterations += 1
+        await asyncio.sleep(0)
+    assert [number for number, _ in passed] == [0, 1, 2, 4, 5]
+    assert len({at for _, at in passed[1:]}) == 4
+    await work(6)
+    assert passed[-1][0] == 6
+
+
+async def test_shared_work_is_done_once_for_all_who_ask_before_it_begins() -> None:
+    begun, gate = 0, asyncio.Event()
+
+    async def work() -> int:
+        nonlocal begun
+        begun += 1
+        number = begun
+        await gate.wait()
+        return number
+
+    shared = Shared(work, name="work")
+    first = [asyncio.create_task(shared.result()) for _ in range(3)]
+    await wait_until_async(lambda: begun == 1, what="the first")
+    later = [asyncio.create_task(shared.result()) for _ in range(3)]
+    await asyncio.sleep(0)
+    later[0].cancel()
+    gate.set()
+    assert await asyncio.gather(*first) == [1, 1, 1]
+    assert await asyncio.gather(*later[1:]) == [2, 2]
+    assert await shared.result() == 3
+
+
+async def test_shared_work_that_fails_fails_for_those_who_share_it() -> None:
+    outcomes = iter((ValueError("broken"), None))
+
+    async def work() -> str:
+        if (error := next(outcomes)) is not None:
+            raise error
+        return "done"
+
+    shared = Shared(work, name="work")
+    with pytest.raises(ValueError, match="broken"):
+        await shared.result()
+    assert await shared.result() == "done"

@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Raw
 
+from mcpd import tasks
 from mcpd.api import requests as api
 from mcpd.api import results
 from mcpd.api.status import Status
@@ -76,6 +77,8 @@ class ServerHandlers:
         self._http = http
         self._declining = declining
         self._started_at = asyncio.get_running_loop().time()
+        self._looked = tasks.Shared(self._look, name="status")
+        self._turnstile = tasks.Turnstile()
 
     def uptime_s(self) -> float:
         """Return how long the daemon has run, in seconds."""
@@ -89,13 +92,14 @@ class ServerHandlers:
             found = self._operator.find(self._meant(request, params.servers))
         if isinstance(found, Failure):
             return found
-        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
+        seen, others = await self._looked.result()
+        await self._turnstile.passed()
         return {
             "daemon": seen.daemon(
                 self._socket,
                 self.uptime_s(),
                 problems=self._problems(),
-                others=await self._others(),
+                others=others,
                 http=self._http(),
                 declining=self._declining(),
             ),
@@ -109,6 +113,11 @@ class ServerHandlers:
                 if self._registry.get(server.name) is not None
             ],
         }
+
+    async def _look(self) -> tuple[snapshots.Snapshot, list[Place]]:
+        """Read the processes of all servers, and who else is here: in threads, so once for many."""
+        seen = await snapshots.snapshot(self._mux, self._supervisor, self._reaper, self._auth)
+        return seen, await self._others()
 
     def entries(self, _request: Request, _params: api.Params) -> results.Entries:
         """List the entries of the configuration with their effective values, secrets masked."""
