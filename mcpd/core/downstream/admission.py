@@ -40,7 +40,7 @@ _REASON_LENGTH: Final = 300  # characters of why arguments were not checked that
 ADMITTED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ, Route.REFERENCE, Route.TASK))
 """Requests that are sent to a server for a client, or for a person: each passes ``admit``."""
 
-_MEASURED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ))
+_MEASURED: Final = (Route.TOOL, Route.PROMPT, Route.READ)
 """Requests that count for rates."""
 
 NOT_ASKED: Final = {
