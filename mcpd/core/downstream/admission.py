@@ -40,7 +40,7 @@ _REASON_LENGTH: Final = 300  # characters of why arguments were not checked that
 ADMITTED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ, Route.REFERENCE, Route.TASK))
 """Requests that are sent to a server for a client, or for a person: each passes ``admit``."""
 
-_MEASURED: Final = frozenset((Route.TOOL, Route.PROMPT, Route.READ))
+_MEASURED: Final = (Route.TOOL, Route.PROMPT, Route.READ)
 """Requests that count for rates."""
 
 NOT_ASKED: Final = {
@@ -95,35 +95,34 @@ class Admission:
         """Return how many requests wait for their turn, or for a check of their arguments."""
         return len(self._checks) + len(self._rates)
 
-    def admit(self, leg: UpstreamRequest, entry: Entry) -> Verdict | Failure:
+    def admit(self, leg: UpstreamRequest, session: Session, entry: Entry) -> Verdict | Failure:
         """Decide whether a request may be sent to a server: the only place where that is decided.
 
         A failure denies it. A request that is sent again is decided about again. What decides, in
         this order: the scope of its principal, the server's patterns, its arguments. Rates come
         next, then people: ``send_to`` asks ``RateLimits`` and ``ApprovalGate``.
         """
-        if self._state.ctx.suspension is not None:
-            return self._state.ctx.suspension
-        tool = leg.tool
-        session = self._state.sessions.get(SessionId(leg.owner))
-        scope = EVERYTHING if session is None else self._state.scope_of(session.principal)
-        if scope is not EVERYTHING and (denied := self._outside(scope, leg, entry)) is not None:
-            return denied
+        state, principal, tool, shown = self._state, session.principal, leg.tool, entry.filter
+        if state.ctx.suspension is not None:
+            return state.ctx.suspension
+        if principal.scope is not EVERYTHING or principal.profile is not None:
+            scope = state.scope_of(principal)
+            denied = self._outside(scope, leg, entry)
+            if denied is not None:
+                return denied
+            shown = state.filter_within(scope, entry)
         if tool is None:
-            return self._state.pin_refusal(entry.name, leg) or Verdict.ALLOW
-        shown = self._state.filter_within(scope, entry)
+            return state.pin_refusal(entry.name, leg) or Verdict.ALLOW
         if not (shown.admits_all or self._is_shown(shown, leg, entry.name, tool)):
             return self.tool_not_found(entry.name, tool, shown)
-        is_holding = self._state.definitions.is_holding
-        if is_holding or self._state.asks is not None or not shown.admits_all:
+        if not shown.admits_all or state.asks is not None or state.definitions.is_holding:
             unclear = None if leg.params is None else arguments.unclear_member(leg.params)
             if unclear is not None:
                 return _unclear(entry.name, tool, unclear)
-        if is_holding:
-            held = self._state.pin_refusal(entry.name, leg)
+            held = state.pin_refusal(entry.name, leg)
             if held is not None:
                 return held
-        if leg.is_checked or not (entry.validates or leg.client_info is None):
+        if not (entry.validates or leg.client_info is None) or leg.is_checked:
             return Verdict.ALLOW
         return Verdict.CHECK
 
@@ -171,12 +170,12 @@ class Admission:
         ctx = self._state.ctx
         if ctx.tells_calls and leg.caller is None:
             call_facts.started(ctx, leg, session)
-        verdict = self.admit(leg, entry)
+        verdict = self.admit(leg, session, entry)
         if isinstance(verdict, Failure):
             self._refuse(leg, verdict)
             return
         leg.entry = entry
-        if not self._has_its_turn(leg, session, entry):
+        if self._state.has_rates and not self._has_its_turn(leg, session, entry):
             return
         client = leg.client_info
         if client is None:  # a control call
@@ -208,7 +207,7 @@ class Admission:
             if entry is None:
                 verdict: Verdict | Failure = self._state.not_found(leg.entry.name)
             else:
-                verdict = entry.unavailable or self.admit(leg, entry)
+                verdict = entry.unavailable or self.admit(leg, session, entry)
             if isinstance(verdict, Failure):
                 self._refuse(leg, verdict)
             elif entry is not None and self._gate.would_ask(leg, session, entry, upstream):

@@ -244,7 +244,7 @@ class Forwarding:
         """Have a parked call take its retry; tell whether it was one, or is not admitted."""
         if leg.params is None or not _may_be_retry(request):
             return False
-        denied = self._admission.admit(leg, entry)
+        denied = self._admission.admit(leg, request.session, entry)
         if isinstance(denied, Failure):
             request.refuse(denied)
             return True

@@ -31,7 +31,7 @@ def started(ctx: Context, leg: UpstreamRequest, caller: Caller) -> None:
     if leg.method.is_recorded:
         leg.created_at = ctx.now
         leg.caller = caller
-        leg.arguments = leg.recipient.arguments
+        leg.arguments = leg.recipient.arguments()
 
 
 def ended(ctx: Context, leg: UpstreamRequest, outcome: Outcome, server: str | None = None) -> None:

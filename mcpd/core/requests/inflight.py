@@ -83,9 +83,8 @@ class Recipient:
 
     __slots__ = ()
 
-    @property
     def arguments(self) -> Raw | bytes | None:
-        """What the client gave with its request, as it came; ``None`` for requests of ours."""
+        """Return what the client gave, as it came; ``None`` for requests of ours."""
         return None
 
     def take_outcome(self, leg: UpstreamRequest, outcome: Outcome) -> None:

@@ -191,9 +191,8 @@ class ClientRequest(RequestMemory, Recipient):
             return self.event.tool
         return envelope.text(self.found.name)
 
-    @property
     def arguments(self) -> Raw | bytes | None:
-        """What its client gave: the arguments of a tool or a prompt, the URI of a resource."""
+        """Return what its client gave: arguments of a tool or a prompt, the URI of a resource."""
         found = self.found
         if found.arguments is not UNSET:
             return found.arguments

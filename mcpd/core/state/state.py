@@ -59,6 +59,8 @@ class MuxState:
         """What the configuration says of calls."""
         self.asks: dict[tuple[str, str | None], Asks | None] | None = None
         """Which calls somebody is asked about, by server and profile; ``None``: about none."""
+        self.has_rates = False
+        """Whether calls of anybody, or to any server, are measured by a rate."""
         self._scopes: dict[tuple[Scope, str], Scope] = {}
         """The scopes of principals within their profiles."""
         self._filters: dict[tuple[str, Scope], Filter] = {}
@@ -194,6 +196,9 @@ class MuxState:
             or any(entry.ask or entry.approval not in (None, "auto") for entry in entries)
         )
         self.asks = {} if is_asked else None
+        rates = [policy.client_rate, *(entry.rate for entry in entries)]
+        rates += [profile.rate for profile in policy.profiles.values()]
+        self.has_rates = any(rates)
 
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server last said of itself."""

@@ -16,6 +16,7 @@ from mcpd.core.interface.entries import Entry
 from mcpd.core.mcp.introduction import TASKS_EXTENSION
 from mcpd.core.mcp.methods import CLIENT_REQUESTS, Method, Route
 from mcpd.core.requests.inflight import UpstreamRequest
+from mcpd.core.state.session import Session
 from mcpd.ids import SessionId
 from tests.unit.core.mux.world import World
 
@@ -90,7 +91,7 @@ def denied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Deny everything; return the methods that were asked about."""
     asked: list[str] = []
 
-    def admit(self: Admission, leg: UpstreamRequest, entry: Entry) -> Failure:
+    def admit(self: Admission, leg: UpstreamRequest, session: Session, entry: Entry) -> Failure:
         asked.append(leg.method.name)
         return DENIED
 
@@ -169,7 +170,7 @@ def test_the_next_round_of_a_call_is_decided_about_again(monkeypatch: pytest.Mon
     wanted = {"a": {"method": "elicitation/create", "params": {"message": "why?"}}}
     result = {"resultType": "input_required", "inputRequests": wanted}
     hall.answer("echo", 4, result)
-    monkeypatch.setattr(Admission, "admit", lambda self, leg, entry: DENIED)
+    monkeypatch.setattr(Admission, "admit", lambda self, leg, session, entry: DENIED)
     answer = {"jsonrpc": "2.0", "id": 1, "result": {"action": "cancel"}}
     (line,) = hall.run(f">> 1 {json.dumps(answer)}")
     assert line.startswith("<< 1") and "not today" in line

@@ -85,6 +85,27 @@ def test_requests_without_a_session_share_a_rate() -> None:
     assert refused == 2
 
 
+@pytest.mark.parametrize("where", ["server", "client", "token"])
+def test_a_rate_counts_wherever_it_is_said_and_until_a_reload_says_none(where: str) -> None:
+    house, rate = House("echo", Scope()), Rate(10, 60.0)
+    without = tuple(structs.replace(entry, rate_wait=0) for entry in house.entries.values())
+    entries, policy = without, Policy(profiles={"review": Profile()})
+    if where == "server":
+        entries = tuple(structs.replace(entry, rate=rate) for entry in without)
+    elif where == "client":
+        policy = structs.replace(policy, client_rate=rate)
+    else:
+        policy = Policy(profiles={"review": Profile(rate=rate)})
+    house.handle(ev.EntriesChanged(entries, policy))
+    done = [
+        line for number in range(12) for line in (*house.call(1, number), *house.run("!! +0.02"))
+    ]
+    assert sum(f'"limit":"{where}"' in line for line in done) == 2
+    house.handle(ev.EntriesChanged(without, Policy(profiles={"review": Profile()})))
+    done = [line for number in range(12, 24) for line in house.call(1, number)]
+    assert len(done) == 12 and all(line.startswith("<< echo") for line in done)
+
+
 def test_what_is_outside_is_absent() -> None:
     house = House("echo", WRITES)
     assert house.tools() == ["write"]
