@@ -11,6 +11,7 @@ Everything is immutable and keeps the server's own bytes. A list takes three for
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import Final
@@ -233,16 +234,21 @@ class _Identity(msgspec.Struct, gc=False):
 _decode_page: Final = msgspec.json.Decoder(_Page).decode
 _decode_identity: Final = msgspec.json.Decoder(_Identity).decode
 
+
 # The decoders make objects for the named members and the first elements only, and skip the rest: a
 # server may send 10 million of them in one line.
-_decode_first: Final = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_First",
-        [(f"entry_{number}", Bytes, UNSET) for number in range(MOST_ENTRIES + 1)],
-        array_like=True,
-        gc=False,
-    )
-).decode
+def _first_decoder(count: int) -> Callable[[bytes | Raw], msgspec.Struct]:
+    """Return a decoder of the first ``count`` elements of an array; a missing one is ``UNSET``."""
+    fields = [(f"entry_{number}", Raw, UNSET) for number in range(count)]
+    return msgspec.json.Decoder(
+        msgspec.defstruct("_First", fields, array_like=True, gc=False)
+    ).decode
+
+
+_SHORT: Final = 256
+_decode_short: Final = _first_decoder(_SHORT)
+# Made for the first longer list: it takes 20 ms.
+_long_decoder: Final = functools.cache(functools.partial(_first_decoder, MOST_ENTRIES + 1))
 
 
 def parse_page(kind: Kind, result: Raw | bytes) -> Page:
@@ -286,7 +292,9 @@ def _is_text(data: bytes) -> bool:
 def _split(kind: Kind, array: Raw) -> list[bytes]:
     """Return the first ``MOST_ENTRIES + 1`` entries of a list as they came."""
     try:
-        found = msgspec.structs.astuple(_decode_first(array))
+        found = msgspec.structs.astuple(_decode_short(array))
+        if found[-1] is not UNSET:
+            found = msgspec.structs.astuple(_long_decoder()(array))
         return [bytes(raw) for raw in found[: _count(found)]]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass

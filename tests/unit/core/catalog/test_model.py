@@ -275,6 +275,17 @@ def test_at_most_one_entry_too_many_is_read():
         assert len(page.items) + page.dropped == MOST_ENTRIES + 1
 
 
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 257, MOST_ENTRIES, MOST_ENTRIES + 1])
+def test_a_list_of_any_length_is_whole(count: int):
+    """
+    Long lists have a decoder of their own.
+    """
+    entries = [f'{{"name":"t{number}"}}' for number in range(count)]
+    page = parse_page(Kind.TOOLS, tools(*entries))
+    assert [item.raw.decode() for item in page.items] == entries
+    assert page.dropped == 0
+
+
 def test_an_entry_that_is_too_long_is_left_out_and_the_others_are_not():
     long = b'{"name":"long","description":"%b"}' % (b"x" * MOST_ENTRY_BYTES)
     page = parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},%b,{"name":"b"}]}' % long)
