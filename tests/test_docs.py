@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import json
 import re
@@ -106,14 +107,17 @@ def test_the_exit_statuses_of_a_program_are_documented(title: str, module: Modul
     assert [int(status) for row in rows for status in row.split(",")] == statuses(module)
 
 
-def calls() -> Iterator[ast.Call]:
-    for path in sorted((ROOT / "mcpd").rglob("*.py")):
-        yield from (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+@functools.cache
+def calls() -> list[tuple[str, ast.Call]]:
+    """Return every call in the source, with what is called as it is written."""
+    trees = (ast.parse(path.read_text()) for path in sorted((ROOT / "mcpd").rglob("*.py")))
+    found = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return [(ast.unparse(call.func), call) for call in found]
 
 
 def kinds() -> set[str]:
     """What the source calls failures."""
-    made = [call for call in calls() if ast.unparse(call.func).endswith("Failure")]
+    made = [call for function, call in calls() if function.endswith("Failure")]
     values = [call.args[0] for call in made if call.args]
     values += [k.value for call in made for k in call.keywords if k.arg == "kind"]
     return {v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)}
@@ -134,8 +138,7 @@ def test_a_kind_of_error_is_documented_with_its_exit_status(kind: str, status: i
 def said(*functions: str) -> dict[str, tuple[str, set[str]]]:
     """What the source gives to these functions: what happened, with its level and its fields."""
     found: dict[str, tuple[str, set[str]]] = {}
-    for call in calls():
-        function = ast.unparse(call.func)
+    for function, call in calls():
         words = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
         if function.endswith(functions) and words and re.fullmatch(r"[a-z]+\.[a-z_]+", words[-1]):
             level = words[0] if len(words) > 1 else function.rpartition(".")[2]
@@ -156,6 +159,7 @@ LINES = said(
     *(f"{logger}.{level}" for logger in ("log", "logger") for level in LEVELS), "write_directly"
 )
 EVENTS = said("self._event", "journal.add")
+calls.cache_clear()  # as large as all tests together
 
 
 def test_the_source_says_what_happens() -> None:

@@ -176,7 +176,7 @@ def test_force_ends_a_daemon_that_hangs_and_nothing_of_it_is_left(box: Box):
     """
     B114: it hears no signal but one, and its guardian's work is waited for.
     """
-    box.fake("deaf", "--ignore-eof", "--ignore-term", "--setsid-child")
+    box.fake("deaf", "--ignore-eof", "--ignore-term", "--setsid-child", stop_grace=0.5)
     daemon = up_hanging(box, PATIENT)
     tree(box, "deaf")
     daemon.send_signal(signal.SIGUSR1)

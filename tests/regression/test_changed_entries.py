@@ -40,7 +40,7 @@ def test_an_error_names_the_entry_that_was_asked_and_not_its_twin(box: Box) -> N
 
 def test_a_call_that_waited_for_a_start_in_vain_has_no_unknown_outcome(box: Box) -> None:
     """Nothing of it was written."""
-    box.fake("slow", "--start-delay", "30").fake("fast").up()
+    box.fake("slow", "--start-delay", "30", stop_grace=0.1).fake("fast").up()
     outcomes = {}
     for name, tool in (("slow", "pid"), ("fast", "hang")):
         with pytest.raises(RpcError) as late:
