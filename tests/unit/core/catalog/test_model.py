@@ -275,6 +275,17 @@ def test_at_most_one_entry_too_many_is_read():
         assert len(page.items) + page.dropped == MOST_ENTRIES + 1
 
 
+@pytest.mark.parametrize("count", [0, 1, 255, 256, 5000, MOST_ENTRIES, MOST_ENTRIES + 1])
+def test_a_list_of_any_length_is_whole(count: int):
+    """
+    Long lists have a decoder of their own.
+    """
+    entries = [f'{{"name":"t{number}"}}' for number in range(count)]
+    page = parse_page(Kind.TOOLS, tools(*entries))
+    assert [item.raw.decode() for item in page.items] == entries
+    assert page.dropped == 0
+
+
 def test_a_page_that_is_too_long_is_refused_as_a_whole():
     text = b"x" * MOST_PAGE_BYTES
     with pytest.raises(ListError, match=r"the result of tools/list has 83[0-9]{5} bytes"):
