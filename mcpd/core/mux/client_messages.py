@@ -132,18 +132,8 @@ class ClientMessages:
         if batch is not None:
             request.batch = batch
             batch.expect(key)
-        most = self._ctx.settings.max_in_flight
-        share = session.share
-        if share.count + len(session.streams) >= most and not (
-            params is not UNSET and self._parked_calls.is_retry(session, params)
-        ):
-            why = "requests of this session are in flight"
-            _note_method(request, method)
-            request.refuse(too_many(why, most, "in_flight"))
-            return
-        if not request.enter(share, size):
-            _note_method(request, method)
-            request.refuse(no_room(share, size))
+        # a ping is answered at once: nothing of it waits
+        if method != "ping" and not self._has_place(request, method, params, size):
             return
         session.requests[key] = request
         if not method.startswith(_CONTROL):
@@ -164,6 +154,25 @@ class ClientMessages:
             request.is_control = True
             raw = None if params is UNSET else bytes(params)
             self._ctx.emit(Control(session.id, key, method, raw, session.principal))
+
+    def _has_place(
+        self, request: ClientRequest, method: str, params: envelope.Bytes, size: int
+    ) -> bool:
+        """Count a request that may have to wait; tell whether it is not one too many."""
+        session, most = request.session, self._ctx.settings.max_in_flight
+        share = session.share
+        if share.count + len(session.streams) >= most and not (
+            params is not UNSET and self._parked_calls.is_retry(session, params)
+        ):
+            why = "requests of this session are in flight"
+            _note_method(request, method)
+            request.refuse(too_many(why, most, "in_flight"))
+            return False
+        if not request.enter(share, size):
+            _note_method(request, method)
+            request.refuse(no_room(share, size))
+            return False
+        return True
 
     def refuse_session(self, request: ClientRequest) -> None:
         """Refuse what only a session may ask, and end a connection that cannot become one."""

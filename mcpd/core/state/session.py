@@ -79,6 +79,7 @@ class ClientRequest(RequestMemory, Recipient):
 
     def __init__(self, session: Session, ident: bytes, key: bytes) -> None:
         self.share: Share | None = None
+        self._keepers = 0
         self.session = session
         self.ident = ident
         self.key = key
