@@ -212,7 +212,7 @@ class InputRounds:
         if loop is None:
             loop = self._loops[leg] = InputLoop(upstream, leg)
             leg.is_asking = True  # where it is asked nothing its end matters all the same
-            upstream.calls.gate.watch(leg, partial(self._over, leg))
+            upstream.calls.gate.watch(leg, self, partial(self._over, leg))
         loop.rounds += 1
         if loop.rounds > MOST_ROUNDS:
             why = f"it has asked {MOST_ROUNDS} times and still asks"
@@ -305,6 +305,7 @@ class InputRounds:
             loop.timer.cancel()
         for asked in loop.asked:
             self._questions.to_clients.withdraw(asked)
+        loop.asked.clear()  # they refer back to it: what it keeps is freed now
 
     def _server_gone(self, upstream: Upstream) -> None:
         """Forget the answers for a call that is repeated: the next process asks again."""

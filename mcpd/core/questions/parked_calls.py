@@ -76,7 +76,7 @@ class ParkedCalls:
         call = self._call_of(leg)
         if call is None:
             call = self._begin(question.upstream, leg)
-            question.upstream.calls.gate.watch(leg, partial(self._over, leg))
+            question.upstream.calls.gate.watch(leg, self, partial(self._over, leg))
         key = f"q{next(call.keys)}"
         call.asks[key] = question
         question.retract = partial(self._forget, leg, key, question)

@@ -95,6 +95,7 @@ class OpenQuestions:
         for leg in question.callers:
             if leg not in callers:
                 question.upstream.calls.timeouts.resume(leg)
+                question.upstream.calls.gate.unwatch(leg, question)
         question.callers = callers
 
     def drop(self, question: Question) -> None:
@@ -119,9 +120,11 @@ class OpenQuestions:
             question.timer.cancel()
         for leg in question.callers:
             question.upstream.calls.timeouts.resume(leg)
+            question.upstream.calls.gate.unwatch(leg, question)
+        # what refers back to it: its parameters are freed now, not by the garbage collector
+        question.retract = question.settle = question.when_over = question.timer = None
         if question.owner and question.is_of_call:
             question.upstream.calls.gate.question_closed(question.owner)
-        question.params = Raw(b"{}")  # else a circle keeps its frame until the collector runs
 
     def of(self, upstream: Upstream) -> list[Question]:
         """Return the open questions of a server."""

@@ -184,7 +184,8 @@ class Questions:
         self._open.add(question)
         if question.is_of_call:
             for leg in question.callers:
-                question.upstream.calls.gate.watch(leg, partial(self._caller_over, question))
+                over = partial(self._caller_over, question)
+                question.upstream.calls.gate.watch(leg, question, over)
 
     def _hold(self, question: Question) -> None:
         wait = question.upstream.entry.question_wait

@@ -108,7 +108,7 @@ class CallGate:
         self._length = 0
         """How many requests wait."""
         self._open: dict[int, _Open] = {}
-        self._watched: dict[UpstreamRequest, list[Callable[[], None]]] = {}
+        self._watched: dict[UpstreamRequest, dict[object, Callable[[], None]]] = {}
         self.calls_given_up = GivenUp(ctx, process, ping=ping, let_go=self._let_go)
 
     @property
@@ -169,7 +169,7 @@ class CallGate:
         if leg not in self.calls_given_up.unread:
             self._run_no_more(leg)
         if self._watched:
-            for act in self._watched.pop(leg, ()):
+            for act in self._watched.pop(leg, {}).values():
                 act()
         if self._lines:
             self._advance()
@@ -210,9 +210,13 @@ class CallGate:
     def __len__(self) -> int:
         return self._length
 
-    def watch(self, leg: UpstreamRequest, act: Callable[[], None]) -> None:
+    def watch(self, leg: UpstreamRequest, key: object, act: Callable[[], None]) -> None:
         """Call back once a request of a client that can be asked is over, however it ends."""
-        self._watched.setdefault(leg, []).append(act)
+        self._watched.setdefault(leg, {})[key] = act
+
+    def unwatch(self, leg: UpstreamRequest, key: object) -> None:
+        """Do not call back under ``key`` any more."""
+        self._watched.get(leg, {}).pop(key, None)
 
     # -- open questions --------------------------------------------------------------------------
 

@@ -8,7 +8,10 @@ REQUEST_BYTES: Final = 1024
 """Memory that a request takes in addition to its own bytes, estimated."""
 
 FREE_BYTES: Final = 64 * 1024
-"""Bytes that each peer may always use, at most; a thousandth of a low limit."""
+"""Bytes that each peer may always use, at most; a thousandth of a low limit.
+
+A session has as many again for small requests beside what else is kept for it.
+"""
 
 
 class Memory:
@@ -32,11 +35,13 @@ class Share:
     two get a third each, and there is always room for one more.
     """
 
-    __slots__ = ("count", "kept_bytes", "memory")
+    __slots__ = ("count", "extra_bytes", "kept_bytes", "memory")
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.kept_bytes = 0
+        self.extra_bytes = 0
+        """Of small requests that were taken though there was no room: ``free_bytes`` at most."""
         self.count = 0
         """Requests that are counted."""
 
@@ -71,21 +76,30 @@ class RequestMemory:
     bytes back.
     """
 
-    __slots__ = ("_keepers", "kept_bytes", "share")
+    __slots__ = ("_extra_bytes", "_keepers", "kept_bytes", "share")
 
     def __init__(self) -> None:
         self.share: Share | None = None
         """The share that it is counted in; ``None`` if it is not counted."""
         self.kept_bytes = 0
         self._keepers = 0
+        self._extra_bytes = 0
 
     def enter(self, share: Share, size: int) -> bool:
-        """Count a request of ``size`` bytes if there is room; tell whether there was."""
+        """Count a request of ``size`` bytes if there is room; tell whether there was.
+
+        Large requests of the same peer leave room for small ones.
+        """
         size += REQUEST_BYTES
         memory = share.memory
         kept = share.kept_bytes + size  # ``has_room`` and ``add`` inlined, for speed
+        extra = 0
         if kept > memory.most_bytes - memory.kept_bytes and kept > memory.free_bytes:
-            return False
+            if share.extra_bytes + size > memory.free_bytes:
+                return False
+            extra = size
+            share.extra_bytes += size
+        self._extra_bytes = extra
         share.kept_bytes = kept
         memory.kept_bytes += size
         share.count += 1
@@ -99,6 +113,7 @@ class RequestMemory:
         share.count += 1
         self.share = share
         self.kept_bytes = 0
+        self._extra_bytes = 0
         self._keepers = 1
 
     def keep(self) -> RequestMemory:
@@ -114,6 +129,7 @@ class RequestMemory:
             share.count -= 1
             share.kept_bytes -= self.kept_bytes
             share.memory.kept_bytes -= self.kept_bytes
+            share.extra_bytes -= self._extra_bytes
             self.share = None
 
     def grow(self, size: int) -> bool:

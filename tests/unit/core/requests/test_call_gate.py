@@ -288,7 +288,10 @@ def test_a_watched_request_is_told_of_however_it_ends() -> None:
     ended: list[str] = []
     first, second, third = floor.call(1), floor.call(1), floor.call(2)
     for name, pending in (("first", first), ("second", second), ("third", third)):
-        floor.turns.watch(pending, lambda name=name: ended.append(name))  # type: ignore[misc]
+        floor.turns.watch(pending, 1, lambda name=name: ended.append(name))  # type: ignore[misc]
+    floor.turns.watch(first, 2, lambda: ended.append("nobody wants to know"))
+    floor.turns.unwatch(first, 2)
+    floor.turns.unwatch(first, 3)
     floor.finish(first)
     floor.calls.end(third, CANCELLED)
     floor.calls.lose(GONE, is_planned=False, comes_back=False)

@@ -69,3 +69,16 @@ def test_a_request_that_finds_no_room_counts_nothing():
     request = RequestMemory()
     assert not request.enter(share, MIB)
     assert (share.kept_bytes, share.count) == (0, 0)
+
+
+def test_small_requests_have_room_beside_large_ones():
+    memory = Memory(64 * MIB)
+    share = filled(memory)
+    requests = [RequestMemory() for _ in range(1000)]
+    taken = [each for each in requests if each.enter(share, 1000)]
+    assert len(taken) == memory.free_bytes // (1000 + REQUEST_BYTES)
+    assert share.extra_bytes <= memory.free_bytes
+    for each in taken:
+        each.grow(100)
+        each.release()
+    assert (share.kept_bytes, share.extra_bytes) == (32 * MIB, 0)
