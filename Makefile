@@ -68,6 +68,7 @@ demo: setup ## twenty sessions on two example servers, and nothing left behind
 bench: setup ## the benchmark of benchmarks/README.md
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.http
+	$(BIN)/python -m benchmarks.remote
 	$(BIN)/python -m benchmarks.trust
 
 drill: setup ## daemons killed and replaced ROUNDS times each, under clients at work

@@ -1,4 +1,4 @@
-"""What the front is measured against: ``python -m benchmarks.http_peers bare|sdk PORT``."""
+"""HTTP servers to measure with: ``python -m benchmarks.http_peers bare|sdk|remote PORT``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 
 import uvicorn
+
+from benchmarks.client import decode, encode
 
 Message = MutableMapping[str, Any]
 
@@ -30,6 +32,44 @@ async def bare(
     await send({"type": "http.response.body", "body": ANSWER})
 
 
+async def remote(
+    scope: Message,
+    receive: Callable[[], Awaitable[Message]],
+    send: Callable[[Message], Awaitable[None]],
+) -> None:
+    """Be a server of Streamable HTTP without sessions, with an echo."""
+    body = b""
+    while True:
+        part = await receive()
+        body += part.get("body", b"")
+        if not part.get("more_body"):
+            break
+    message = decode(body) if scope["method"] == "POST" else {}
+    status, answer = 200, b""
+    if not message:
+        status = 405
+    elif "id" not in message:
+        status = 202
+    else:
+        result = _result(message["method"], message.get("params", {}))
+        answer = encode({"jsonrpc": "2.0", "id": message["id"], "result": result})
+    headers = [(b"Content-Length", b"%d" % len(answer)), (b"Content-Type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+
+
+def _result(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "initialize":
+        info = {"name": "far", "version": "1"}
+        version = params["protocolVersion"]
+        return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}
+    if method == "tools/list":
+        return {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    if method == "tools/call":
+        return {"content": [{"type": "text", "text": params["arguments"]["text"]}]}
+    return {}
+
+
 def sdk() -> Any:
     """Return the official SDK's server with the same echo."""
     from mcp.server.mcpserver import MCPServer
@@ -48,13 +88,13 @@ def main() -> None:
     """Serve."""
     kind, port = sys.argv[1:]
     uvicorn.run(
-        bare if kind == "bare" else sdk(),
+        {"bare": bare, "remote": remote}.get(kind) or sdk(),
         host="127.0.0.1",
         port=int(port),
         loop="uvloop",
         http="httptools",
         ws="none",
-        lifespan="off" if kind == "bare" else "on",
+        lifespan="on" if kind == "sdk" else "off",
         access_log=False,
         timeout_keep_alive=600,
         server_header=False,
