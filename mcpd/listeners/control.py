@@ -12,7 +12,7 @@ from mcpd.core.facts import Failure
 from mcpd.core.interface.commands import Control
 from mcpd.core.interface.events import Attach, ControlDone
 from mcpd.ids import SessionId
-from mcpd.listeners.requests import Answer, ControlRequests, ForMux, Json, Request, read
+from mcpd.listeners.requests import Answer, ControlRequests, Encoded, ForMux, Json, Request, read
 from mcpd.projects.workspace import workspace_of
 
 ATTACH: Final = "mcpd/attach"
@@ -152,7 +152,11 @@ class ControlServer:
         if isinstance(answer, Failure) or not request.is_stream:
             self._forget(request)
         failure = answer if isinstance(answer, Failure) else None
-        result = None if isinstance(answer, Failure) else statefile.encode(answer)
+        result: bytes | tuple[bytes, ...] | None = None
+        if isinstance(answer, Encoded):
+            result = answer.parts
+        elif not isinstance(answer, Failure):
+            result = statefile.encode(answer)
         done = ControlDone(request.session, request.key, result, failure, request.is_stream)
         self._dispatch(done)
         if request.is_stream:

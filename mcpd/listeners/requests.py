@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -27,10 +27,19 @@ Json = Mapping[str, Any]
 Send = Callable[[Json], None]
 Unsubscribe = Callable[[], None]
 
+_Result = TypeVar("_Result")
+
 ForMux = AcceptPins | Approve | CallTool | Forget | GetPrompt | ListItems | ReadResource
 """Events for the mux, which answers the request itself."""
 
-Answer = Json | Failure | ForMux
+
+class Encoded(NamedTuple, Generic[_Result]):
+    """A result that is JSON already, in parts: joining a large one would copy it."""
+
+    parts: tuple[bytes, ...]
+
+
+Answer = Json | Encoded[Any] | Failure | ForMux
 
 PASSED_ON: Final = (CallParams, PromptParams, ReadParams)
 """Parameters that go to a server, which may be longer than ``PARAMS_BYTES``."""

@@ -100,7 +100,7 @@ class DaemonLog:
         if self._file is None:
             return iter([self._recent.lines()[-count:]])
         unwritten = self._recent.unstored()[-count:]
-        written = self._file.last(count - len(unwritten))
+        written = self._file.pieces(count - len(unwritten))
         return itertools.chain(parsed(written, self._parse), [unwritten])
 
     def follow(self, follower: Follower) -> Callable[[], None]:

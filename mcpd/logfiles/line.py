@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -28,10 +28,11 @@ Parse = Callable[[bytes], LogLine]
 """Parses one line of a file."""
 
 
-def parsed(lines: list[bytes], parse: Parse) -> Iterator[list[LogLine]]:
-    """Yield the lines of a file, ``PIECE_LINES`` at a time."""
-    for start in range(0, len(lines), PIECE_LINES):
-        yield [parse(line) for line in lines[start : start + PIECE_LINES]]
+def parsed(pieces: Iterable[list[bytes]], parse: Parse) -> Iterator[list[LogLine]]:
+    """Yield the lines of a file, ``PIECE_LINES`` at a time at most."""
+    for lines in pieces:
+        for start in range(0, len(lines) or 1, PIECE_LINES):
+            yield [parse(line) for line in lines[start : start + PIECE_LINES]]
 
 
 def now() -> str:

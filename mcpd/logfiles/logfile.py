@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from mcpd import privatefiles
-
-BLOCK_BYTES = 64 * 1024
+from mcpd.logfiles.reading import newest_lines
 
 
 class LogFile:
@@ -76,7 +75,22 @@ class LogFile:
 
     def last(self, count: int) -> list[bytes]:
         """Return the newest ``count`` lines, without their newlines, as far as there are any."""
-        return last_lines(self._path, count, self.backups)
+        return [line for piece in self.pieces(count) for line in piece]
+
+    def pieces(self, count: int, skip: int = 0) -> Iterator[list[bytes]]:
+        """Yield the newest ``count`` lines but for the newest ``skip``, as of now.
+
+        The oldest come first, a few milliseconds of work at a time, without their newlines.
+        """
+        names = [_part(self._name, number) for number in range(self.backups + 1)]
+        try:
+            directory = privatefiles.open_checked(self._directory)
+        except OSError:
+            return iter(())
+        try:
+            return newest_lines(directory, names, count, skip)
+        finally:
+            os.close(directory)
 
     def close(self) -> None:
         """Close the file, unless its descriptor was passed in; the next write opens it again."""
@@ -146,48 +160,5 @@ def is_open_on(fd: int, path: str) -> bool:
         return False
 
 
-def last_lines(path: str, count: int, backups: int) -> list[bytes]:
-    """Return the newest ``count`` lines of a file and its older parts, as far as there are any.
-
-    They come without their newlines, the oldest first.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    found: list[bytes] = []
-    with contextlib.suppress(OSError):
-        directory = privatefiles.open_checked(folder)
-        try:
-            for number in range(backups + 1):
-                if len(found) < count:
-                    found = _last_of(_part(name, number), count - len(found), directory) + found
-        finally:
-            os.close(directory)
-    return found
-
-
 def _part(name: str, number: int) -> str:
     return f"{name}.{number}" if number else name
-
-
-def _last_of(name: str, count: int, directory: int) -> list[bytes]:
-    """Return the last ``count`` lines of a file, read from its end; none if it cannot be read."""
-    try:
-        fd = privatefiles.open_file(name, os.O_RDONLY, directory=directory)
-    except OSError:
-        return []
-    try:
-        at = os.fstat(fd).st_size
-        blocks: list[bytes] = []
-        newlines = 0
-        while at > 0 and newlines <= count:
-            start = max(0, at - BLOCK_BYTES)
-            blocks.append(os.pread(fd, at - start, start))
-            newlines += blocks[-1].count(b"\n")
-            at = start
-    finally:
-        os.close(fd)
-    lines = b"".join(reversed(blocks)).split(b"\n")
-    if at > 0:
-        del lines[0]  # the end of a line whose beginning was not read
-    if lines and not lines[-1]:
-        del lines[-1]
-    return lines[-count:]

@@ -122,8 +122,8 @@ class ServerLog:
         more = count - len(recent)
         if more <= 0:
             return iter([recent[-count:] if count > 0 else []])
-        written = self._file.last(more + self._recent.stored)
-        older = written[: max(0, len(written) - self._recent.stored)][-more:]
+        stored = self._recent.stored
+        older = self._file.pieces(more + stored, skip=stored)
         return itertools.chain(parsed(older, _parse), [recent])
 
     def follow(self, follower: Follower) -> Callable[[], None]:

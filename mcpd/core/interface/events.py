@@ -232,12 +232,13 @@ class GetPrompt(msgspec.Struct, frozen=True):
 class ControlDone(msgspec.Struct, frozen=True):
     """The daemon has a response to a control request: ``result``, which is JSON, or ``failure``.
 
-    ``is_stream``: notifications follow, until the request is cancelled.
+    A large result may be in parts. ``is_stream``: notifications follow, until the request is
+    cancelled.
     """
 
     session: SessionId
     key: bytes
-    result: bytes | None = None
+    result: bytes | tuple[bytes, ...] | None = None
     failure: Failure | None = None
     is_stream: bool = False
 

@@ -209,7 +209,10 @@ class Connections:
         if event.failure is not None:
             request.refuse(event.failure)
             return
-        request.reply(event.result or b"{}")
+        if isinstance(event.result, tuple):
+            request.reply_in_parts(event.result)
+        else:
+            request.reply(event.result or b"{}")
         if event.is_stream:
             session.streams.add(event.key)
 

@@ -105,6 +105,15 @@ class ClientRequest(RequestMemory, Recipient):
         self.end()
         self._send(envelope.result(self.ident, result))
 
+    def reply_in_parts(self, parts: tuple[bytes, ...]) -> None:
+        """Answer with a result in parts, which are not copied unless it is in a batch."""
+        if self.batch is not None or sum(map(len, parts)) <= envelope.LARGE_BYTES:
+            self.reply(b"".join(parts))
+            return
+        self.end()
+        line = envelope.result_of_parts(self.ident, parts)
+        self.session.ctx.emit(ToSession(self.session.id, line, False, self.key, True))
+
     def pass_error(self, error: Raw | bytes) -> None:
         """Answer with an error as it is: a server's own, or one that the specification names."""
         self._fail(Outcome(End.REFUSED, error=error), error)

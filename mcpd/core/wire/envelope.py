@@ -292,6 +292,11 @@ def result_parts(ident: bytes, value: Raw | bytes) -> bytes | tuple[bytes | Raw,
     return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, value, b"}\n")
 
 
+def result_of_parts(ident: bytes, parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return the line of a response whose result is in parts, in parts."""
+    return (b'{"jsonrpc":"2.0","id":%b,"result":' % ident, *parts, b"}\n")
+
+
 def error(ident: bytes | None, value: Raw | bytes) -> bytes:
     """Return the line of an error response; an ``ident`` of ``None`` is left out."""
     if ident is None:

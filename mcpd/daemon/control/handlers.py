@@ -31,7 +31,7 @@ from mcpd.daemon.control.pin_handlers import PinHandlers
 from mcpd.daemon.control.project_handlers import ProjectHandlers
 from mcpd.daemon.control.server_handlers import ServerHandlers
 from mcpd.daemon.control.stream_handlers import StreamHandlers
-from mcpd.listeners.requests import Method, Request
+from mcpd.listeners.requests import Encoded, Method, Request
 from mcpd.observe.journal import Journal
 
 if TYPE_CHECKING:
@@ -266,7 +266,9 @@ class ControlHandlers:
 
     # -- streams ---------------------------------------------------------------------------------
 
-    async def logs(self, request: Request, params: api.LogsParams) -> results.Logs | Failure:
+    async def logs(
+        self, request: Request, params: api.LogsParams
+    ) -> Encoded[results.Logs] | Failure:
         """Return the newest lines of a log; with ``follow``, a stream brings those that come."""
         return await self._streams.logs(request, params)
 

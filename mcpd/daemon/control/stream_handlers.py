@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-from msgspec import Raw
 
 from mcpd.api import requests as api
 from mcpd.api import results
@@ -14,7 +13,7 @@ from mcpd.core.mux.mux import Mux
 from mcpd.daemon.servers.control import ServerControl
 from mcpd.daemon.servers.registry import Registry
 from mcpd.daemon.servers.server import Server
-from mcpd.listeners.requests import Request, Send, Unsubscribe
+from mcpd.listeners.requests import Encoded, Request, Send, Unsubscribe
 from mcpd.logfiles.serverlog import ServerLog
 from mcpd.observe.journal import Event, Journal
 from mcpd.observe.pipeline import Pipeline
@@ -38,7 +37,9 @@ class StreamHandlers:
         self._log = log
         self._journal = journal
 
-    async def logs(self, request: Request, params: api.LogsParams) -> results.Logs | Failure:
+    async def logs(
+        self, request: Request, params: api.LogsParams
+    ) -> Encoded[results.Logs] | Failure:
         """Return the newest lines of a log; with ``follow``, a stream brings those that come.
 
         A log can have a million lines: other tasks run after each piece of it.
@@ -56,12 +57,13 @@ class StreamHandlers:
             refusal = request.follow("mcpd/log", lambda send: _follow(log, send))
             if refusal is not None:
                 return refusal
-        found_lines: list[bytes] = []
+        parts = [b'{"lines":[']
         for piece in log.pieces(params.lines):
             if piece:
-                found_lines.append(msgspec.json.encode(piece)[1:-1])
-                await asyncio.sleep(0)
-        return {"lines": Raw(b"[%b]" % b",".join(found_lines))}
+                comma = b"," if len(parts) > 1 else b""
+                parts.append(comma + msgspec.json.encode(piece)[1:-1])
+            await asyncio.sleep(0)
+        return Encoded((*parts, b"]}"))
 
     def events(self, request: Request, params: api.EventsParams) -> results.Events | Failure:
         """Return the number of the newest event; a stream brings those since ``since``."""

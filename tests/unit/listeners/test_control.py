@@ -16,7 +16,15 @@ from mcpd.core.interface.commands import Control
 from mcpd.ids import SessionId
 from mcpd.listeners import control
 from mcpd.listeners.control import ControlServer
-from mcpd.listeners.requests import Answer, ControlRequests, Method, Request, Send, Unsubscribe
+from mcpd.listeners.requests import (
+    Answer,
+    ControlRequests,
+    Encoded,
+    Method,
+    Request,
+    Send,
+    Unsubscribe,
+)
 from mcpd.principal import local
 
 ONE = SessionId(1)
@@ -42,6 +50,9 @@ class FakeHandlers:
 
     def greet(self, _request: Request, _params: api.Params) -> Answer:
         return {"api": 1}
+
+    def quote(self, _request: Request, _params: api.Params) -> Answer:
+        return Encoded((b"[1", b",2]"))
 
     def ask_mux(self, request: Request, _params: api.Params) -> Answer:
         return events.ListItems(request.session, request.key, ("tools",), None)
@@ -77,6 +88,7 @@ class FakeHandlers:
 METHODS = (
     Method("wait", api.ServersParams, dict, FakeHandlers.wait),
     Method("greet", api.Params, dict, FakeHandlers.greet),
+    Method("quote", api.Params, list, FakeHandlers.quote),
     Method("ask_mux", api.Params, dict, FakeHandlers.ask_mux),
     Method("fail", api.Params, dict, FakeHandlers.fail),
     Method("crash", api.Params, dict, FakeHandlers.crash),
@@ -162,6 +174,12 @@ async def test_attaching_may_fail_at_once(
 async def test_a_result_that_is_there_is_sent_at_once(world: World) -> None:
     world.ask("greet")
     assert world.out == [events.ControlDone(ONE, b"1", b'{"api":1}')]
+    assert len(world.server) == 0
+
+
+async def test_a_result_that_is_encoded_already_stays_in_its_parts(world: World) -> None:
+    world.ask("quote")
+    assert world.out == [events.ControlDone(ONE, b"1", (b"[1", b",2]"))]
     assert len(world.server) == 0
 
 

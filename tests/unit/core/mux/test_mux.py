@@ -85,6 +85,17 @@ def test_what_comes_too_late_means_nothing(event: ev.Event):
     assert world().mux.handle(event, 100.0) == []
 
 
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_large_result_in_parts_is_not_copied(size: int):
+    there = world()
+    there.run("!! open 5", '>> 5 {"jsonrpc":"2.0","id":"x","method":"mcpd/logs"}')
+    parts = (b'["', b"x" * size, b'"]')
+    (command,) = there.mux.handle(ev.ControlDone(SessionId(5), b'"x"', parts), 100.0)
+    assert isinstance(command, cmd.ToSession)
+    line = (b'{"jsonrpc":"2.0","id":"x","result":', *parts, b"}\n")
+    assert command.data == (line if size > 65536 else b"".join(line))
+
+
 def test_nothing_is_due_while_nothing_is_under_way():
     """
     An idle daemon sleeps.
