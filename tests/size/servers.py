@@ -174,21 +174,23 @@ def large_questions(arena: Arena) -> None:
 
 @row(40)
 def questions_outside_a_call(arena: Arena) -> None:
-    code = 'out(b\'\'.join(b\'{"jsonrpc":"2.0","id":%d,"method":"roots/list"}\\n\' % n for n in range(50_000)))'
-    arena.bring("asker", "answers['later'] = 1")
-    peer = arena.session("asker")
-    peer.start(
-        "tools/call",
-        {
-            "name": "run",
-            "arguments": {
-                "code": "import threading; threading.Timer(0.1, lambda: exec("
-                + repr(code)
-                + ", globals())).start()"
-            },
-        },
+    """The completion, in which nobody can be asked either, is over when all were written."""
+    setup = (
+        "import threading\n"
+        "def ask():\n"
+        '    one = b\'{"jsonrpc":"2.0","id":%d,"method":"roots/list"}\\n\'\n'
+        "    out(b''.join(one % n for n in range(50_000)))\n"
+        "def complete(message):\n"
+        "    asking.join()\n"
+        '    return b\'{"completion":{"values":[]}}\'\n'
+        "answers['completion/complete'] = complete"
     )
-    peer.read_line(30.0)
+    arena.bring("asker", setup)
+    peer = arena.session("asker", capabilities={"roots": {}})
+    code = "global asking; asking = threading.Timer(0.1, ask); asking.start()"
+    peer.request("tools/call", {"name": "run", "arguments": {"code": code}}, 30.0)
+    argument = {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": "v"}}
+    peer.request("completion/complete", argument, 30.0)
     assert peer.request("ping", timeout=30.0) == {}
 
 
