@@ -21,6 +21,9 @@ HIGH_WATER_BYTES = 64 * 1024
 """Bytes that the transport buffers. Lines after that are queued here, where a cancellation
 overtakes them."""
 
+QUEUED_LINE_BYTES = 256
+"""Memory that a line takes in the queue in addition to its own bytes, estimated."""
+
 LINES_AT_ONCE = 4
 """Lines that are written at once after the process's last output, so that it begins without delay.
 Those that follow are written together, at the end of an iteration of the loop."""
@@ -137,7 +140,8 @@ class Pipes:
             return True
         most = self._max_unsent if wire_id else self._max_unsent * 3 // 2
         waiting = self._count_unsent(stdin)
-        if waiting + len(data) > most or not self._unsent.take(len(data)):
+        size = len(data) + QUEUED_LINE_BYTES
+        if waiting + size > most or not self._unsent.take(size):
             return False
         self._queued_bytes += len(data)
         if cancels:
@@ -203,8 +207,9 @@ class Pipes:
 
     def _count_unsent(self, stdin: asyncio.WriteTransport) -> int:
         """Count and return the bytes that wait for the process to read; 0 while it keeps up."""
-        is_behind = self._stdin_end.is_full or self._queue or self._urgent
-        waiting = stdin.get_write_buffer_size() + self._queued_bytes if is_behind else 0
+        waiting, lines = 0, len(self._queue) + len(self._urgent)
+        if self._stdin_end.is_full or lines:
+            waiting = stdin.get_write_buffer_size() + self._queued_bytes + lines * QUEUED_LINE_BYTES
         self._unsent.set(waiting)
         return waiting
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
+import tracemalloc
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -461,6 +462,30 @@ def test_what_is_no_request_has_a_bound_too(loop: str) -> None:
             kept += 1
             assert kept < 100, "there is a bound"
         assert kept
+
+    play(loop, scenario)
+
+
+@both
+def test_small_lines_count_with_the_memory_that_they_take(loop: str) -> None:
+    """
+    A line of some bytes takes two hundred more in the queue.
+    """
+
+    async def scenario(far: Far) -> None:
+        await fill(far)
+        tracemalloc.start()
+        try:
+            kept = 0
+            while far.pipes.write(b"%d\n" % kept):
+                kept += 1
+            taken, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert kept > 100
+        assert taken < (1 << 20)  # what Far allows for what is no request is half of that
+        far.pipes._drop_queue()
+        assert not far.memory.kept_bytes
 
     play(loop, scenario)
 
