@@ -34,6 +34,9 @@ LONG_S: Final = 0.03
 REST_FACTOR: Final = 40
 """How many times as long as such a step its peer rests."""
 
+REST_MOST_S: Final = 1.5
+"""Seconds of a rest at most: the answers of a server that rests wait as well."""
+
 _Result = TypeVar("_Result")
 
 
@@ -139,7 +142,7 @@ class Shared(Generic[_Result]):
 
     async def result(self) -> _Result:
         """Return the result of work that begins from now on."""
-        if self._next is None:
+        if self._next is None or self._next.done():
             self._next = spawn(self._run_after(self._running), name=self._name)
         return await asyncio.shield(self._next)
 
@@ -153,8 +156,9 @@ class Shared(Generic[_Result]):
 class FairReader:
     """Processes the input of one peer in slices of ``TURN_S``, so that it does not block others.
 
-    A step is not interrupted. After one that took more than ``LONG_S``, nothing of that peer is
-    read for ``REST_FACTOR`` times as long: few of the others' messages meet such a step.
+    A step is not interrupted. Where one that took more than ``LONG_S`` is followed by another
+    within ``REST_FACTOR`` times as long, nothing of that peer is read for that time: few of the
+    others' messages meet such a step. One alone costs its peer nothing.
 
     Invariant: steps run in the order in which they were added, and reading from the peer is paused
     while any are left.
@@ -167,6 +171,8 @@ class FairReader:
         self._work: deque[Iterator[None]] = deque()
         self._next: asyncio.Handle | None = None
         self._is_running = False
+        self._long_until = 0.0
+        """Until when another long step has the peer rest."""
 
     @property
     def is_behind(self) -> bool:
@@ -194,6 +200,7 @@ class FairReader:
     def drop(self) -> None:
         """Discard the steps that are left."""
         self._work.clear()
+        self._long_until = 0.0
         if self._next is not None:
             self._next.cancel()
             self._end_pause()
@@ -202,16 +209,36 @@ class FairReader:
         self._is_running = True
         used_s, began = time.thread_time(), time.monotonic()
         until = began + TURN_S
-        while self._work and time.monotonic() < until:
-            work = self._work[0]
-            # next() returns None for a step; that may have dropped all work, or added some in front
-            if next(work, True) and self._work and self._work[0] is work:
+        work: Iterator[None] | None = None
+        try:
+            while self._work and time.monotonic() < until:
+                work = self._work[0]
+                # next() returns None for a step; it may have dropped all work, or added some first
+                if next(work, True) and self._work and self._work[0] is work:
+                    self._work.popleft()
+        except BaseException:
+            if self._work and self._work[0] is work:
                 self._work.popleft()
-        self._is_running = False
-        rest_s = 0.0
-        if time.monotonic() - began > LONG_S:
-            used_s = time.thread_time() - used_s  # without the time of other processes
-            rest_s = used_s * REST_FACTOR if used_s > LONG_S else 0.0
+            raise
+        finally:
+            self._is_running = False
+            self._go_on(self._rest_after(began, used_s))
+
+    def _rest_after(self, began: float, used_s: float) -> float:
+        """Return for how many seconds the peer rests, after steps that began then."""
+        now = time.monotonic()
+        if now - began <= LONG_S:
+            return 0.0
+        took_s = time.thread_time() - used_s  # without the time of other processes
+        if took_s <= LONG_S:
+            return 0.0
+        rest_s = min(took_s * REST_FACTOR, REST_MOST_S)
+        is_second = began < self._long_until
+        self._long_until = now + rest_s * (2 if is_second else 1)  # counted from the rest's end
+        return rest_s if is_second else 0.0
+
+    def _go_on(self, rest_s: float) -> None:
+        """Run the next slice later, or resume reading where nothing is left."""
         if self._work or rest_s:
             if self._next is None:
                 self._pause()

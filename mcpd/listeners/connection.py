@@ -47,6 +47,12 @@ class Outboxes:
         if self._memory.kept_bytes > self._memory.most_bytes:
             self._make_room()
 
+    def all_read(self, connection: Connection) -> None:
+        """Count nothing that waits for a client: it keeps up again."""
+        share = self._unread.pop(connection, None)
+        if share is not None:
+            share.set(0)
+
     def remove(self, connection: Connection) -> None:
         """Count nothing for a connection any more."""
         for shares in (self._unread, self._unfinished):
@@ -212,6 +218,7 @@ class Connection(asyncio.Protocol):
         for frame in self._feed(b"\n"):
             if not self._is_over:
                 self._on_frame(self.session, frame)
+        self._count_unfinished()
         yield
         if self._half_open is not None and not self._is_over:
             self._half_open.on_ended(self.session)
@@ -227,7 +234,7 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_slow = False
-        self._outboxes.remove(self)
+        self._outboxes.all_read(self)
 
     # -- what the daemon calls -------------------------------------------------------------------
 

@@ -75,6 +75,7 @@ def test_a_server_that_finds_no_descriptor_is_not_to_blame(box: Box):
         box.write_audit()
         before = descriptors(daemon)
         crowd = hold(box, LIMIT)
+        wait_until(lambda: "no descriptors left" in box.log.read_text())  # they are let in by turns
         with pytest.raises(RpcError) as caught:
             control.request("mcpd/start", {"servers": ["later"]})
         assert caught.value.kind == "spawn_failed"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mcpd.core.catalog.model import MOST_PAGE_BYTES
 from tests.size.clients import MODERN
 from tests.size.ground import BUFFERED_BYTES, HOLDS_MIB, MESSAGE_BYTES, MIB, Arena, outcome, skim
 from tests.size.rows import row
@@ -12,9 +11,6 @@ from tests.support.daemon import Peer, RpcError
 
 LARGE: Final = 24 * MIB
 """A large part of a line that is still taken."""
-
-PAGE: Final = MOST_PAGE_BYTES - 4096
-"""Most of a list that is still taken."""
 
 
 def run(
@@ -313,11 +309,10 @@ def pages_of_a_list(arena: Arena) -> None:
 def names_and_schemas_of_tools(arena: Arena) -> None:
     for tool in (
         f"b'{{\"name\":\"' + b'n' * {LARGE} + b'\",\"inputSchema\":{{}}}}'",
-        f"b'{{\"name\":\"' + b'n' * {PAGE} + b'\",\"inputSchema\":{{}}}}'",
-        f'b\'{{"name":"t","inputSchema":{{"a":"\' + b\'n\' * {PAGE} + b\'"}}}}\'',
-        f"b'{{\"name\":\"t\",\"inputSchema\":' + b'[' * {PAGE // 2} + b']' * {PAGE // 2} + b'}}'",
-        f"b'{{\"name\":\"t\",\"inputSchema\":{{' + b','.join(b'\"%x\":1' % n for n in range({PAGE // 10})) + b'}}}}'",
-        f"b'{{\"name\":\"t\",' + b','.join(b'\"%x\":1' % n for n in range({PAGE // 10})) + b'}}'",
+        f'b\'{{"name":"t","inputSchema":{{"a":"\' + b\'n\' * {LARGE} + b\'"}}}}\'',
+        f"b'{{\"name\":\"t\",\"inputSchema\":' + b'[' * {LARGE // 2} + b']' * {LARGE // 2} + b'}}'",
+        f"b'{{\"name\":\"t\",\"inputSchema\":{{' + b','.join(b'\"%x\":1' % n for n in range({LARGE // 10})) + b'}}}}'",
+        f"b'{{\"name\":\"t\",' + b','.join(b'\"%x\":1' % n for n in range({LARGE // 10})) + b'}}'",
     ):
         listed(arena, f"answers['tools/list'] = b'{{\"tools\":[' + {tool} + b']}}'")
         with arena.peer() as peer:

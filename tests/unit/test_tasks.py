@@ -128,27 +128,66 @@ async def test_work_that_is_put_in_front_in_a_last_step_is_not_lost() -> None:
     assert peer.done == [1, 2]
 
 
-async def test_a_peer_rests_after_a_step_that_held_the_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def busy(peer: Peer, number: int, *, then: str = "") -> Iterator[None]:
+    until = time.thread_time() + 0.025
+    while time.thread_time() < until:
+        continue
+    peer.done.append(number)
+    if then == "drop":
+        peer.turns.drop()
+    elif then == "raise":
+        raise ValueError("broken")
+    yield from ()
+
+
+@pytest.fixture
+def _short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "LONG_S", 0.02)
+    monkeypatch.setattr(tasks, "REST_MOST_S", 0.3)
+
+
+@pytest.mark.usefixtures("_short_rest")
+async def test_a_peer_rests_after_a_second_step_that_held_the_loop() -> None:
     peer = Peer()
-
-    def busy() -> Iterator[None]:
-        until = time.thread_time() + 0.025
-        while time.thread_time() < until:
-            continue
-        peer.done.append(1)
-        yield
-
+    peer.turns.take(busy(peer, 1))
+    assert peer.said == []
     began = time.monotonic()
-    peer.turns.take(busy())
-    assert peer.done == [1]
-    assert peer.said == ["pause"]
-    peer.turns.take(peer.work(2, 1))
-    await wait_until_async(lambda: peer.said == ["pause", "resume"], what="the end of the rest")
+    peer.turns.take(busy(peer, 2))
     assert peer.done == [1, 2]
-    assert time.monotonic() - began >= 0.02 * tasks.REST_FACTOR
+    assert peer.said == ["pause"]
+    peer.turns.take(peer.work(3, 1))
+    await wait_until_async(lambda: peer.said == ["pause", "resume"], what="the end of the rest")
+    assert peer.done == [1, 2, 3]
+    assert time.monotonic() - began >= 0.3
+    peer.turns.take(busy(peer, 4))
+    assert peer.said[2:] == ["pause"], "it goes on as it was"
+    peer.turns.drop()
+
+
+@pytest.mark.usefixtures("_short_rest")
+async def test_a_peer_does_not_rest_for_two_such_steps_that_are_far_apart() -> None:
+    peer = Peer()
+    peer.turns.take(busy(peer, 1))
+    await asyncio.sleep(0.35)
+    peer.turns.take(busy(peer, 2))
+    assert peer.said == []
+
+
+@pytest.mark.usefixtures("_short_rest")
+async def test_what_drops_its_own_work_does_not_rest() -> None:
+    peer = Peer()
+    peer.turns.take(busy(peer, 1))
+    peer.turns.take(busy(peer, 2, then="drop"))
+    assert peer.said == []
+
+
+async def test_a_step_that_fails_does_not_stop_those_after_it() -> None:
+    peer = Peer()
+    with pytest.raises(ValueError, match="broken"):
+        peer.turns.take(busy(peer, 1, then="raise"))
+    peer.turns.take(peer.work(2, 1))
+    assert peer.done == [1, 2]
+    assert not peer.turns.is_behind
 
 
 @pytest.mark.usefixtures("_long_turns")

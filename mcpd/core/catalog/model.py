@@ -26,8 +26,8 @@ from mcpd.errors import McpdError
 MOST_ENTRIES: Final = 10_000
 """The most entries of a list, over all pages. The rest is left out."""
 
-MOST_PAGE_BYTES: Final = 8 * 1024 * 1024
-"""The longest result of a list request. Of a longer one nothing is taken."""
+MOST_ENTRY_BYTES: Final = 16 * 1024 * 1024
+"""The longest entry. A longer one is left out."""
 
 
 class Kind(Enum):
@@ -113,8 +113,8 @@ class Page(msgspec.Struct, frozen=True):
 
     ``whole`` is the result itself if it can be served unchanged: it has no cursor, and no entry was
     left out. ``items`` has at most one entry more than ``MOST_ENTRIES``, which shows the excess.
-    ``dropped`` counts the entries that are no object, or have no identity: one bad entry must not
-    hide the others. An empty ``next_cursor`` is a valid cursor.
+    ``dropped`` counts the entries that are no object, have no identity or are too long: one bad
+    entry must not hide the others. An empty ``next_cursor`` is a valid cursor.
     """
 
     kind: Kind
@@ -255,13 +255,8 @@ def parse_page(kind: Kind, result: Raw | bytes) -> Page:
     """Decode the result of one list request.
 
     Raises:
-        ListError: the result has no list of this kind, or more than ``MOST_PAGE_BYTES``.
+        ListError: the result has no list of this kind.
     """
-    if len(result) > MOST_PAGE_BYTES:
-        raise ListError(
-            f"the result of {kind.method} has {len(result)} bytes; {MOST_PAGE_BYTES} is the most:"
-            " a longer list has pages"
-        )
     whole = bytes(result)
     raws, cursor = _entries(kind, whole)
     items = tuple(item for raw in raws if (item := _item(kind, raw)) is not None)
@@ -317,6 +312,8 @@ def _split(kind: Kind, array: Raw) -> list[bytes]:
 
 
 def _item(kind: Kind, raw: bytes) -> Item | None:
+    if len(raw) > MOST_ENTRY_BYTES:
+        return None
     value = (_members(raw, _decode_identity) or {}).get(kind.identity)
     identity = None if value is None else text(value)
     return None if identity is None else Item(identity, raw)

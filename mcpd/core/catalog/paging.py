@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from mcpd.core.catalog.model import (
     MOST_ENTRIES,
-    MOST_PAGE_BYTES,
+    MOST_ENTRY_BYTES,
     Kind,
     ListError,
     Listing,
@@ -72,11 +72,14 @@ class Paging:
         Raises:
             ListError: the result has no list of this kind.
         """
-        if is_modern and len(result) <= MOST_PAGE_BYTES:
+        if is_modern:
             result = self._without_envelope(result)
         page = parse_page(self.kind, result)
         if page.dropped:
-            self._note(f"{page.dropped} entries left out: they have no {self.kind.identity!r}")
+            self._note(
+                f"{page.dropped} entries left out: without {self.kind.identity!r}, or over "
+                f"{MOST_ENTRY_BYTES} bytes"
+            )
         page = self._within_limits(page)
         self._pages.append(page)
         cursor = page.next_cursor

@@ -309,3 +309,15 @@ async def test_nothing_is_kept_for_a_closed_connection(reports: Reports) -> None
     made.data_received(b"x" * 300_000)
     made.connection_lost(None)
     assert made._framer.buffered_bytes() == 0
+
+
+async def test_an_unfinished_line_is_counted_beside_answers_that_are_read(reports: Reports) -> None:
+    memory = Memory(1 << 30)
+    made = long_lines(reports, Outboxes(one_bytes=1 << 30, memory=memory), 1)
+    transport = FakeTransport(made)
+    made.data_received(b"x" * 300_000)
+    await asyncio.sleep(0)
+    made.pause_writing()
+    made.resume_writing()
+    assert memory.kept_bytes >= 300_000
+    assert not transport.aborted

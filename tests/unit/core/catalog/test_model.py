@@ -8,7 +8,7 @@ import pytest
 
 from mcpd.core.catalog.model import (
     MOST_ENTRIES,
-    MOST_PAGE_BYTES,
+    MOST_ENTRY_BYTES,
     Catalog,
     Item,
     Kind,
@@ -286,10 +286,11 @@ def test_a_list_of_any_length_is_whole(count: int):
     assert page.dropped == 0
 
 
-def test_a_page_that_is_too_long_is_refused_as_a_whole():
-    text = b"x" * MOST_PAGE_BYTES
-    with pytest.raises(ListError, match=r"the result of tools/list has 83[0-9]{5} bytes"):
-        parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},{"name":"b","description":"%b"}]}' % text)
+def test_an_entry_that_is_too_long_is_left_out_and_the_others_are_not():
+    long = b'{"name":"long","description":"%b"}' % (b"x" * MOST_ENTRY_BYTES)
+    page = parse_page(Kind.TOOLS, b'{"tools":[{"name":"a"},%b,{"name":"b"}]}' % long)
+    assert [item.identity for item in page.items] == ["a", "b"]
+    assert page.dropped == 1
 
 
 def test_lone_surrogates_in_a_page_are_kept():

@@ -103,7 +103,9 @@ def test_what_was_left_out_is_noted():
     """
     paging = Paging(Kind.TOOLS)
     paging.take(b'{"tools":[1,{"name":"a"},{}]}')
-    assert paging.notes == ["tools/list: 2 entries left out: they have no 'name'"]
+    assert paging.notes == [
+        "tools/list: 2 entries left out: without 'name', or over 16777216 bytes"
+    ]
 
 
 def test_nothing_read_is_an_empty_list():
