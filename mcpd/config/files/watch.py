@@ -66,6 +66,13 @@ class FileWatch:
         self._arm()
         self._states = self._read_states()
 
+    def skip_changes(self) -> None:
+        """Report only changes from now on; call it before reading the files without being told to.
+
+        Otherwise a change back to the content of before, within the delay, would go unreported.
+        """
+        self._states = self._read_states()
+
     def close(self) -> None:
         """Stop watching. ``on_change`` is not called afterwards."""
         if self._timer is not None:

@@ -55,6 +55,7 @@ class TokenFile:
     def find(self, text: str) -> Token | None:
         """Return the token with this text."""
         if self._stamp != self._look():
+            self._watch.skip_changes()
             self._read()
         return tokens.find(self._tokens, text, _now())
 

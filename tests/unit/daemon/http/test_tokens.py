@@ -45,6 +45,24 @@ async def test_a_revoked_token_ends_though_nobody_asks(tmp_path: Path) -> None:
     found.close()
 
 
+async def test_a_token_that_is_revoked_right_after_its_first_use_ends_though_nobody_asks(
+    tmp_path: Path,
+) -> None:
+    """
+    The file is then what it was before the token was made.
+    """
+    ended: list[str] = []
+    path, records = tokens.path_in(str(tmp_path)), list[tuple[Any, ...]]()
+    tokens.create(path, "old", now=now())
+    found = TokenFile(str(tmp_path), ended.append, recorder(records))
+    _, text = tokens.create(path, "a", now=now())
+    assert found.find(text) is not None
+    tokens.revoke(path, "a")
+    await wait_until_async(lambda: ended == ["a"])
+    assert [each[:2] for each in records] == [("token.made", "a"), ("token.revoked", "a")]
+    found.close()
+
+
 async def test_a_token_ends_when_it_expires(tmp_path: Path) -> None:
     ended: list[str] = []
     _, text = tokens.create(tokens.path_in(str(tmp_path)), "a", now=now(), lifetime=0.1)
