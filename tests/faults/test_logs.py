@@ -97,7 +97,7 @@ def test_all_logs_together_have_a_bound_in_a_flood_and_a_crash_loop(box: Box, se
         sizes = logs(box)
         largest = max(largest, sum(sizes.values()))
         assert all(size <= LOG_BYTES for name, size in sizes.items() if "gone" not in name)
-    assert most // 3 < largest <= most * 1.25, "a look may take its time on a busy machine"
+    assert most // 3 < largest <= most * 1.5, "a look may take its time on a busy machine"
     sizes = logs(box)
     assert "gone.log.1" not in sizes
     assert sizes["quiet.log"] > 0, "a quiet one loses nothing by it"

@@ -159,10 +159,11 @@ class Lifecycle(RuleBasedStateMachine):
     @rule()
     def it_has_forgotten_us(self) -> None:
         was_ready, restarts = self.machine.state is State.READY, self.machine.restarts
+        failure = self.machine.last_failure
         self.input(self.machine.renew(self.now, FORGOTTEN))
         if was_ready:
             assert self.machine.state is State.STARTING and self.machine.restarts == restarts
-            assert self.machine.last_failure is not FORGOTTEN
+            assert self.machine.last_failure is failure
 
     @precondition(lambda self: self.has_process and self.is_heard)
     @rule(is_on=st.booleans())
