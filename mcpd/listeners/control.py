@@ -18,6 +18,9 @@ from mcpd.projects.workspace import workspace_of
 ATTACH: Final = "mcpd/attach"
 """Makes the connection a session on a server, so only a transport with connections has it."""
 
+AT_ONCE: Final = 4
+"""Requests that handlers begin to work on in an iteration of the loop."""
+
 MOST_STREAMS: Final = 16
 """Streams of events and log lines that one connection may have open."""
 
@@ -56,7 +59,7 @@ class ControlServer:
         self._open: dict[SessionId, dict[bytes, Request]] = {}
         """Requests without an answer, and streams."""
         self._tasks: dict[_Key, asyncio.Task[None]] = {}
-        self._turnstile = tasks.Turnstile()
+        self._turnstile = tasks.Turnstile(AT_ONCE)
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
