@@ -104,35 +104,31 @@ class Group:
 
 
 class Turnstile:
-    """Lets a few tasks through in each iteration of the loop, in the order in which they came."""
+    """Lets one task through in each iteration of the loop, in the order in which they came."""
 
-    def __init__(self, at_once: int = 1) -> None:
-        self._at_once = at_once
+    def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._passed = 0
-        """How many have been let through in this iteration."""
+        self._is_closed = False
 
     async def passed(self) -> None:
-        """Wait for a turn; there is no wait where this iteration has one left."""
+        """Wait for a turn; there is no wait where nobody has had one in this iteration."""
         loop = asyncio.get_running_loop()
-        if not self._passed:
+        if not self._is_closed:
+            self._is_closed = True
             loop.call_soon(self._next)
-        if self._passed < self._at_once and not self._waiting:
-            self._passed += 1
             return
         turn = loop.create_future()
         self._waiting.append(turn)
         await turn
 
     def _next(self) -> None:
-        self._passed = 0
-        while self._waiting and self._passed < self._at_once:
+        while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else its task was cancelled
                 turn.set_result(None)
-                self._passed += 1
-        if self._passed:
-            asyncio.get_running_loop().call_soon(self._next)
+                asyncio.get_running_loop().call_soon(self._next)
+                return
+        self._is_closed = False
 
 
 class Shared(Generic[_Result]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from mcpd import statefile, tasks
@@ -17,9 +17,6 @@ from mcpd.projects.workspace import workspace_of
 
 ATTACH: Final = "mcpd/attach"
 """Makes the connection a session on a server, so only a transport with connections has it."""
-
-AT_ONCE: Final = 4
-"""Requests that handlers begin to work on in an iteration of the loop."""
 
 MOST_STREAMS: Final = 16
 """Streams of events and log lines that one connection may have open."""
@@ -59,7 +56,6 @@ class ControlServer:
         self._open: dict[SessionId, dict[bytes, Request]] = {}
         """Requests without an answer, and streams."""
         self._tasks: dict[_Key, asyncio.Task[None]] = {}
-        self._turnstile = tasks.Turnstile(AT_ONCE)
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
@@ -170,12 +166,6 @@ class ControlServer:
         key = (request.session, request.key)
 
         async def answer() -> None:
-            try:
-                await self._turnstile.passed()  # a client may send a thousand at once
-            except asyncio.CancelledError:
-                if isinstance(work, Coroutine):
-                    work.close()
-                raise
             self._answer(request, await work)
 
         def ended(task: asyncio.Task[None]) -> None:
