@@ -68,6 +68,10 @@ class Link:
         self.is_lost = False
         self.is_half_closed = False
 
+    def respond(self, *_: object) -> bool:
+        """Have the application send each response over ASGI."""
+        return False
+
     def lose(self) -> None:
         """Close the connection, as a client does."""
         self.is_lost = True

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections import deque
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Raw
@@ -202,6 +203,7 @@ class _Outbox:
         """Wait for nothing: see ``unsent_bytes``."""
 
 
+@lru_cache(maxsize=64)
 def principal_of(token: Token | None) -> Principal:
     """Return who a client is that showed a token, ``None`` where none is asked for."""
     if token is None:

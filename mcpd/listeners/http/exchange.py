@@ -33,6 +33,7 @@ class Headers:
     def __init__(self, pairs: Pairs) -> None:
         self._pairs: Final = [(name.lower(), value) for name, value in pairs]
         self._last: Final = dict(self._pairs)
+        self._has_repeated: Final = len(self._last) < len(self._pairs)
 
     def get(self, name: str) -> str | None:
         """Return the value of a header, the last where it was sent several times."""
@@ -41,6 +42,8 @@ class Headers:
 
     def joined(self, name: str) -> str | None:
         """Return the values of a header that is a list, separated by commas."""
+        if not self._has_repeated:
+            return self.get(name)
         wanted = name.encode("latin-1")
         if wanted not in self._last:
             return None
@@ -49,6 +52,8 @@ class Headers:
     def count(self, name: str) -> int:
         """Return how many times a header was sent."""
         wanted = name.encode("latin-1")
+        if not self._has_repeated:
+            return int(wanted in self._last)
         return sum(each == wanted for each, _ in self._pairs)
 
 
@@ -150,16 +155,25 @@ class Exchange:
             sent.append((b"Content-Length", b"%d" % size))
         if size:
             sent.append((b"Content-Type", b"application/json"))
-        await self._start(status, sent)
         if size <= PIECE_BYTES:
-            whole = b"".join(parts)
-            await self._send({"type": "http.response.body", "body": whole, "more_body": False})
+            await self._reply_whole(status, b"".join(parts), sent)
             return
+        await self._start(status, sent)
         for part in parts:
             view = memoryview(part)
             for at in range(0, len(view), PIECE_BYTES):
                 await self._write(bytes(view[at : at + PIECE_BYTES]))
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _reply_whole(
+        self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> None:
+        """Send a small response, in one write where the connection can."""
+        if self.connection is not None and self.connection.respond(status, body, headers):
+            self.has_started = True
+            return
+        await self._start(status, headers)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def reply_json(self, status: int, value: Mapping[str, Any], headers: Pairs = ()) -> None:
         """Send a JSON object."""

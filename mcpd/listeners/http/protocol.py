@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 MOST_HEADER_BYTES: Final = 65536
@@ -105,6 +109,34 @@ class Connection(HttpToolsProtocol):
         if self._running is not None:
             self._running.chunked_encoding = False
             self._running.expected_content_length = 0 if is_over else sys.maxsize
+
+    def respond(self, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Write a whole response in one write; ``headers`` has its ``Content-Length``.
+
+        Returns ``False`` where nothing was written, and the application sends the response itself:
+        to a client that does not read, that has gone, or that asked for the head alone.
+        """
+        cycle = self._running
+        if (
+            cycle is None
+            or cycle.disconnected
+            or cycle.response_started
+            or self.flow.write_paused
+            or cycle.scope["method"] == "HEAD"
+        ):
+            return False
+        lines = [STATUS_LINE[status]]
+        lines += [b"%b: %b\r\n" % (name.lower(), value) for name, value in headers]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        self.transport.write(b"".join((*lines, b"\r\n", body)))
+        cycle.waiting_for_100_continue = False
+        cycle.response_started = cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
+        return True
 
     @staticmethod
     def _call(callback: Callable[[], None] | None) -> None:

@@ -25,6 +25,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent = b""
+        self.writes = 0
         self.is_shut = self.is_closed = self.is_late = False
         self.is_paused = False
         self.protocol: Connection | None = None
@@ -33,6 +34,7 @@ class Wire(asyncio.Transport):
         self.is_late = self.is_late or self.is_shut
         if not self.is_closed:
             self.sent += data
+            self.writes += 1
 
     def write_eof(self) -> None:
         self.is_shut = True
@@ -59,6 +61,9 @@ class Wire(asyncio.Transport):
 
 class Client:
     """A connection to an application that answers with what it is sent."""
+
+    answers_whole = False
+    """Whether responses are written whole, where the connection can."""
 
     def __init__(self, *, timeout: float = 30.0, admits: bool = True) -> None:
         self.bodies: list[bytes] = []
@@ -98,6 +103,9 @@ class Client:
         if path == "/wait":
             await self.holds.wait()
         head = [(b"content-length", b"%d" % len(body))]
+        is_whole = self.answers_whole and path != "/begin"
+        if is_whole and self.connection.respond(200, body, head):
+            return
         await send({"type": "http.response.start", "status": 200, "headers": head})
         if path == "/begin":
             await self.holds.wait()
@@ -114,6 +122,13 @@ class Client:
     @property
     def statuses(self) -> list[int]:
         return self.wire.statuses
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["over ASGI", "whole"])
+def answers_whole(request, monkeypatch):
+    """Run each test with responses of both kinds."""
+    monkeypatch.setattr(Client, "answers_whole", request.param)
+    return request.param
 
 
 @virtual
@@ -389,3 +404,33 @@ async def test_a_request_that_is_refused_is_not_told_to_go_on():
     assert good.statuses == [100]
     await good.send(b"abcde")
     assert (good.statuses, good.bodies) == ([100, 200], [b"abcde"])
+
+
+@virtual
+async def test_a_whole_response_is_one_write(answers_whole):
+    client = await Client().send(post(body=b"one"))
+    assert client.wire.sent == b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\none"
+    assert client.wire.writes == (1 if answers_whole else 2)
+    await client.send(HEAD.replace(b"1.1", b"1.0") % (b"echo", 3) + b"two")
+    assert client.wire.sent.endswith(b"content-length: 3\r\nconnection: close\r\n\r\ntwo")
+    assert client.wire.is_closed
+
+
+@virtual
+async def test_a_response_to_a_client_that_does_not_read_waits(answers_whole):
+    client = Client()
+    client.connection.pause_writing()
+    await client.send(post(body=b"one"))
+    assert client.bodies == [b"one"]
+    assert client.wire.sent == b""
+    client.connection.resume_writing()
+    await settle()
+    assert client.wire.statuses == [200]
+    assert client.wire.sent.endswith(b"one")
+
+
+@virtual
+async def test_a_request_for_the_head_alone_is_answered_with_that(answers_whole):
+    client = await Client().send(b"HEAD /echo HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert client.wire.sent == b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+    assert not client.wire.is_closed
