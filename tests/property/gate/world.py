@@ -107,7 +107,8 @@ class Grant:
     given: float
     ticket: int | None = None
     """The write to the disk that it waits for."""
-    lapsed: bool = False
+    lapsed: int | None = None
+    """The number that the next call had when it lapsed."""
     number: int = 0
     """Of the question."""
     is_sure: bool = True
@@ -125,7 +126,10 @@ class Grant:
             form,
         ):
             return False
-        if self.lapsed or self.ticket is not None or call.born > self.until + TOLERANCE:
+        if self.lapsed is not None and call.number > self.lapsed:
+            return False  # what was let through before may be sent later to a process that has
+            # the definition which was allowed
+        if self.ticket is not None or call.born > self.until + TOLERANCE:
             return False  # what was let through in time may be sent later
         match self.kind:
             case "session":
@@ -712,7 +716,10 @@ class World:
             if isinstance(each, Call) and each is not call and each.value == call.value
         ]  # one that waits for something else may have used a late yes already
         lasting = [
-            g for g in found if g.is_sure and g.kind != "call" and not (g.kind == "late" and takers)
+            g
+            for g in found
+            if g.is_sure and g.lapsed is None and g.kind != "call"
+            if not (g.kind == "late" and takers)
         ]
         assert not lasting, f"{where}: asked although {lasting[0]}"
 
@@ -807,7 +814,7 @@ class World:
             mine = (grant.label, grant.server, grant.tool)
             is_its = mine == (rule.principal, rule.server, rule.tool) and grant.kind == rule.answer
             if is_its and (not rule.session or rule.session == grant.session):
-                grant.lapsed = True
+                grant.lapsed = next(self.numbers) if grant.lapsed is None else grant.lapsed
 
     # -- the disk ----------------------------------------------------------------------------------
 

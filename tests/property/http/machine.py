@@ -166,6 +166,16 @@ class Machine(RuleBasedStateMachine):
         self.world.go(settle())
 
     @precondition(lambda self: self._views(is_open=True))
+    @rule(which=picks, unseen=st.sampled_from([0, 1]), times=st.integers(1, 5))
+    def be_away(self, which: int, unseen: int, times: int) -> None:
+        """A connection is lost, much is said meanwhile, and its client comes back for it."""
+        views = self._views(is_open=True)
+        client, view = views[which % len(views)]
+        self.lose(which, unseen)
+        self.tell(client.server or "plain", times)
+        self._resume(client, view)
+
+    @precondition(lambda self: self._views(is_open=True))
     @rule(which=picks)
     def stall(self, which: int) -> None:
         """A client reads nothing for a while, or goes on to read."""
