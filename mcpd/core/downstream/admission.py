@@ -222,7 +222,9 @@ class Admission:
         if leg.method.route not in _MEASURED:
             return True
         limits = self._limits(session, entry)
-        if leg.limits_passed >= len(limits) or not isinstance(request, ClientRequest):
+        if limits and leg.limits_passed:
+            limits = tuple(limit for limit in limits if limit.key not in leg.limits_passed)
+        if not limits or not isinstance(request, ClientRequest):
             return True
         refuse = partial(self._refuse, leg)
         request.leave = self._rates.admit(leg, limits, entry.rate_wait, refuse)

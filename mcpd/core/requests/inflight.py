@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, KeysView
+from collections.abc import Collection, Hashable, KeysView
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -136,8 +136,8 @@ class UpstreamRequest:
     """What was approved, where it was this call and no other."""
     rule = 0
     """The number of the remembered answer that let it through; 0: none did."""
-    limits_passed = 0
-    """How many of the rates that it is measured by it has passed."""
+    limits_passed: tuple[Hashable, ...] = ()
+    """The keys of the rates that it has passed."""
     turn_by = 0.0
     """Until when it waits for its turn under a rate, in monotonic seconds; 0 before it waits."""
     leveled: object = None

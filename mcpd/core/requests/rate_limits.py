@@ -36,7 +36,8 @@ class Limit(NamedTuple):
 class _Line:
     """The meter of one key, and the calls that wait for it."""
 
-    def __init__(self, rate: Rate) -> None:
+    def __init__(self, key: Hashable, rate: Rate) -> None:
+        self.key: Final = key
         self.meter = Meter(rate)
         self.queue = FairQueue()
         self.timer: Timer | None = None
@@ -78,22 +79,22 @@ class RateLimits:
     ) -> Callable[[], object] | None:
         """Return ``None`` where a call may go on; else what takes it out of where it waits.
 
+        ``limits`` are those that it has not passed yet.
         It waits ``most_s`` seconds at most, for all limits together; then it is refused.
         """
         now = self._ctx.now
-        while leg.limits_passed < len(limits):
-            limit = limits[leg.limits_passed]
+        for limit in limits:
             line = self._line(limit)
             if not line.queue.length and line.meter.take_if_quiet(now):
                 line.went_at = now
-                leg.limits_passed += 1
+                leg.limits_passed += (limit.key,)
                 continue
             if line.queue.length or line.wait(now, is_paced=most_s > 0) > 0:
                 if not leg.turn_by:
                     leg.turn_by = now + most_s
                 return self._wait(leg, limit, line, refuse)
             line.take(now)
-            leg.limits_passed += 1
+            leg.limits_passed += (limit.key,)
         return None
 
     def _line(self, limit: Limit) -> _Line:
@@ -101,7 +102,7 @@ class RateLimits:
         if line is None:
             if len(self._lines) >= _MOST_QUIET:
                 self._forget_quiet()
-            line = self._lines[limit.key] = _Line(limit.rate)
+            line = self._lines[limit.key] = _Line(limit.key, limit.rate)
         if line.meter.rate is not limit.rate:  # the configuration says another one now
             line.meter.rate = limit.rate
         return line
@@ -171,7 +172,7 @@ class RateLimits:
             leg = line.queue.pop()
             assert leg is not None  # the queue is not empty
             line.take(now)
-            leg.limits_passed += 1
+            leg.limits_passed += (line.key,)
             leg.drop_timers()
             self._passed(leg)
         self._arm(line)

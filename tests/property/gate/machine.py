@@ -156,8 +156,7 @@ class Machine(World):
                 self.approved.pop(name, None)
                 continue
             known, listed = self.approved.get(name), self.current.get(name)
-            is_up = any(p.server == name and p.listed is not None for p in self.processes.values())
-            if (known is None or known[0] != entry.identity) and listed is not None and is_up:
+            if (known is None or known[0] != entry.identity) and listed is not None:
                 is_held = entry.rules.pin == "hold"
                 odd = (CYRILLIC,) if is_held else ()
                 first = {n: f for n, f in listed.items() if n not in odd}

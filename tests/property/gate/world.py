@@ -9,7 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -112,7 +114,8 @@ class Grant:
     number: int = 0
     """Of the question."""
     is_sure: bool = True
-    """Whether it must count: of all tools of a server those do that it is known to list."""
+    """Whether it must count: of all tools of a server those do that it is known to list, and a late
+    yes that no call can have used."""
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -219,6 +222,10 @@ class Process:
         self.questions: list[int] = []
 
 
+def nothing() -> None:
+    """Nothing more is known once an event is handled."""
+
+
 class World:
     """The tables of the model, what the mux does with them, and what it may not."""
 
@@ -263,7 +270,7 @@ class World:
         self.asked_by: dict[int, int] = {}
         """The questions that calls have caused."""
         self.prepared: dict[tuple[int, bytes], Any] = {}
-        self.events: deque[ev.Event] = deque()
+        self.events: deque[tuple[ev.Event, Callable[[], None]]] = deque()
         self.last_asked: int | None = None
         self.last_form: tuple[int, int] | None = None
         self.person = self.connect("control", None, USER, None, can_ask=False)
@@ -275,12 +282,15 @@ class World:
 
     # -- events and commands -----------------------------------------------------------------------
 
-    def handle(self, event: ev.Event) -> None:
-        self.events.append(event)
+    def handle(self, event: ev.Event, know: Callable[[], None] = nothing) -> None:
+        """Have the mux handle an event, after those before it; ``know`` is called when it does."""
+        self.events.append((event, know))
         if len(self.events) > 1:
             return
         while self.events:
-            for command in self.mux.handle(self.events[0], self.now):
+            event, know = self.events[0]
+            know()
+            for command in self.mux.handle(event, self.now):
                 self.perform(command)
             self.events.popleft()
             self.check()
@@ -526,6 +536,7 @@ class World:
         """Answer a request of the mux itself."""
         process, message = self.processes[slot], json.loads(line)
         result: dict[str, Any] = {}
+        know: Callable[[], None] = nothing
         capabilities = {"tools": {"listChanged": True}, "prompts": {}, "resources": {}}
         info = {"name": process.server, "version": "1"}
         match message["method"]:
@@ -549,9 +560,9 @@ class World:
                 self.from_server(slot, {"jsonrpc": "2.0", "method": method, "params": heard})
                 return
             case "tools/list":
-                process.listed = dict(process.forms)
-                self.listed(process)
-                result = {"tools": [form.raw(name) for name, form in process.forms.items()]}
+                forms = dict(process.forms)
+                result = {"tools": [form.raw(name) for name, form in forms.items()]}
+                know = partial(self.listed, process, forms)
             case "prompts/list":
                 result = {"prompts": [{"name": "greet"}]}
             case "resources/list":
@@ -559,22 +570,25 @@ class World:
             case "resources/templates/list":
                 template = {"uriTemplate": f"{process.server}://{{n}}", "name": "n"}
                 result = {"resourceTemplates": [template]}
-        self.from_server(slot, {"jsonrpc": "2.0", "id": message["id"], "result": result})
+        self.from_server(slot, {"jsonrpc": "2.0", "id": message["id"], "result": result}, know)
 
-    def from_server(self, slot: SlotId, message: dict[str, Any]) -> None:
-        self.handle(ev.FrameFromServer(slot, json.dumps(message).encode()))
+    def from_server(
+        self, slot: SlotId, message: dict[str, Any], know: Callable[[], None] = nothing
+    ) -> None:
+        self.handle(ev.FrameFromServer(slot, json.dumps(message).encode()), know)
 
-    def listed(self, process: Process) -> None:
+    def listed(self, process: Process, forms: dict[str, Form]) -> None:
         """A whole list comes: the first is approved."""
+        process.listed = forms
         entry = self.entries.get(process.server)
-        self.current[process.server] = dict(process.forms)
+        self.current[process.server] = forms
         if entry is None or entry.rules.pin == "off":
             return
         known = self.approved.get(entry.name)
         if known is None or known[0] != entry.identity:
-            first = {n: f for n, f in process.forms.items() if n != CYRILLIC}
+            first = {n: f for n, f in forms.items() if n != CYRILLIC}
             is_held = entry.rules.pin == "hold"
-            self.approved[entry.name] = entry.identity, first if is_held else dict(process.forms)
+            self.approved[entry.name] = entry.identity, first if is_held else dict(forms)
 
     def start(self, slot: SlotId, *, is_slow: bool = False) -> None:
         self.wanted.discard(slot)
@@ -661,6 +675,8 @@ class World:
         lasting = [g for g in found if g.kind in ("session", "1h", "always")]
         used = (mine or lasting or waits or found)[0]
         TALLY[f"allowed {used.kind}"] += 1
+        for other in found:  # the call may have used it up before there was another
+            other.is_sure = other.is_sure and (other is used or other.kind != "late")
         if used.kind in ("call", "late"):
             self.grants.remove(used)
 

@@ -106,6 +106,26 @@ def test_a_rate_counts_wherever_it_is_said_and_until_a_reload_says_none(where: s
     assert len(done) == 12 and all(line.startswith("<< echo") for line in done)
 
 
+def test_a_reload_that_takes_one_rate_away_leaves_the_others() -> None:
+    """
+    Calls that wait for their turn under a rate of their client have not passed that of the server.
+    """
+    house = House("echo", Scope())
+    house.handle(ev.SessionOpened(SessionId(2), bearer("desk")))
+    state = SessionState(version="2025-06-18", is_initialized=True)
+    house.handle(ev.Join(SessionId(2), "echo", state))
+    rate = Rate(10, 60.0)
+    entries = tuple(structs.replace(e, rate=rate, rate_wait=5.0) for e in house.entries.values())
+    profiles = {"review": Profile()}
+    policy = Policy(profiles=profiles, client_rate=Rate(60, 60.0))
+    house.handle(ev.EntriesChanged(entries, policy))
+    done = [line for number in range(10) for one in (1, 2) for line in house.call(one, number)]
+    house.handle(ev.EntriesChanged(entries, Policy(profiles=profiles)))
+    for _ in range(50):
+        done += house.run("!! +0.01")
+    assert sum(line.startswith("<< echo") for line in done) == rate.burst
+
+
 def test_what_is_outside_is_absent() -> None:
     house = House("echo", WRITES)
     assert house.tools() == ["write"]
