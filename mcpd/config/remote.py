@@ -19,6 +19,7 @@ OF_KIND: Final[Mapping[str, Sequence[str]]] = {
         "client_metadata_url",
         "scopes",
         "redirect_port",
+        "callback_host",
         "grant",
         "key_file",
         "key_algorithm",
@@ -64,6 +65,9 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     redirect_port: int = 0
     """Of ``oauth``: the port of the redirect address; 0: any that is free."""
+
+    callback_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
+    """Of ``oauth``: the host of the redirect address."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     """Of ``oauth``: whether a person signs in, or the machine itself."""

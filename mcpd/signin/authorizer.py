@@ -193,6 +193,7 @@ class OAuthAuthorizer:
             scopes=auth.scopes,
             granted=() if found is None else found.scopes,
             redirect_port=auth.redirect_port,
+            callback_host=auth.callback_host,
         )
 
     async def signed_in(self, result: SignedIn) -> Credentials:

@@ -60,6 +60,7 @@ OAUTH: Final[Mapping[str, Reader]] = {
     "client_metadata_url": filled,
     "scopes": scopes,
     "redirect_port": port,
+    "callback_host": one_of("127.0.0.1", "localhost"),
     "grant": one_of("authorization_code", "client_credentials"),
     "key_file": filled,
     "key_algorithm": one_of(
@@ -89,6 +90,7 @@ _ALIASES: Final[Mapping[str, Sequence[str]]] = {
     "client_metadata_url": ("clientMetadataUrl",),
     "scopes": ("scope",),
     "redirect_port": ("callbackPort", "callback_port"),
+    "callback_host": ("callbackHost", "redirect_host"),
     "grant": ("grantType", "grant_type"),
 }
 """Other names of a key."""

@@ -66,6 +66,7 @@ class _Provider(OAuthClientProvider):
     """The SDK's provider, with what the contract of mcpd adds before somebody is sent anywhere."""
 
     policy: Policy
+    callback_host = ""
     scopes: tuple[str, ...] = ()
     is_step_up = False
     is_discovery = False
@@ -171,20 +172,18 @@ async def sign_in(
     Raises:
         SignInFailed: it could not be done, was refused, or took too long.
     """
-    listener = Listener()
+    listener = Listener(order.callback_host)
     secrets = Secrets()
     client = order.client
-    registered = 0
-    if client is not None and client.kind == "registered":
-        registered = urlsplit(client.redirect_uri).port or 0
+    before = client.redirect_uri if client is not None and client.kind == "registered" else ""
     try:
-        ports = (order.redirect_port,) if order.redirect_port else (registered, 0)
+        ports = (order.redirect_port,) if order.redirect_port else (urlsplit(before).port or 0, 0)
         await listener.open(*ports)
     except OSError as error:
         raise SignInFailed(
             f"cannot listen on port {order.redirect_port} (redirect_port): {error.strerror}"
         ) from None
-    if client is not None and client.kind == "registered" and listener.port != registered:
+    if client is not None and client.kind == "registered" and before != listener.redirect_uri:
         client = None  # what was registered is another address than ours
     opened(listener)
     provider = _provider(order, client, listener, show, secrets)
@@ -252,6 +251,7 @@ def _provider(
         )
     except ValueError:
         raise SignInFailed("client_metadata_url must be an https address with a path") from None
+    provider.callback_host = listener.host
     provider.scopes = order.scopes
     provider.is_step_up = order.status == 403
     return provider
@@ -329,8 +329,8 @@ def _refusal(
     if provider.context.client_info is None:
         return secrets.mask(
             f"the authorization server does not register clients ({told}); "
-            f"register one there for http://127.0.0.1:PORT/callback, and name it in the entry: "
-            f"client_id and redirect_port of auth"
+            f"register one there for http://{provider.callback_host}:PORT/callback, and name it "
+            f"in the entry: client_id and redirect_port of auth"
         )
     return secrets.mask(f"the authorization server gave no token ({told})")
 

@@ -253,6 +253,15 @@ def test_a_bad_header_is_an_error_at_its_place(content: dict[str, object], key: 
             {"oauth": {"clientId": "c", "callbackPort": 8080, "scopes": "a b"}},
             AuthConfig(kind="oauth", client_id="c", redirect_port=8080, scopes=("a", "b")),
         ),
+        (
+            {"auth": {"type": "oauth", "callback_host": "localhost"}},
+            AuthConfig(kind="oauth", callback_host="localhost"),
+        ),
+        ({"auth": {"type": "oauth", "callback_host": "127.0.0.1"}}, AuthConfig(kind="oauth")),
+        (
+            {"oauth": {"redirect_host": "localhost"}},
+            AuthConfig(kind="oauth", callback_host="localhost"),
+        ),
         ({"oauth": {"enabled": True, "scope": "a"}}, AuthConfig(kind="oauth", scopes=("a",))),
         ({"oauth": {"enabled": False, "clientId": "c"}}, AuthConfig(kind="none")),
         ({"oauth": {}}, AuthConfig(kind="oauth")),
@@ -317,6 +326,13 @@ def test_auth_has_many_spellings(content: dict[str, object], auth: AuthConfig) -
         ({"type": "kerberos"}, ["auth.type: expected one of auto, none, bearer, api-key, "]),
         ({"token": "t"}, ["auth: type is missing: expected one of auto, none, bearer, api-key, "]),
         ({"type": "oauth", "redirect_port": 70000}, ["auth.redirect_port: expected a port from"]),
+        *(
+            (
+                {"type": "oauth", "callback_host": value},
+                ["auth.callback_host: expected one of 127.0.0.1, localhost"],
+            )
+            for value in ("::1", "0.0.0.0", "localhost:80", "LOCALHOST", "hunter2.example", 5)
+        ),
         ({"type": "oauth", "scopes": ['a"b']}, ["auth.scopes[0]: expected a scope"]),
         ("hunter2-hunter2", ["auth: expected auto, none, oauth, text that begins with"]),
         ("Bearer ", ["auth: expected auto, none, oauth, text that begins with"]),
