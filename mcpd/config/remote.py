@@ -20,6 +20,7 @@ OF_KIND: Final[Mapping[str, Sequence[str]]] = {
         "scopes",
         "redirect_port",
         "callback_host",
+        "authorize_params",
         "grant",
         "key_file",
         "key_algorithm",
@@ -68,6 +69,9 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     callback_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
     """Of ``oauth``: the host of the redirect address."""
+
+    authorize_params: dict[str, str] = {}
+    """Of ``oauth``: further parameters of the authorization request, shown in the browser."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     """Of ``oauth``: whether a person signs in, or the machine itself."""

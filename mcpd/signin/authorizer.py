@@ -194,6 +194,7 @@ class OAuthAuthorizer:
             granted=() if found is None else found.scopes,
             redirect_port=auth.redirect_port,
             callback_host=auth.callback_host,
+            authorize_params=auth.authorize_params,
         )
 
     async def signed_in(self, result: SignedIn) -> Credentials:

@@ -77,6 +77,7 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, tag="sign_in"):
 
     redirect_port: int = 0
     callback_host: str = "127.0.0.1"
+    authorize_params: dict[str, str] = {}
     timeout: float = 600.0
 
 

@@ -10,9 +10,9 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
@@ -131,6 +131,13 @@ def choose_method(supported: tuple[str, ...] | list[str], *, has_secret: bool) -
     return "client_secret_post" if "client_secret_post" in supported else "client_secret_basic"
 
 
+def with_parameters(url: str, more: Mapping[str, str]) -> str:
+    """Return a URL with these parameters in its query; they replace others of the same name."""
+    address, _, query = url.partition("?")
+    kept = [each for each in query.split("&") if unquote_plus(each.partition("=")[0]) not in more]
+    return f"{address}?{'&'.join((*kept, urlencode(more)))}" if more else url
+
+
 async def discover(order: Discover) -> Discovered:
     """Find the authorization server of a server.
 
@@ -213,6 +220,7 @@ def _provider(
         endpoint = url.rpartition("?")[0]
         if "?" in endpoint:  # the SDK does not expect an endpoint with a query
             url = f"{endpoint}&{url[len(endpoint) + 1 :]}"
+        url = with_parameters(url, order.authorize_params)
         provider.policy.check_url(url)
         asked = parse_qs(urlsplit(url).query)
         secrets.found |= {*asked["state"], *asked["code_challenge"]}

@@ -101,6 +101,49 @@ async def test_another_host_to_come_back_to_is_registered(home: Home, auth: Fake
     assert len(auth.registrations) == 2
 
 
+async def pairs(home: Home) -> list[tuple[str, str]]:
+    """Sign in; return the parameters of the authorization request, in order."""
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    assert address is not None
+    await asyncio.to_thread(browse, address)
+    assert isinstance(await login.outcome, Credentials)
+    return urllib.parse.parse_qsl(urllib.parse.urlsplit(address).query)
+
+
+async def test_further_parameters_of_the_authorization_request(home: Home, auth: FakeAuth) -> None:
+    """
+    Each of them is there once, with those of OAuth, and in no other request.
+    """
+    more = {"access_type": "offline", "login_hint": "a+b@example.com & ä=?"}
+    home.entry(authorize_params=more)
+    asked = await pairs(home)
+    names = [name for name, _ in asked]
+    assert len(names) == len({*names}) and more.items() <= dict(asked).items()
+    usual = {"response_type", "client_id", "redirect_uri", "state", "code_challenge"}
+    assert {*usual, "code_challenge_method", "resource", "scope", *more} == {*names}
+    assert auth.authorizations == [dict(asked)]
+    assert not {*more} & {*auth.registrations[0], *auth.grants[0]}
+
+
+@pytest.mark.parametrize("prompt", ["consent", "select_account consent"])
+@pytest.mark.parametrize("query", ["", "?prompt=login&tenant=a%20b"])
+async def test_a_parameter_of_the_entry_comes_before_others(
+    home: Home, auth: FakeAuth, prompt: str, query: str
+) -> None:
+    """
+    One that is added for ``offline_access``, and one in the address of the authorization server.
+    """
+    auth.metadata["scopes_supported"] = ["read", "offline_access"]
+    auth.metadata["authorization_endpoint"] = f"{auth.origin}/authorize{query}"
+    home.entry(authorize_params={"prompt": prompt})
+    asked = await pairs(home)
+    assert ("scope", "read offline_access") in asked
+    assert [value for name, value in asked if name == "prompt"] == [prompt]
+    assert ("tenant", "a b") in asked or not query
+
+
 async def test_the_process_ends_with_the_sign_in(home: Home, auth: FakeAuth) -> None:
     await home.failure()
     await sign_in(home)
