@@ -107,14 +107,27 @@ class Endpoint(Resolving):
                     self._fault(key, "resolves to nothing")
                 if field != "password":
                     self._check_header(key, values[field])
-        auth = msgspec.structs.replace(config, **values)
+        params, shown_params = self._authorize_params()
+        auth = msgspec.structs.replace(config, **values, authorize_params=params)
         if auth.kind == "basic":
             if ":" in secretnames.without(auth.username):
                 self._fault(("auth", "username"), 'expected a name without ":" (RFC 7617)')
             pair = f"{auth.username}:{auth.password}".encode("utf-8", "surrogateescape")
             if b"\0" not in pair:
                 self._secrets |= secret_parts(base64.b64encode(pair).decode())
-        return auth, msgspec.structs.replace(config, **shown)
+        return auth, msgspec.structs.replace(config, **shown, authorize_params=shown_params)
+
+    def _authorize_params(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return these parameters resolved, and as they may be shown."""
+        table: KeyPath = ("auth", "authorize_params")
+        values, shown = {}, {}
+        for name, template in self._config.auth.authorize_params.items():
+            key: KeyPath = (*self._spelled.get(table, table), name)
+            values[name], shown[name] = self._text(key, template, is_secret=is_secret_name(name))
+            if not values[name]:
+                self._fault(key, "resolves to nothing")
+            self._check_header(key, values[name])
+        return values, shown
 
     def _text(
         self, key: KeyPath, template: str, *, is_secret: bool = False, takes_secrets: bool = False

@@ -19,6 +19,8 @@ OF_KIND: Final[Mapping[str, Sequence[str]]] = {
         "client_metadata_url",
         "scopes",
         "redirect_port",
+        "callback_host",
+        "authorize_params",
         "grant",
         "key_file",
         "key_algorithm",
@@ -64,6 +66,12 @@ class AuthConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     redirect_port: int = 0
     """Of ``oauth``: the port of the redirect address; 0: any that is free."""
+
+    callback_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
+    """Of ``oauth``: the host of the redirect address."""
+
+    authorize_params: dict[str, str] = {}
+    """Of ``oauth``: further parameters of the authorization request, shown in the browser."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
     """Of ``oauth``: whether a person signs in, or the machine itself."""

@@ -193,6 +193,8 @@ class OAuthAuthorizer:
             scopes=auth.scopes,
             granted=() if found is None else found.scopes,
             redirect_port=auth.redirect_port,
+            callback_host=auth.callback_host,
+            authorize_params=auth.authorize_params,
         )
 
     async def signed_in(self, result: SignedIn) -> Credentials:

@@ -76,6 +76,8 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, tag="sign_in"):
     """What the tokens of before may do; asked for again with a ``status`` of 403."""
 
     redirect_port: int = 0
+    callback_host: str = "127.0.0.1"
+    authorize_params: dict[str, str] = {}
     timeout: float = 600.0
 
 

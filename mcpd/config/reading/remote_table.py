@@ -10,6 +10,7 @@ from mcpd.config.reading.findings import Table
 from mcpd.config.reading.values import (
     Expected,
     Reader,
+    authorize_params,
     count,
     filled,
     flag,
@@ -60,6 +61,8 @@ OAUTH: Final[Mapping[str, Reader]] = {
     "client_metadata_url": filled,
     "scopes": scopes,
     "redirect_port": port,
+    "callback_host": one_of("127.0.0.1", "localhost"),
+    "authorize_params": authorize_params,
     "grant": one_of("authorization_code", "client_credentials"),
     "key_file": filled,
     "key_algorithm": one_of(
@@ -89,6 +92,8 @@ _ALIASES: Final[Mapping[str, Sequence[str]]] = {
     "client_metadata_url": ("clientMetadataUrl",),
     "scopes": ("scope",),
     "redirect_port": ("callbackPort", "callback_port"),
+    "callback_host": ("callbackHost", "redirect_host"),
+    "authorize_params": ("authorizeParams",),
     "grant": ("grantType", "grant_type"),
 }
 """Other names of a key."""

@@ -22,6 +22,12 @@ _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmg]?i?b)", re.IGNORECASE)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header (RFC 9110, section 5.1)."""
 
+_OF_OAUTH = frozenset({
+    "client_id", "code_challenge", "code_challenge_method", "redirect_uri", "request",
+    "request_uri", "resource", "response_mode", "response_type", "scope", "state",
+})  # fmt: skip
+"""Parameters of an authorization request that no entry may override."""
+
 _SIZE_UNITS = {
     "b": 1,
     "kb": 1000,
@@ -368,3 +374,21 @@ def _scope(_: int, value: str) -> str:
     if not re.fullmatch(r"[\x21\x23-\x5b\x5d-\x7e]+", value):  # RFC 6749, section 3.3
         raise Expected("a scope: one word without quotes")
     return value
+
+
+def authorize_params(value: object) -> dict[str, str]:
+    """Read a table of further parameters of an authorization request, none that OAuth sets."""
+    if not isinstance(value, dict):
+        raise Expected(f"a table of strings, not {kind(value)}")
+    return dict(zip(value, _each(value.items(), _parameter), strict=True))
+
+
+def _parameter(name: str, content: object) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name):  # RFC 6749, section 8.2
+        raise Expected("a name of a parameter: letters, digits, dots, hyphens and underscores")
+    if name.lower() in _OF_OAUTH:  # some servers read names in any case
+        raise Expected("another parameter: mcpd itself decides about this one")
+    found = _quoted_text(content)
+    if not found.strip():
+        raise Expected("a string that is not empty")
+    return found

@@ -22,7 +22,8 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _NO_SECRET_HERE = (
-    "a secret of the keyring can stand in env, args, headers and auth, and nowhere else"
+    "a secret of the keyring can stand in env, args, headers and auth (not in client_metadata_url "
+    "and authorize_params, which the browser shows), and nowhere else"
 )
 
 NO_LOGIN = Login()

@@ -10,9 +10,9 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
@@ -66,6 +66,7 @@ class _Provider(OAuthClientProvider):
     """The SDK's provider, with what the contract of mcpd adds before somebody is sent anywhere."""
 
     policy: Policy
+    callback_host = ""
     scopes: tuple[str, ...] = ()
     is_step_up = False
     is_discovery = False
@@ -130,6 +131,13 @@ def choose_method(supported: tuple[str, ...] | list[str], *, has_secret: bool) -
     return "client_secret_post" if "client_secret_post" in supported else "client_secret_basic"
 
 
+def with_parameters(url: str, more: Mapping[str, str]) -> str:
+    """Return a URL with these parameters in its query; they replace others of the same name."""
+    address, _, query = url.partition("?")
+    kept = [each for each in query.split("&") if unquote_plus(each.partition("=")[0]) not in more]
+    return f"{address}?{'&'.join((*kept, urlencode(more)))}" if more else url
+
+
 async def discover(order: Discover) -> Discovered:
     """Find the authorization server of a server.
 
@@ -171,20 +179,18 @@ async def sign_in(
     Raises:
         SignInFailed: it could not be done, was refused, or took too long.
     """
-    listener = Listener()
+    listener = Listener(order.callback_host)
     secrets = Secrets()
     client = order.client
-    registered = 0
-    if client is not None and client.kind == "registered":
-        registered = urlsplit(client.redirect_uri).port or 0
+    before = client.redirect_uri if client is not None and client.kind == "registered" else ""
     try:
-        ports = (order.redirect_port,) if order.redirect_port else (registered, 0)
+        ports = (order.redirect_port,) if order.redirect_port else (urlsplit(before).port or 0, 0)
         await listener.open(*ports)
     except OSError as error:
         raise SignInFailed(
             f"cannot listen on port {order.redirect_port} (redirect_port): {error.strerror}"
         ) from None
-    if client is not None and client.kind == "registered" and listener.port != registered:
+    if client is not None and client.kind == "registered" and before != listener.redirect_uri:
         client = None  # what was registered is another address than ours
     opened(listener)
     provider = _provider(order, client, listener, show, secrets)
@@ -214,6 +220,7 @@ def _provider(
         endpoint = url.rpartition("?")[0]
         if "?" in endpoint:  # the SDK does not expect an endpoint with a query
             url = f"{endpoint}&{url[len(endpoint) + 1 :]}"
+        url = with_parameters(url, order.authorize_params)
         provider.policy.check_url(url)
         asked = parse_qs(urlsplit(url).query)
         secrets.found |= {*asked["state"], *asked["code_challenge"]}
@@ -252,6 +259,7 @@ def _provider(
         )
     except ValueError:
         raise SignInFailed("client_metadata_url must be an https address with a path") from None
+    provider.callback_host = listener.host
     provider.scopes = order.scopes
     provider.is_step_up = order.status == 403
     return provider
@@ -329,8 +337,8 @@ def _refusal(
     if provider.context.client_info is None:
         return secrets.mask(
             f"the authorization server does not register clients ({told}); "
-            f"register one there for http://127.0.0.1:PORT/callback, and name it in the entry: "
-            f"client_id and redirect_port of auth"
+            f"register one there for http://{provider.callback_host}:PORT/callback, and name it "
+            f"in the entry: client_id and redirect_port of auth"
         )
     return secrets.mask(f"the authorization server gave no token ({told})")
 

@@ -6,13 +6,18 @@ import asyncio
 import contextlib
 import hmac
 import html
+import socket
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-HOST: Final = "127.0.0.1"
 PATH: Final = "/callback"
+
+_IPV4: Final = "127.0.0.1"
+_IPV6: Final = "::1"
+_RANDOM_PORTS: Final = 10
+"""Random ports to try; one that is free on the first address may be taken on the second."""
 
 _MOST_BYTES: Final = 16 * 1024
 _READ_S: Final = 10.0
@@ -48,8 +53,10 @@ class NotOurs(Exception):
 class Listener:
     """Waits for the answer to one sign-in. Anything else leaves it waiting."""
 
-    def __init__(self) -> None:
-        self._server: asyncio.Server | None = None
+    def __init__(self, host: str = _IPV4) -> None:
+        """``host`` is that of the redirect address: ``127.0.0.1`` or ``localhost``."""
+        self.host: Final = host
+        self._servers: list[asyncio.Server] = []
         self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._state = ""
         self.port = 0
@@ -57,25 +64,37 @@ class Listener:
     async def open(self, *ports: int) -> None:
         """Listen on the first of ``ports`` that is free; 0 is any.
 
+        A browser may resolve ``localhost`` to either loopback address, so that port is needed on
+        both. A machine without IPv6 has only the first.
+
         Raises:
             OSError: none is free.
         """
-        for at, port in enumerate(ports):
+        addresses = (_IPV4, _IPV6) if self.host == "localhost" and _has_ipv6() else (_IPV4,)
+        tries = [port for each in ports for port in [each] * (1 if each else _RANDOM_PORTS)]
+        for at, port in enumerate(tries):
             try:
-                self._server = await asyncio.start_server(
-                    self._serve, HOST, port, limit=_MOST_BYTES, reuse_address=True
-                )
+                await self._listen(addresses, port)
             except OSError:
-                if at == len(ports) - 1:
+                self.close()
+                if at == len(tries) - 1:
                     raise
-                continue
-            self.port = self._server.sockets[0].getsockname()[1]
-            return
+            else:
+                return
+
+    async def _listen(self, addresses: tuple[str, ...], port: int) -> None:
+        """Listen on each address, at the same port."""
+        for address in addresses:
+            server = await asyncio.start_server(
+                self._serve, address, port, limit=_MOST_BYTES, reuse_address=True
+            )
+            self._servers.append(server)
+            port = self.port = server.sockets[0].getsockname()[1]
 
     @property
     def redirect_uri(self) -> str:
         """The address to which the browser is sent with the answer."""
-        return f"http://{HOST}:{self.port}{PATH}"
+        return f"http://{self.host}:{self.port}{PATH}"
 
     def expect(self, state: str) -> None:
         """Take the answer that has this ``state``, and no other."""
@@ -102,8 +121,9 @@ class Listener:
 
     def close(self) -> None:
         """Listen no longer."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
@@ -129,6 +149,15 @@ class Listener:
         if found.error:
             return "200 OK", "The sign-in was refused. You can close this window."
         return "200 OK", "You can close this window, and go back to the terminal."
+
+
+def _has_ipv6() -> bool:
+    """Return whether this machine has the IPv6 loopback address."""
+    try:
+        socket.create_server((_IPV6, 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
 
 
 def parse(address: str) -> Answer:

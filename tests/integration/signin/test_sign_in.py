@@ -21,6 +21,7 @@ from mcpd.signin.logins import NotNeeded
 from mcpd.upstreams.http.authorizer import CannotAuthorize, Refused
 from tests.support.daemon import is_alive
 from tests.support.fakeauth import FakeAuth, browse, ends_at
+from tests.support.loopback import needs_ipv6, taken
 from tests.support.signins import PIDS, Home, sign_in
 from tests.support.waiting import wait_until_async
 
@@ -60,6 +61,87 @@ async def test_a_person_signs_in(home: Home, auth: FakeAuth, tmp_path: Path) -> 
     assert home.told == [facts.SignedIn("far", auth.origin, until)]
     again = Home(tmp_path / "state", auth)
     assert await again.request() == found.access_token and len(auth.grants) == 1
+
+
+@pytest.mark.parametrize("resolved", ["127.0.0.1", pytest.param("[::1]", marks=needs_ipv6)])
+async def test_an_authorization_server_that_takes_localhost_alone(
+    home: Home, auth: FakeAuth, resolved: str
+) -> None:
+    """
+    The redirect address is the same text in all requests, whatever address a browser resolves it
+    to.
+    """
+    home.entry(callback_host="localhost")
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    assert address is not None
+    end = await asyncio.to_thread(ends_at, address)
+    status, _, _ = await asyncio.to_thread(browse, end.replace("localhost", resolved, 1))
+    found = await login.outcome
+    assert status == 200 and isinstance(found, Credentials)
+    [registered], [asked], [exchanged] = auth.registrations, auth.authorizations, auth.grants
+    uri = asked["redirect_uri"]
+    assert uri.startswith("http://localhost:") and uri.endswith("/callback")
+    assert registered["redirect_uris"] == [uri] == [exchanged["redirect_uri"]]
+    assert found.client.redirect_uri == uri and end.startswith(f"{uri}?")
+
+
+async def test_another_host_to_come_back_to_is_registered(home: Home, auth: FakeAuth) -> None:
+    """
+    The port may stay the same.
+    """
+    await home.failure()
+    before = (await sign_in(home)).client.redirect_uri
+    home.entry(callback_host="localhost")
+    after = (await sign_in(home)).client.redirect_uri
+    assert after == before.replace("127.0.0.1", "localhost")
+    assert auth.registrations[-1]["redirect_uris"] == [after] != [before]
+    await sign_in(home)
+    assert len(auth.registrations) == 2
+
+
+async def pairs(home: Home) -> list[tuple[str, str]]:
+    """Sign in; return the parameters of the authorization request, in order."""
+    await home.failure()
+    login, _ = home.signins.logins.begin(home.authorizer)
+    address = await login.address
+    assert address is not None
+    await asyncio.to_thread(browse, address)
+    assert isinstance(await login.outcome, Credentials)
+    return urllib.parse.parse_qsl(urllib.parse.urlsplit(address).query)
+
+
+async def test_further_parameters_of_the_authorization_request(home: Home, auth: FakeAuth) -> None:
+    """
+    Each of them is there once, with those of OAuth, and in no other request.
+    """
+    more = {"access_type": "offline", "login_hint": "a+b@example.com & ä=?"}
+    home.entry(authorize_params=more)
+    asked = await pairs(home)
+    names = [name for name, _ in asked]
+    assert len(names) == len({*names}) and more.items() <= dict(asked).items()
+    usual = {"response_type", "client_id", "redirect_uri", "state", "code_challenge"}
+    assert {*usual, "code_challenge_method", "resource", "scope", *more} == {*names}
+    assert auth.authorizations == [dict(asked)]
+    assert not {*more} & {*auth.registrations[0], *auth.grants[0]}
+
+
+@pytest.mark.parametrize("prompt", ["consent", "select_account consent"])
+@pytest.mark.parametrize("query", ["", "?prompt=login&tenant=a%20b"])
+async def test_a_parameter_of_the_entry_comes_before_others(
+    home: Home, auth: FakeAuth, prompt: str, query: str
+) -> None:
+    """
+    One that is added for ``offline_access``, and one in the address of the authorization server.
+    """
+    auth.metadata["scopes_supported"] = ["read", "offline_access"]
+    auth.metadata["authorization_endpoint"] = f"{auth.origin}/authorize{query}"
+    home.entry(authorize_params={"prompt": prompt})
+    asked = await pairs(home)
+    assert ("scope", "read offline_access") in asked
+    assert [value for name, value in asked if name == "prompt"] == [prompt]
+    assert ("tenant", "a b") in asked or not query
 
 
 async def test_the_process_ends_with_the_sign_in(home: Home, auth: FakeAuth) -> None:
@@ -178,6 +260,9 @@ async def test_an_authorization_server_that_registers_nobody(home: Home, auth: F
     await home.failure()
     why = await refusal(home)
     assert "client_id" in why and "redirect_port" in why and auth.authorizations == []
+    assert "http://127.0.0.1:PORT/callback" in why
+    home.entry(callback_host="localhost")
+    assert "http://localhost:PORT/callback" in await refusal(home)
 
 
 async def test_as_whom(home: Home, auth: FakeAuth) -> None:
@@ -355,6 +440,18 @@ async def test_a_port_that_is_taken(home: Home, auth: FakeAuth) -> None:
         assert "redirect_port" in await refusal(home)
     finally:
         server.close()
+
+
+@needs_ipv6
+async def test_a_port_of_localhost_that_is_taken_on_one_address(home: Home, auth: FakeAuth) -> None:
+    await home.failure()
+    with taken("::1") as port:
+        home.entry(callback_host="localhost", redirect_port=port)
+        why = await refusal(home)
+        assert f"port {port} (redirect_port)" in why and "::1" in why and auth.registrations == []
+        home.entry(redirect_port=port)
+        found = await sign_in(home)
+    assert found.client.redirect_uri == f"http://127.0.0.1:{port}/callback"
 
 
 async def test_a_server_that_does_not_ask(home: Home, auth: FakeAuth) -> None:

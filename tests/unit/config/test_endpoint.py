@@ -68,6 +68,7 @@ def test_a_remote_server_has_no_command() -> None:
         ({"authentication": {"type": "bearer", "token": "$NO"}}, "authentication.token"),
         ({"headers": {"Authorization": "Bearer $NO"}}, "headers.Authorization"),
         ({"oauth": {"clientSecret": "$NO"}}, "oauth.clientSecret"),
+        ({"oauth": {"authorizeParams": {"a": "$NO"}}}, "oauth.authorizeParams.a"),
         ({"proxy": "http://$NO/"}, "proxy"),
         ({"ca_file": "$NO"}, "ca_file"),
     ],
@@ -97,6 +98,8 @@ def test_a_variable_that_is_not_set_is_named_at_its_place(
         ({"auth": {"type": "bearer", "token": "${EMPTY}"}}, "auth.token"),
         ({"auth": {"type": "basic", "username": "a:b", "password": "c"}}, "auth.username"),
         ({"oauth": {"client_metadata_url": "https://x.example/"}}, "oauth.client_metadata_url"),
+        ({"oauth": {"authorize_params": {"a": "${EMPTY}"}}}, "oauth.authorize_params.a"),
+        ({"oauth": {"authorize_params": {"a": "${LINES}"}}}, "oauth.authorize_params.a"),
         ({"proxy": "socks5://${PART}"}, "proxy"),
         ({"client_key": "k.pem"}, "client_key"),
         ({"ca_file": "${workspaceFolder}/ca.pem"}, "ca_file"),
@@ -140,6 +143,7 @@ SHORT = "s3cr"
         {"auth": {"type": "api-key", "key": SECRET}},
         {"auth": {"type": "basic", "username": "ada", "password": SECRET}},
         {"oauth": {"client_id": "c", "client_secret": SECRET}},
+        {"oauth": {"authorize_params": {"id_token_hint": SECRET, "a": "${T}"}}},
         {"proxy": f"http://u:{SECRET}@proxy.example"},
         {"url": f"https://x.example/{SECRET}/mcp", "headers": {"X-Key": SECRET}},
     ],
@@ -193,6 +197,18 @@ def test_what_is_shown_has_the_form_of_an_entry() -> None:
     assert (found["transport"], found["proxy"], found["idle_timeout"]) == ("auto", "env", 5)
     assert not {"command", "args", "env", "cwd", "remote", "stop_scope"} & found.keys()
     assert masked(entry())["auth"] == "auto"
+
+
+def test_keys_of_a_sign_in_are_shown_where_they_are_not_the_usual_ones() -> None:
+    params = {"access_type": "offline", "login_hint": "${PART}", "token": "abcdefgh"}
+    found = entry(auth={"type": "oauth", "callback_host": "localhost", "authorize_params": params})
+    assert masked(found)["auth"] == {
+        "type": "oauth",
+        "callback_host": "localhost",
+        "authorize_params": {**params, "token": "***"},
+    }
+    assert found.remote is not None
+    assert found.remote.auth.authorize_params == {**params, "login_hint": "partpart"}
 
 
 def test_an_entry_with_a_command_shows_nothing_of_a_remote_one() -> None:
@@ -287,3 +303,14 @@ def test_the_error_has_file_line_and_key(place: Place) -> None:
     )
     error = str(place.load().entries["far"].error)
     assert error.startswith(f"{file}, line 6, column 9: error: servers.far.auth.token: ")
+
+
+def test_the_error_of_a_parameter_has_its_own_line(place: Place) -> None:
+    file = place.write(
+        "config.toml",
+        f'[servers.far]\nurl = "{URL}"\n\n[servers.far.auth]\ntype = "oauth"\n'
+        'authorize_params.access_type = "offline"\nauthorize_params.state = "x"\n',
+    )
+    error = str(place.load().entries["far"].error)
+    key = "servers.far.auth.authorize_params.state"
+    assert error.startswith(f"{file}, line 7, column 26: error: {key}: expected another parameter")

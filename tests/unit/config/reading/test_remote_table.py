@@ -253,6 +253,20 @@ def test_a_bad_header_is_an_error_at_its_place(content: dict[str, object], key: 
             {"oauth": {"clientId": "c", "callbackPort": 8080, "scopes": "a b"}},
             AuthConfig(kind="oauth", client_id="c", redirect_port=8080, scopes=("a", "b")),
         ),
+        (
+            {"auth": {"type": "oauth", "callback_host": "localhost"}},
+            AuthConfig(kind="oauth", callback_host="localhost"),
+        ),
+        ({"auth": {"type": "oauth", "callback_host": "127.0.0.1"}}, AuthConfig(kind="oauth")),
+        (
+            {"oauth": {"redirect_host": "localhost"}},
+            AuthConfig(kind="oauth", callback_host="localhost"),
+        ),
+        (
+            {"oauth": {"authorizeParams": {"access_type": "offline", "x-a.b": "c d"}}},
+            AuthConfig(kind="oauth", authorize_params={"access_type": "offline", "x-a.b": "c d"}),
+        ),
+        ({"auth": {"type": "oauth", "authorize_params": {}}}, AuthConfig(kind="oauth")),
         ({"oauth": {"enabled": True, "scope": "a"}}, AuthConfig(kind="oauth", scopes=("a",))),
         ({"oauth": {"enabled": False, "clientId": "c"}}, AuthConfig(kind="none")),
         ({"oauth": {}}, AuthConfig(kind="oauth")),
@@ -317,6 +331,36 @@ def test_auth_has_many_spellings(content: dict[str, object], auth: AuthConfig) -
         ({"type": "kerberos"}, ["auth.type: expected one of auto, none, bearer, api-key, "]),
         ({"token": "t"}, ["auth: type is missing: expected one of auto, none, bearer, api-key, "]),
         ({"type": "oauth", "redirect_port": 70000}, ["auth.redirect_port: expected a port from"]),
+        *(
+            (
+                {"type": "oauth", "callback_host": value},
+                ["auth.callback_host: expected one of 127.0.0.1, localhost"],
+            )
+            for value in ("::1", "0.0.0.0", "localhost:80", "LOCALHOST", "hunter2.example", 5)
+        ),
+        (
+            {"type": "oauth", "authorize_params": "hunter2"},
+            ["auth.authorize_params: expected a table of strings, not a string"],
+        ),
+        (
+            {"type": "oauth", "authorize_params": {"a": True, "b": "hunter2", "c d": "", "e": " "}},
+            [
+                "auth.authorize_params.a: expected a string, not true or false: write it in quotes",
+                'auth.authorize_params."c d": expected a name of a parameter',
+                "auth.authorize_params.e: expected a string that is not empty",
+            ],
+        ),
+        *(
+            (
+                {"type": "oauth", "authorize_params": {"access_type": "offline", name: "hunter2"}},
+                [f"auth.authorize_params.{name}: expected another parameter: mcpd itself decides"],
+            )
+            for name in (
+                *("client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method"),
+                *("response_type", "resource", "scope", "request", "request_uri", "response_mode"),
+                "State",
+            )
+        ),
         ({"type": "oauth", "scopes": ['a"b']}, ["auth.scopes[0]: expected a scope"]),
         ("hunter2-hunter2", ["auth: expected auto, none, oauth, text that begins with"]),
         ("Bearer ", ["auth: expected auto, none, oauth, text that begins with"]),

@@ -91,6 +91,10 @@ def test_a_secret_stands_in_headers_and_auth() -> None:
             "url": "https://x.example/",
             "auth": {"type": "oauth", "client_metadata_url": "https://x.example/${keyring:a}"},
         },
+        {
+            "url": "https://x.example/",
+            "auth": {"type": "oauth", "authorize_params": {"a": "${keyring:a}"}},
+        },
     ],
 )
 def test_a_secret_stands_nowhere_else(content: dict[str, Any]) -> None:
