@@ -211,7 +211,7 @@ class Calls(Process):
         Waiters of ``start_wait`` get ``failure``.
         """
         waiting, waiters = self.start_wait.take()
-        released = [*self.gate.drain(), *self.room.queue.drain(), *waiting]
+        released = [*self.gate.drain(), *self.room.drain(), *waiting]
         for waiter in waiters:
             waiter(failure)
         for leg in released:
@@ -350,7 +350,7 @@ class Calls(Process):
         """There is no process: fail what it was asked, and keep what may go to the next one."""
         self.is_ready = False
         waiting, waiters = self.start_wait.take()
-        flying, queued = self.inflight.all(), self.room.queue.drain()
+        flying, queued = self.inflight.all(), self.room.drain()
         if self.start_wait.is_held:  # these had a process, and were not sent
             self.start_wait.is_held = False
             queued, waiting = [*queued, *waiting], {}

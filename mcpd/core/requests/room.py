@@ -121,6 +121,13 @@ class Room:
         for leg in self.queue.take(owner):
             self._stop_waiting(leg)
 
+    def drain(self) -> list[UpstreamRequest]:
+        """Take out all that wait: they do not wait for room here any more."""
+        waiting = self.queue.drain()
+        for leg in waiting:
+            leg.drop_timers()
+        return waiting
+
     def _stop_waiting(self, leg: UpstreamRequest) -> None:
         if leg.queue_timer is not None:
             leg.queue_timer.cancel()

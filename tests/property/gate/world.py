@@ -638,6 +638,7 @@ class World:
     def reaches(self, slot: SlotId, process: Process, call: Call, name: str) -> None:
         """A request of a client is written to a server: the moment of truth."""
         assert process.server == call.server and name == call.tool
+        assert call.over < call.made, "sent although it was answered"
         client = self.clients.get(call.session)
         assert client is not None, "of a client that is gone"
         entry = self.entries.get(call.server)

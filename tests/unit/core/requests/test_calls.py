@@ -255,6 +255,29 @@ def test_what_was_not_written_may_be_sent_again():
     assert box.outcomes == {"seen": "server_crashed", "unseen": "server_crashed"}
 
 
+def test_what_waits_for_room_waits_for_it_anew_after_a_restart():
+    """
+    It was sent after the restart, and refused as one that waits when its first time was over.
+    """
+    box = Box(max_concurrency=1, queue_timeout=60.0)
+    box.up()
+    for name in "abc":
+        box.submit(name)
+    box.wait(50.0)
+    box.lose(is_planned=True)
+    assert box.outcomes == {"a": "server_crashed"}
+    box.sent()
+    box.up()
+    assert box.sent() == [1]
+    box.wait(50.0)
+    assert box.outcomes == {"a": "server_crashed"}
+    box.wait(10.0)
+    assert box.outcomes == {"a": "server_crashed", "c": "server_busy"}
+    box.finish(1)
+    box.wait(100_000.0)
+    assert box.sent() == [] and box.ctx.next_deadline() is None
+
+
 def test_a_process_that_does_not_read_costs_one_call_after_the_other():
     """
     B066: the queue must not stand still behind what could not be written.
