@@ -188,9 +188,9 @@ class Remembered:
             for tool, pin, definition in tools
         ]
         for rule in made:
-            self._replace(rule)
             self._put(rule)
         if of_session:
+            self._replace_older(made)
             self._tell(made)
             self._bound(question.session)
             then(None)
@@ -200,6 +200,7 @@ class Remembered:
         def kept(problem: str | None) -> None:
             self._unkept.difference_update(rule.id for rule in made)
             if problem is None:
+                self._replace_older(made)
                 self._tell(made)
             else:
                 for rule in made:
@@ -221,14 +222,13 @@ class Remembered:
         for rule in made:
             self._ctx.tell(RuleRemembered(rule))
 
-    def _replace(self, rule: Rule) -> None:
-        """Forget older answers for the same, as one that has lapsed."""
-        key = rule.session, rule.principal, rule.digest
-        for other in [
-            self._rules[each] for each in self._of_tool.get((rule.server, rule.tool), ())
-        ]:
-            if (other.session, other.principal, other.digest) == key:
-                self._take(other)
+    def _replace_older(self, made: Iterable[Rule]) -> None:
+        """Forget older answers for the same, as those that have lapsed."""
+        for rule in made:
+            own = [self._rules[each] for each in self._of_tool.get((rule.server, rule.tool), ())]
+            for other in own:
+                if other.id < rule.id and _same(other) == _same(rule):
+                    self._take(other)
 
     def _bound(self, session: SessionId) -> None:
         own = [rule for rule in self._rules.values() if rule.session == session]
@@ -302,8 +302,8 @@ class Remembered:
     def _keep(self, then: Callable[[str | None], None]) -> None:
         ticket = next(self._tickets)
         self._waiting[ticket] = then
-        lasting = tuple(rule for rule in self._rules.values() if rule.is_lasting)
-        self._ctx.emit(KeepRules(ticket, lasting))
+        newest = {_same(rule): rule for rule in self._rules.values() if rule.is_lasting}
+        self._ctx.emit(KeepRules(ticket, tuple(newest.values())))
 
     def kept(self, ticket: int, problem: str | None) -> None:
         """Go on with what waited for the disk."""
@@ -318,3 +318,8 @@ def _is_over(rule: Rule, now: float) -> bool:
 
 def _is_of(rule: Rule, session: SessionId, principal: str) -> bool:
     return rule.session == session if rule.session else rule.principal == principal
+
+
+def _same(rule: Rule) -> tuple[object, ...]:
+    """Return what an answer is for: a newer one for the same takes its place."""
+    return rule.session, rule.principal, rule.server, rule.tool, rule.digest

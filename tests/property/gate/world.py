@@ -800,15 +800,20 @@ class World:
         for tool, form in tools.items():
             new = self.grant(answer, structs.replace(asked, tool=tool), form, None, until)
             new.is_sure = tool == asked.tool
-            self.grants = [g for g in self.grants if g is new or g.key != new.key or g.kind
-                           in ("call", "late")]  # fmt: skip
             if answer == "session":
+                self.drop_older(new)
                 self.denials = [
                     d
                     for d in self.denials
                     if d.value is not None
                     or (d.session, d.server, d.tool) != (asked.session, asked.server, tool)
                 ]
+
+    def drop_older(self, new: Grant) -> None:
+        """An answer that is remembered takes the place of older ones for the same."""
+        older = self.grants[: self.grants.index(new)]
+        same = [g for g in older if g.key == new.key and g.kind not in ("call", "late")]
+        self.grants = [g for g in self.grants if not any(g is each for each in same)]
 
     def forget_older(self, kind: str, asked: AskedCall) -> None:
         mine = (asked.session, asked.server, asked.tool)
@@ -862,6 +867,7 @@ class World:
             self.disk = command.rules
             for grant in mine:
                 grant.ticket = None
+                self.drop_older(grant)
         self.handle(ev.RulesKept(command.ticket, "it is full" if is_full else None))
 
     # -- records -----------------------------------------------------------------------------------

@@ -361,6 +361,21 @@ def test_a_full_disk_keeps_the_question_open() -> None:
     assert asks.mux.approvals.rules() == []
 
 
+def test_an_answer_that_cannot_be_written_leaves_the_one_before_it() -> None:
+    desk = Desk()
+    desk.call(1, 1)
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "always")
+    desk.disk = "No space left on device"
+    desk.approve("a2", "1h")
+    (rule,) = desk.mux.approvals.rules()
+    assert rule.answer == "always" and desk.to(desk.call(1, 3), "echo")
+    desk.disk = ""
+    desk.approve("a2", "1h")
+    (rule,) = desk.mux.approvals.rules()
+    assert rule.answer == "1h" and desk.to(desk.call(1, 4), "echo")
+
+
 def test_another_definition_asks_again_and_the_answer_lapses() -> None:
     desk = Desk()
     desk.call(1, 1)
