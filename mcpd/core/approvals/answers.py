@@ -177,8 +177,8 @@ class Answers:
             request.release()
 
         gone = self._remembered.forget(event.ids, event.server, event.tool, done)
-        if gone:
-            self._take_yes_back(lambda leg: leg.rule in gone)
+        if gone:  # a newer one may have taken the place of the answer that let a call through
+            self._take_yes_back(lambda leg: not self._remembered.has(leg.rule))
 
     def _take_yes_back(self, is_its: Callable[[UpstreamRequest], bool]) -> None:
         """Decide again about calls that a remembered yes has let through, and no server has yet."""

@@ -71,6 +71,7 @@ class Machine(ClientRules, ServerRules, PeopleRules):
                 question_timeout=100.0,
                 parked_timeout=PARKED,
                 max_concurrency=limit if name == "alpha" else 0,
+                queue_timeout=20.0,
                 call_timeout=15.0 if name == "beta" else 0.0,
                 call_timeout_max=40.0,
                 sharing=Sharing.SESSION if name == "gamma" else Sharing.SHARED,

@@ -787,6 +787,21 @@ def test_a_no_for_the_session_ends_what_a_yes_has_let_through() -> None:
     assert [each["data"]["reason"] for each in desk.errors(told)] == ["person", "rule"]
 
 
+def test_a_yes_that_is_forgotten_holds_for_no_call_that_an_older_one_let_through() -> None:
+    """
+    A newer answer had taken the place of the one that let the call through.
+    """
+    desk = Desk(fields='approval="ask" max_concurrency=1')
+    desk.call(1, 1)
+    desk.call(1, 2, **arguments(n=2))
+    desk.approve("a1", "session")
+    assert desk.to(desk.call(1, 3), "echo")
+    assert desk.call(1, 4) == []  # it waits for the one before it
+    desk.approve("a2", "session")
+    desk.run('>> 9 {"jsonrpc":"2.0","id":1,"method":"mcpd/forget","params":{}}')
+    assert desk.asked() == ["a3"]
+
+
 def test_a_yes_that_is_forgotten_holds_for_no_call_whose_arguments_are_checked() -> None:
     desk = Desk(fields='approval="ask" validates=true')
     desk.call(1, 1)
