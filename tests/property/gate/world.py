@@ -855,6 +855,12 @@ class World:
     def write(self) -> None:
         command = self.writes.popleft()
         is_full = self.disk_is == "full"
+        if not is_full:
+            self.disk = command.rules
+        kept = ev.RulesKept(command.ticket, "it is full" if is_full else None)
+        self.handle(kept, partial(self.written, command, is_full=is_full))
+
+    def written(self, command: cmd.KeepRules, *, is_full: bool) -> None:
         mine = [g for g in self.grants if g.ticket == command.ticket]
         if is_full:
             self.grants = [g for g in self.grants if g not in mine]
@@ -864,11 +870,9 @@ class World:
                     question.is_cut = question.by_client
                     question.ticket = None
         else:
-            self.disk = command.rules
             for grant in mine:
                 grant.ticket = None
                 self.drop_older(grant)
-        self.handle(ev.RulesKept(command.ticket, "it is full" if is_full else None))
 
     # -- records -----------------------------------------------------------------------------------
 
