@@ -23,10 +23,10 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 """A name of a header (RFC 9110, section 5.1)."""
 
 _OF_OAUTH = frozenset({
-    "client_id", "code_challenge", "code_challenge_method", "redirect_uri", "request",
-    "request_uri", "resource", "response_mode", "response_type", "scope", "state",
+    "client_id", "client_secret", "code_challenge", "code_challenge_method", "redirect_uri",
+    "request", "request_uri", "resource", "response_mode", "response_type", "scope", "state",
 })  # fmt: skip
-"""Parameters of an authorization request that no entry may override."""
+"""Parameters that no entry may add to an authorization request."""
 
 _SIZE_UNITS = {
     "b": 1,

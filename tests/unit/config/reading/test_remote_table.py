@@ -356,7 +356,14 @@ def test_auth_has_many_spellings(content: dict[str, object], auth: AuthConfig) -
                 [f"auth.authorize_params.{name}: expected another parameter: mcpd itself decides"],
             )
             for name in (
-                *("client_id", "redirect_uri", "state", "code_challenge", "code_challenge_method"),
+                *(
+                    "client_id",
+                    "client_secret",
+                    "redirect_uri",
+                    "state",
+                    "code_challenge",
+                    "code_challenge_method",
+                ),
                 *("response_type", "resource", "scope", "request", "request_uri", "response_mode"),
                 "State",
             )
