@@ -51,6 +51,10 @@ class Approvals:
         """Return what is remembered, the oldest first."""
         return self.remembered.all()
 
+    def behind(self, session: SessionId) -> list[bytes]:
+        """Return the keys of the requests of a session that wait behind a question of another."""
+        return self._waiting.behind(session)
+
     def session_gone(self, session: SessionId) -> None:
         """Forget what was said for a session that has ended; its questions stay."""
         self._forms.session_gone(session)

@@ -93,6 +93,16 @@ class WaitingCalls:
         upstream.calls.hold(leg)
         request.leave = partial(self._left, first, leg)
 
+    def behind(self, session: SessionId) -> list[bytes]:
+        """Return the keys of the requests of a session that wait behind a question of another."""
+        return [
+            leg.recipient.key
+            for question in self._waiting.values()
+            if question.asked.session == session
+            for leg in question.behind
+            if isinstance(leg.recipient, ClientRequest)
+        ]
+
     def _tell_progress(self, question: ApprovalQuestion, leg: UpstreamRequest, count: int) -> None:
         """Keep a client from giving up that restarts its timer when it is told of progress.
 

@@ -233,6 +233,7 @@ class Connections:
         # what waits first, the newest before the others: it must not be sent because something
         # else of the session, a call or a question, has made room for it
         given_up = [*reversed(session.requests.values())]
+        self._cancel_all(session, self._approvals.behind(session.id))
         self._cancel_all(session, [o.key for o in given_up if not _is_in_flight(o)])
         self._questions.session_gone(session)
         self._parked_calls.session_gone(session)

@@ -639,6 +639,7 @@ class World:
         """A request of a client is written to a server: the moment of truth."""
         assert process.server == call.server and name == call.tool
         assert call.over < call.made, "sent although it was answered"
+        call.same_as = 0  # its answer is its own
         client = self.clients.get(call.session)
         assert client is not None, "of a client that is gone"
         entry = self.entries.get(call.server)

@@ -839,6 +839,18 @@ def test_a_no_for_the_session_is_stronger_than_a_yes_for_good() -> None:
     assert desk.to(desk.call(2, 1), "echo")
 
 
+def test_a_client_that_is_gone_is_asked_about_no_call_that_waited_behind_another() -> None:
+    """
+    A newer call may be asked about before an older one: when both waited for their server.
+    """
+    desk = Desk(FORM)
+    desk.call(1, 1)
+    desk.call(1, 2, **arguments(n=2))
+    requests = desk.mux._state.sessions[SessionId(1)].requests
+    requests[b"1"] = requests.pop(b"1")
+    assert desk.to(desk.run("!! close 1"), "1") == [] and desk.asked() == ["a1"]
+
+
 @pytest.mark.parametrize("answer", ["session", "no"])
 def test_nothing_is_remembered_for_a_session_that_is_gone(answer: str) -> None:
     desk = Desk()
