@@ -176,8 +176,7 @@ class ApprovalGate:
 
     def _item(self, tool: str, leg: UpstreamRequest, upstream: Upstream) -> Item | None:
         """Return the definition of a tool as the client of a call gets it."""
-        item = upstream.client_lists.catalog_for(leg.client_info).tool(tool)
-        return item or upstream.catalog.tool(tool)
+        return upstream.client_lists.tool_for(leg.client_info, tool)
 
     def _started(self, request: ClientRequest, upstream: Upstream) -> None:
         self._again(request)

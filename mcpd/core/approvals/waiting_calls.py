@@ -27,6 +27,7 @@ from mcpd.core.state.session import ClientRequest
 from mcpd.core.state.state import MuxState
 from mcpd.core.upstream.upstream import Upstream
 from mcpd.core.wire import envelope
+from mcpd.ids import SessionId
 
 PROGRESS_S: Final = 10.0
 """Between two notifications of progress to a client whose call waits."""

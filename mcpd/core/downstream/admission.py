@@ -140,8 +140,7 @@ class Admission:
     def _is_shown(self, shown: Filter, leg: UpstreamRequest, server: str, tool: str) -> bool:
         if not shown.read_only:
             return shown.admits(tool)
-        item = self._state.catalog_for(server, leg.client_info).tool(tool)
-        item = item or self._state.catalog_of(server).tool(tool)
+        item = self._state.tool_for(server, leg.client_info, tool)
         return item is not None and shown.shows(item)
 
     def tool_not_found(self, server: str, name: str, shown: Filter) -> Failure:
@@ -313,8 +312,7 @@ class Admission:
     def _check(self, leg: UpstreamRequest, upstream: Upstream) -> bool:
         """Have a call's arguments checked, if the schema is known; tell whether they are."""
         name = leg.tool or ""
-        catalog = upstream.client_lists.catalog_for(leg.client_info)
-        item = catalog.tool(name) or upstream.catalog.tool(name)
+        item = upstream.client_lists.tool_for(leg.client_info, name)
         schema = item.input_schema() if item is not None else None
         found = None if leg.params is None else envelope.params_of(leg.params)
         request = leg.recipient

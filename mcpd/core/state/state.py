@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mcpd.core.catalog.filters import Filter
-from mcpd.core.catalog.model import Catalog, Kind
+from mcpd.core.catalog.model import Catalog, Item, Kind
 from mcpd.core.definitions import held_refusals
 from mcpd.core.definitions.all_definitions import AllDefinitions
 from mcpd.core.definitions.definitions import Definitions
@@ -153,6 +153,14 @@ class MuxState:
         if shared is not None:
             return shared.client_lists.catalog_for(client)
         return self.known(entry).catalog_for(entry, client)
+
+    def tool_for(self, name: str, client: ClientInfo | None, tool: str) -> Item | None:
+        """Return a tool of a server as a client gets it, for what depends on its definition."""
+        entry = self.entries.get(name)
+        shared = None if entry is None else self.upstreams.get(SlotId(entry.launch))
+        if shared is not None:
+            return shared.client_lists.tool_for(client, tool)
+        return self.catalog_for(name, client).tool(tool) or self.catalog_of(name).tool(tool)
 
     def client_of(self, session: Session, who: object) -> ClientInfo | None:
         """Return for whom a server is asked, as it is told: ``None`` for a control call, for us."""

@@ -105,6 +105,19 @@ class ClientLists:
         found = (lists.catalog.tool(name) for lists in (self._ours, *self._of.values()))
         return next((item for item in found if item is not None), None)
 
+    def tool_for(self, client: ClientInfo | None, name: str) -> Item | None:
+        """Return a tool as a client gets it, for what depends on its definition.
+
+        Before the process has listed it for this client, what it has listed for us counts, and not
+        what a process before it said.
+        """
+        ours, own = self._ours, self.get(client)
+        if own is None or own is ours:
+            return ours.catalog.tool(name)
+        is_old = ours.are_of_process(Kind.TOOLS) and not own.are_of_process(Kind.TOOLS)
+        first, second = (ours, own) if is_old else (own, ours)
+        return first.catalog.tool(name) or second.catalog.tool(name)
+
     def outdate_others(self, kind: Kind, lists: Lists) -> None:
         """Have a list read when it is next asked for, but not that of ``lists``."""
         for others in (self._ours, *self._of.values()):

@@ -105,6 +105,7 @@ class Lists:
         self._changes = ListChanges(ctx, calls, self._refresh)
         self._outdated: set[Kind] = set()
         """Lists that everybody was told to be others, and that were not read since."""
+        self._of_process: set[Kind] = set()
 
     def drop(self) -> None:
         """Let go of what was listed: this object is of a circle, and the collector comes late."""
@@ -122,6 +123,10 @@ class Lists:
     def is_awaited(self) -> bool:
         """Whether a list is being read, or a request waits for one."""
         return bool(self._reading) or any(self._waiting.values())
+
+    def are_of_process(self, kind: Kind) -> bool:
+        """Whether the process that there is has listed this, and not only one before it."""
+        return kind in self._of_process
 
     def outdate(self, kind: Kind) -> None:
         """Note that all clients were notified of a change: read the list when next asked."""
@@ -388,6 +393,7 @@ class Lists:
     def _take_listing(self, kind: Kind, listing: Listing, hints: Hints | None = None) -> None:
         self._hints[kind] = (hints or Hints(), self._ctx.now)
         self._outdated.discard(kind)
+        self._of_process.add(kind)
         if self.catalog.get(kind) == listing:
             return
         ours = None if self._ours is None else self._ours.catalog.get(kind)
@@ -432,6 +438,7 @@ class Lists:
         A list is read once more after a death, and after each restart that was planned.
         """
         self._changes.clear()
+        self._of_process.clear()
         readers, self._reading = self._reading, {}
         for kind, reading in readers.items():
             for waiter, may_repeat in reading.waiters.items():

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from mcpd.core.mcp.client_info import ClientInfo
+from mcpd.core.mcp.versions import Era
 from mcpd.core.upstream.client_lists import LISTS_BYTES, MOST_LISTS, canonical
 from mcpd.core.upstream.upstream import KEEP_AFTER
 from tests.unit.core.mux.world import World
@@ -101,3 +103,18 @@ def test_lists_that_leave_give_their_memory_back_at_once() -> None:
         world.list(f"c{number}")
     assert first not in [*upstream.client_lists]
     assert not first.catalog.lists and not first.heard
+
+
+def test_a_tool_is_what_the_process_that_there_is_has_listed() -> None:
+    """
+    After a restart, not what an earlier process listed for this client.
+    """
+    world = Listing()
+    world.list("x", size=1, tool="write")
+    client = ClientInfo(Era.MODERN, b'{"x":{}}')
+    (upstream,) = world.mux._state.upstreams.values()
+    item = upstream.client_lists.tool_for(client, "write")
+    assert item is not None and b'"description"' in item.raw
+    world.run("!! down echo crashed", "!! start echo tools")
+    item = upstream.client_lists.tool_for(client, "write")
+    assert item is not None and b'"description"' not in item.raw
