@@ -512,7 +512,10 @@ class World:
             return
         if "id" not in message:
             if method == "notifications/cancelled":
-                process.open.pop(message["params"]["requestId"], None)
+                given_up = message["params"]["requestId"]
+                process.open.pop(given_up, None)
+                kept = [each for each in process.lists if json.loads(each)["id"] != given_up]
+                process.lists[:] = kept
             return
         assert message["id"] == wire_id
         if method in ("tools/call", "resources/read", "prompts/get"):
